@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from support.cpu_kernels import features_for
 from vyre.adapters.cpu.llvm import atomics, memory
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
-from vyre.adapters.cpu.native.features import CpuFeatures, host
+from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.native.loading import load
 from vyre.domain.ir.expr import Atomic, Literal, Load
 from vyre.domain.ir.operators import AtomicOp
@@ -29,13 +30,7 @@ TABLE: Final = 32 * 8
 INDEX, VALUE, EXPECTED, RESULT, CHUNK = (i * TABLE for i in range(5))
 NAME: Final = "b"
 ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)
-_VECTOR_BITS: Final = {4: 128, 8: 256, 16: 512, 32: 512}
 _ZERO: Final = Literal(ScalarType.U32, 0)
-
-
-def features_for(lanes: int) -> CpuFeatures:
-    """Returns the features of this machine that vectors of so many lanes are made for."""
-    return host().at_most(_VECTOR_BITS[lanes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +61,7 @@ class Case:
 
     @property
     def program(self) -> Program:
-        """A program with the buffer, and a barrier if ``areas`` says so."""
+        """Returns a program with the buffer, and a barrier if ``areas`` says so."""
         buffer = Buffer.make(NAME, 0, self.access, self.element, self.count)
         return Program((buffer,), (1, 1, 1), (Barrier(),) if self.areas else ())
 

@@ -29,7 +29,11 @@ VARIANTS: Final = (
 
 
 def case(text: str, inputs: Mapping[str, Sequence[int] | bytes] | None = None, **config: Any) -> Case:
-    """A program in text form and its dispatch.  Inputs are numbers of the buffer's element; missing ones are zero."""
+    """Returns the case of a program in text form.
+
+    Inputs are bytes or numbers of the buffer's element type; missing ones are zero.  ``config`` has the fields of
+    ``DispatchConfig``.
+    """
     program = Program.from_text(text)
     report = validate(program)
     assert report.ok, str(report)
@@ -44,7 +48,7 @@ def case(text: str, inputs: Mapping[str, Sequence[int] | bytes] | None = None, *
 
 
 def disagreements(cases: Mapping[str, Case], variants: Iterable[Variant] = VARIANTS) -> list[str]:
-    """Where machine code gives something else than the oracle, a line for each program and variant.
+    """Returns a line for each program and variant of which machine code gives something else than the oracle.
 
     All that a variant asks for and a program does not permit is left out.  Code that does not count steps is not run
     where the budget ends a loop.

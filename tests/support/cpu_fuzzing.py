@@ -90,12 +90,12 @@ class Findings(NamedTuple):
 
 
 def case_of(seed: int) -> Case:
-    """The case of a seed."""
+    """Returns the case of a seed."""
     return generate(seed, order=ORDERS[seed % len(ORDERS)], traps=True)
 
 
 def plans(seed: int, case: Case) -> Iterator[Plan]:
-    """The variants of a case that are tried, which the seed chooses among those that the program permits."""
+    """Yields the variants of a case that are tried, which the seed chooses among those that the program permits."""
     chance = random.Random(f"variants of {seed}")
     launch = launch_for(case.program, case.inputs, case.config)
     can_join, in_order = joins(case.program, launch), order_sensitive(case.program)
@@ -117,12 +117,12 @@ def plans(seed: int, case: Case) -> Iterator[Plan]:
 
 
 def wanted(case: Case) -> Outcome | None:
-    """What the canonical schedule gives; None if a data race permits any bytes."""
+    """Returns what the canonical schedule gives; None if a data race permits any bytes."""
     return None if case.order is Order.RACY and has_data_race(case) else oracle(case)
 
 
 def symptom(runner: Runner, code: Code, case: Case, way: Way, expected: Outcome | None) -> Symptom | None:
-    """What is wrong with one run, or None."""
+    """Returns what is wrong with one run, or None."""
     try:
         found = runner.run(code, case.program, case.inputs, case.config, way)
     except Exception as error:
@@ -133,7 +133,7 @@ def symptom(runner: Runner, code: Code, case: Case, way: Way, expected: Outcome 
 
 
 def _is_comparable(expected: Outcome | None, variant: Variant) -> bool:
-    """Whether code of a variant ends: not where only the step budget ends a loop that it does not count."""
+    """Tells whether code of a variant ends: not where only the step budget ends a loop that it does not count."""
     over = isinstance(expected, Failure) and expected.kind is StepBudgetExceeded
     return variant.counting or not over
 
@@ -201,7 +201,7 @@ def _try_machine(seed: int, counts: Counter[str], symptoms: list[tuple[int, Symp
 
 
 def symptom_alone(case: Case, variant: Variant, way: Way) -> Symptom | None:
-    """What is wrong with one run in a fork of its own, or None."""
+    """Returns what is wrong with one run in a fork of its own, or None."""
 
     def attempt(notes: Notes) -> Symptom | None:
         expected = wanted(case)
@@ -221,7 +221,7 @@ def symptom_alone(case: Case, variant: Variant, way: Way) -> Symptom | None:
 
 
 def _permits(case: Case, variant: Variant, way: Way) -> bool:
-    """Whether a reduced program still permits a variant and a way."""
+    """Tells whether a reduced program still permits a variant and a way."""
     launch = launch_for(case.program, case.inputs, case.config)
     if variant.joined and not joins(case.program, launch):
         return False
@@ -231,7 +231,7 @@ def _permits(case: Case, variant: Variant, way: Way) -> bool:
 
 
 def reproducer(seed: int, found: Symptom) -> str:
-    """What went wrong, and the smallest program found that goes wrong in the same way, as a filetest."""
+    """Returns what went wrong, and the smallest program found that goes wrong in the same way, as a filetest."""
 
     def still_wrong(other: Case) -> bool:
         again = symptom_alone(other, found.variant, found.way)
@@ -264,17 +264,17 @@ class CpuCampaign:
 
     @classmethod
     def begin(cls, first_seed: int) -> CpuCampaign:
-        """A campaign that has run nothing yet."""
+        """Returns a campaign that has run nothing yet."""
         return cls(first_seed, first_seed)
 
     @classmethod
     def resume(cls, path: Path) -> CpuCampaign:
-        """The campaign of a record."""
+        """Returns the campaign of a record."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
     @property
     def programs(self) -> int:
-        """The number of programs so far."""
+        """Returns the number of programs so far."""
         return self.counts.get("programs", 0)
 
     def run(
@@ -304,7 +304,7 @@ class CpuCampaign:
             self.write(record)
 
     def _retried(self) -> list[int]:
-        """The programs that failed before, which count as not run."""
+        """Returns the programs that failed before, which count as not run."""
         seeds, self.failed_seeds, self.failures = sorted(set(self.failed_seeds)), [], []
         return seeds
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from support.llvm_accesses import Case
+from support.cpu_accesses import Case
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType

@@ -1,6 +1,8 @@
 """Programs as machine code of the CPU emitter, in any variant: compiled many at a time, and run between guard pages.
 
-No facet of backend ``cpu`` takes part: a variant is what the test says, and not what a decision chooses.
+No facet of backend ``cpu`` takes part: a variant is what the test says, and not what a decision chooses.  Built on it
+are ``cpu_agreement`` (small programs against the oracle), ``cpu_matrix`` (filetests) and ``cpu_fuzzing`` (random
+programs).  ``cpu_operators`` and ``cpu_accesses`` write functions for single operators and accesses instead of kernels.
 """
 
 from __future__ import annotations
@@ -46,6 +48,11 @@ _VECTOR_BITS: Final = {4: 128, 8: 256, 16: 512, 32: 512}
 _NO_LANE: Final = (1 << 64) - 1
 
 
+def features_for(lanes: int) -> CpuFeatures:
+    """Returns the features of this machine that vectors of so many lanes are made for."""
+    return host().at_most(_VECTOR_BITS[lanes])
+
+
 class Variant(NamedTuple):
     """How a program is written and compiled; ``narrow`` leaves out the features that wider vectors are made for."""
 
@@ -59,19 +66,19 @@ class Variant(NamedTuple):
 
     @property
     def options(self) -> EmitOptions:
-        """The options of the emission."""
+        """Returns the options of the emission."""
         return EmitOptions(
             lanes=self.lanes, counting=self.counting, exclusive=self.exclusive, wide=self.wide, joined=self.joined
         )
 
     @property
     def features(self) -> CpuFeatures:
-        """The features of this machine that the code may use."""
-        return host().at_most(_VECTOR_BITS[self.lanes]) if self.narrow else host()
+        """Returns the features of this machine that the code may use."""
+        return features_for(self.lanes) if self.narrow else host()
 
     @property
     def text(self) -> str:
-        """All options, for messages and records."""
+        """Returns all options, for messages and records."""
         flags = ("counting", "exclusive", "joined", "wide", "narrow")
         return " ".join([f"W{self.lanes}", self.pipeline.value, *(name for name in flags if getattr(self, name))])
 
@@ -84,7 +91,7 @@ class Way(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The way in words."""
+        """Returns the way in words."""
         return f"{self.threads} threads, grain {self.grain}" if self.threads else "one call"
 
 
@@ -106,13 +113,13 @@ class WrongAccess(Exception):
 
 # ---------------------------------------------------------------- what is permitted
 def launch_for(program: Program, inputs: Mapping[str, bytes], config: DispatchConfig) -> Launch:
-    """The launch of a dispatch."""
+    """Returns the launch of a dispatch."""
     nbytes = tuple(len(inputs[b.name]) for b in program.abi_buffers if b.takes_input)
     return resolve_launch(program, nbytes, config, LIMITS)
 
 
 def joins(program: Program, launch: Launch) -> bool:
-    """Whether a vector may hold lanes of several workgroups of a launch."""
+    """Tells whether a vector may hold lanes of several workgroups of a launch."""
     resized = (
         program if launch.workgroup == program.workgroup_size else replace(program, workgroup_size=launch.workgroup)
     )
@@ -120,7 +127,7 @@ def joins(program: Program, launch: Launch) -> bool:
 
 
 def merged_copies(program: Program) -> tuple[AtomicUse, ...] | None:
-    """The buffers of which threads need copies if atomics are no locked operations; None if copies do not serve."""
+    """Returns the buffers of which threads need copies if atomics are plain operations; None if copies do not serve."""
     uses = atomic_uses(program)
     if order_sensitive(program):
         return None
@@ -131,7 +138,7 @@ def merged_copies(program: Program) -> tuple[AtomicUse, ...] | None:
 
 # ---------------------------------------------------------------- code
 def emitted(program: Program, config: DispatchConfig, workgroup: Dim3, variant: Variant) -> EmittedCode:
-    """The text of a program for one workgroup size."""
+    """Returns the text of a program for one workgroup size."""
     spec = spec_literals(program, config.spec)
     if workgroup != program.workgroup_size:
         program = replace(program, workgroup_size=workgroup)
@@ -155,7 +162,7 @@ def compiled(codes: Sequence[tuple[EmittedCode, Variant]]) -> list[Code]:
 
 
 def merged(texts: Mapping[str, str]) -> str:
-    """One module with the kernels of several, which are renamed from ``vyre_kernel`` to the name of each."""
+    """Returns one module with the kernels of several, which are renamed from ``vyre_kernel`` to the name of each."""
     entities: dict[str, None] = {}
     for name, text in texts.items():
         for entity in _entities(text):
@@ -164,7 +171,7 @@ def merged(texts: Mapping[str, str]) -> str:
 
 
 def _entities(text: str) -> Iterator[str]:
-    """The functions, declarations and constants of a module."""
+    """Yields the functions, declarations and constants of a module."""
     lines: list[str] = []
     for line in text.splitlines():
         if not lines and (not line.strip() or line.startswith(";")):
@@ -189,7 +196,7 @@ class Runner:
     def run(
         self, code: Code, program: Program, inputs: Mapping[str, bytes], config: DispatchConfig, way: Way = DIRECTLY
     ) -> Outcome:
-        """The outcome of a dispatch.  Raises ``WrongAccess``, and ``TimeoutError`` for a run that was stopped."""
+        """Returns the outcome of a dispatch.  Raises ``WrongAccess``, or ``TimeoutError`` if a run was stopped."""
         launch = launch_for(program, inputs, config)
         bindings = plan_bindings(program).bindings
         self._runs += 1

@@ -73,7 +73,7 @@ class Matrix:
             view[:] = data
 
     def _prepared(self, request: DispatchRequest) -> tuple[object, Variant, dict[str, bytes]]:
-        """The key of the code, the variant and the inputs of a request; refuses what only the reference offers."""
+        """Returns the key of the code, the variant and the inputs; refuses what only the reference offers."""
         program, config = request.program, request.config
         refuse_unsupported(CPU, config)
         if config.race_check:

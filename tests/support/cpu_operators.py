@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 
 def binary_cases() -> Iterator[Case]:
-    """Every binary operator on every type, counts of both types."""
+    """Yields every binary operator on every type, counts of both types."""
     for op, row in BINARY.items():
         for dtype in EXECUTABLE_TYPES:
             if dtype not in row.operands:
@@ -65,7 +65,7 @@ def binary_cases() -> Iterator[Case]:
 
 
 def unary_cases() -> Iterator[Case]:
-    """Every unary operator on every type, without the transcendental functions."""
+    """Yields every unary operator on every type, without the transcendental functions."""
     for op, row in UNARY.items():
         if op not in TRANSCENDENTALS:
             for dtype in EXECUTABLE_TYPES:
@@ -74,7 +74,7 @@ def unary_cases() -> Iterator[Case]:
 
 
 def unary_case(op: UnaryOp, dtype: ScalarType) -> Case:
-    """One unary operator."""
+    """Returns one unary operator."""
     result = unary_result(op, dtype)
     assert result is not None
     return Case(
@@ -87,7 +87,7 @@ def unary_case(op: UnaryOp, dtype: ScalarType) -> Case:
 
 
 def conversion_cases() -> Iterator[Case]:
-    """Every cast, wrapping cast and bitcast."""
+    """Yields every cast, wrapping cast and bitcast."""
     for source in EXECUTABLE_TYPES:
         for target in EXECUTABLE_TYPES:
             yield Case(
@@ -116,7 +116,7 @@ def conversion_cases() -> Iterator[Case]:
 
 
 def narrow_cases() -> Iterator[Case]:
-    """``narrow``, ``pack`` and ``unpack`` of every narrow type."""
+    """Yields ``narrow``, ``pack`` and ``unpack`` of every narrow type."""
     for dtype in NARROW_TYPES:
         wide = dtype.widened
         yield Case(
@@ -143,7 +143,7 @@ def narrow_cases() -> Iterator[Case]:
 
 
 def ternary_cases() -> Iterator[Case]:
-    """``select`` of every type and ``fma``."""
+    """Yields ``select`` of every type and ``fma``."""
     for dtype in EXECUTABLE_TYPES:
         yield Case(
             f"select_{dtype.text}",
@@ -163,7 +163,7 @@ def ternary_cases() -> Iterator[Case]:
 
 
 def all_cases() -> tuple[Case, ...]:
-    """Every operator but the transcendental functions."""
+    """Returns every operator but the transcendental functions."""
     return (*binary_cases(), *unary_cases(), *conversion_cases(), *narrow_cases(), *ternary_cases())
 
 
@@ -187,7 +187,7 @@ LANES: Final = Form(Kind.LANES)
 UNIFORM: Final = Form(Kind.UNIFORM)
 
 
-class Variant(NamedTuple):
+class Application(NamedTuple):
     """A case, the form of each operand, and rows of operand bits, some of which the forms replace."""
 
     name: str
@@ -196,7 +196,7 @@ class Variant(NamedTuple):
     rows: Sequence[tuple[int, ...]]
 
     def operands(self, lanes: int | None) -> list[tuple[int, ...]]:
-        """The rows that the function with vectors of that many lanes works on."""
+        """Returns the rows that the function with vectors of that many lanes works on."""
         found = []
         for number, row in enumerate(self.rows):
             operands = list(row)
@@ -220,33 +220,35 @@ _PROGRAM: Final = Program((), (64, 1, 1), ())
 
 
 def kernel(lanes: int) -> Kernel:
-    """The state of a kernel with vectors of that many lanes."""
+    """Returns the state of a kernel with vectors of that many lanes."""
     return Kernel(_PROGRAM, EmitOptions(lanes=lanes), {}, lanes)
 
 
-def module_text(variants: Sequence[Variant], lanes: int | None) -> str:
-    """A module with the function of each variant."""
+def module_text(applications: Sequence[Application], lanes: int | None) -> str:
+    """Returns a module with the function of each application."""
     module: dict[str, None] = {}
-    functions = [_function(variant, lanes, module) for variant in variants]
+    functions = [_function(application, lanes, module) for application in applications]
     return "\n".join((*module, *functions))
 
 
-def _function(variant: Variant, lanes: int | None, module: dict[str, None]) -> str:
-    """The text of ``void name(ptr in..., ptr out, i64 count)``, which applies a case to arrays.
+def _function(application: Application, lanes: int | None, module: dict[str, None]) -> str:
+    """Returns the text of ``void name(ptr in..., ptr out, i64 count)``, which applies a case to arrays.
 
     ``lanes`` is the number of elements at a time, which divides ``count``; None for values that are uniform.  Lines
     outside of the function are added to ``module``.
     """
-    case, k = variant.case, kernel(lanes or 4)
+    case, k = application.case, kernel(lanes or 4)
     w = k.w
     before = w.block
     w.open_loop("loop")
     index, later = w.name(), w.name()
-    operands = zip(case.operands, variant.forms, strict=True)
+    operands = zip(case.operands, application.forms, strict=True)
     values = [_operand(k, dtype, form, f"%in{i}", index, lanes) for i, (dtype, form) in enumerate(operands)]
     result = case.apply(k, *values)
-    assert result.dtype is case.result, f"{variant.name}: {result.dtype} instead of {case.result}"
-    _store(k, conversion.canonical(k, result), index, lanes)
+    assert result.dtype is case.result, f"{application.name}: {result.dtype} instead of {case.result}"
+    if result.dtype.is_float:
+        result = conversion.bitcast(k, result.dtype, result)  # with the NaN that a store writes
+    _store(k, result, index, lanes)
     w.line(f"{later} = add i64 {index}, {lanes or 1}")
     end = w.here(f"icmp uge i64 {later}, %count")
     last = w.block
@@ -256,7 +258,7 @@ def _function(variant: Variant, lanes: int | None, module: dict[str, None]) -> s
     lines.insert(lines.index("loop:") + 1, f"  {index} = phi i64 [ 0, %{before} ], [ {later}, %{last} ]")
     module.update(w.module)
     pointers = ", ".join(f"ptr %in{i}" for i in range(len(case.operands)))
-    head = f"define void @{variant.name}({pointers}, ptr %out, i64 %count) {{"
+    head = f"define void @{application.name}({pointers}, ptr %out, i64 %count) {{"
     return "\n".join((head, "entry:", *lines, "  ret void", "}"))
 
 
@@ -296,22 +298,22 @@ def _store(k: Kernel, value: Value, index: str, lanes: int | None) -> None:
 
 
 def wrong_results(
-    variants: Sequence[Variant], lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
+    applications: Sequence[Application], lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
 ) -> list[str]:
-    """Compiles and runs all variants, and returns what differs from the exact results: one line for each."""
-    code = load(compile_object(module_text(variants, lanes), features or host(), pipeline))
+    """Compiles and runs all applications, and returns what differs from the exact results: one line for each."""
+    code = load(compile_object(module_text(applications, lanes), features or host(), pipeline))
     try:
         wrong = []
-        for variant in variants:
-            rows = variant.operands(lanes)
-            expected = [_exact(variant.case, row) for row in rows]
-            results = _call(code.addresses[variant.name], variant, lanes or 1)
+        for application in applications:
+            rows = application.operands(lanes)
+            expected = [_exact(application.case, row) for row in rows]
+            results = _call(code.addresses[application.name], application, lanes or 1)
             differing = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if a != b]
             if differing:
                 first = differing[0]
                 operands = ", ".join(f"{bits:#x}" for bits in rows[first])
                 wrong.append(
-                    f"{variant.name}({operands}) = {results[first]:#x}, not {expected[first]:#x};"
+                    f"{application.name}({operands}) = {results[first]:#x}, not {expected[first]:#x};"
                     f" {len(differing)} of {len(rows)} differ"
                 )
         return wrong
@@ -323,16 +325,16 @@ _KNOWN: Final[dict[tuple[str, tuple[int, ...]], int]] = {}
 
 
 def _exact(case: Case, row: tuple[int, ...]) -> int:
-    """What a store of the exact result writes."""
+    """Returns what a store of the exact result writes."""
     key = (case.name, row)
     if key not in _KNOWN:
         _KNOWN[key] = scalar.canonical(case.result, case.exact(*row))
     return _KNOWN[key]
 
 
-def _call(address: int, variant: Variant, step: int) -> list[int]:
-    case, count = variant.case, len(variant.rows)
-    padded = [*variant.rows, *[variant.rows[0]] * (-count % step)]
+def _call(address: int, application: Application, step: int) -> list[int]:
+    case, count = application.case, len(application.rows)
+    padded = [*application.rows, *[application.rows[0]] * (-count % step)]
     arrays = [_array(dtype, [row[i] for row in padded]) for i, dtype in enumerate(case.operands)]
     out = np.zeros(len(padded), _memory_type(case.result))
     pointers = [array.ctypes.data for array in (*arrays, out)]

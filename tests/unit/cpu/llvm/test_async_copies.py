@@ -7,16 +7,12 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from support.agreement import ramp
-from support.cpu_engine import CpuEngine
-from support.llvm_accesses import features_for
-from support.programs import Case, Order
-from support.running import Outputs, oracle, run
+from support.cpu_agreement import case, disagreements
+from support.cpu_kernels import Variant
+from support.running import Outputs, oracle
 from vyre.adapters.cpu.llvm.emit import emit
-from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import validate
 
 COPIES = {
     "load": 'async_load(x, y, gid.x * 3u, 5u, "t")',
@@ -42,15 +38,14 @@ MEANWHILE = {
 
 def check(text: str, lanes: int, groups: int) -> None:
     """Compares the bytes of emitted code with those of the canonical schedule."""
-    program = Program.from_text(text)
-    validate(program).raise_if_invalid()
     noise = ramp(60).tobytes()
-    inputs = {b.name: noise[: b.count * 4 or 48] for b in program.abi_buffers if b.takes_input}
-    inputs = {name: data[: program.buffer(name).static_nbytes or 48] for name, data in inputs.items()}
-    case = Case(program, inputs, DispatchConfig(grid=(groups, 1, 1)), Order.RACY)
-    expected = oracle(case)
-    assert isinstance(expected, Outputs)
-    assert run(CpuEngine(EmitOptions(lanes=lanes), features_for(lanes)), case) == expected
+    program = Program.from_text(text)
+    buffers = [b for b in program.abi_buffers if b.takes_input]
+    one = case(
+        text, {b.name: noise[: program.buffer(b.name).static_nbytes or 48] for b in buffers}, grid=(groups, 1, 1)
+    )
+    assert isinstance(oracle(one), Outputs)
+    assert not disagreements({"copies": one}, [Variant(lanes, narrow=True)])
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE.values(), ids=MEANWHILE.keys())

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from support.cpu_accesses import Accesses, Case
+from support.cpu_indices import INDICES, STRIDES, data_of, lane_indices, lane_values, random_values, some_masks, starts
 from support.guarded_memory import GuardedMemory
-from support.llvm_accesses import Accesses, Case
-from support.llvm_indices import INDICES, STRIDES, data_of, lane_indices, lane_values, random_values, some_masks, starts
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.domain.ir.program import Program

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="machine code is made by the optional package llvmlite")
 
 from support.bit_patterns import EDGES, patterns
-from support.cpu_operators import LANES, UNIFORM, Apply, Case, Form, Kind, Variant, all_cases, wrong_results
+from support.cpu_operators import LANES, UNIFORM, Application, Apply, Case, Form, Kind, all_cases, wrong_results
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import Value, literal
 from vyre.adapters.cpu.native.compilation import Pipeline
@@ -62,7 +62,7 @@ def _tree(rng: random.Random, dtype: ScalarType, inputs: tuple[ScalarType, ...],
     return _Tree(apply, exact, f"{case.name}({', '.join(argument.text for argument in arguments)})")
 
 
-def _expressions(seed: int, count: int) -> Iterator[Variant]:
+def _expressions(seed: int, count: int) -> Iterator[Application]:
     rng = random.Random(seed)
     for number in range(count):
         # Floats more often than the rest: it is with NaN and zeros that folds are delicate.
@@ -72,7 +72,7 @@ def _expressions(seed: int, count: int) -> Iterator[Variant]:
         columns = [patterns(t, 8, seed) for t in inputs]
         rows = [tuple(rng.choice(column) for column in columns) for _ in range(96)]
         case = Case(f"{tree.text} over {', '.join(t.text for t in inputs)}", inputs, dtype, tree.apply, tree.exact)
-        yield Variant(f"tree{number}", case, tuple(_form(rng, t) for t in inputs), rows)
+        yield Application(f"tree{number}", case, tuple(_form(rng, t) for t in inputs), rows)
 
 
 def _form(rng: random.Random, dtype: ScalarType) -> Form:
@@ -87,9 +87,9 @@ def _form(rng: random.Random, dtype: ScalarType) -> Form:
 def _wrong(
     seed: int, count: int, lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
 ) -> list[str]:
-    variants = list(_expressions(seed, count))
-    texts = {variant.name: variant.case.name for variant in variants}
-    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(variants, lanes, pipeline, features)]
+    applications = list(_expressions(seed, count))
+    texts = {application.name: application.case.name for application in applications}
+    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(applications, lanes, pipeline, features)]
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)
@@ -114,7 +114,7 @@ def _of_converted(
     return Case(label, types, types[0], apply, exact)
 
 
-def _extremes_of_converted_integers() -> Iterator[Variant]:
+def _extremes_of_converted_integers() -> Iterator[Application]:
     """A number that is known to be no NaN beside one that may be."""
     by_name = {case.name: case for case in all_cases()}
     for dtype in (f32, f64):
@@ -126,7 +126,7 @@ def _extremes_of_converted_integers() -> Iterator[Variant]:
                 for swap in (False, True):
                     label = f"{name}_{dtype.text}_{source.text}_{swap}"
                     case = _of_converted(label, (dtype, source), rule, convert, swapped=swap)
-                    yield Variant(label, case, (LANES,) * 2, rows)
+                    yield Application(label, case, (LANES,) * 2, rows)
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)

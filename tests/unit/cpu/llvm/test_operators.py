@@ -16,10 +16,10 @@ from support.bit_patterns import patterns
 from support.cpu_operators import (
     LANES,
     UNIFORM,
+    Application,
     Case,
     Form,
     Kind,
-    Variant,
     all_cases,
     binary_cases,
     conversion_cases,
@@ -56,8 +56,8 @@ def _rows(case: Case) -> tuple[tuple[int, ...], ...]:
     return tuple(rows if len(rows) <= _ROWS else random.Random(case.name).sample(rows, _ROWS))
 
 
-def _by_lanes(cases: Sequence[Case]) -> list[Variant]:
-    return [Variant(case.name, case, (LANES,) * len(case.operands), _rows(case)) for case in cases]
+def _by_lanes(cases: Sequence[Case]) -> list[Application]:
+    return [Application(case.name, case, (LANES,) * len(case.operands), _rows(case)) for case in cases]
 
 
 _THOROUGH: Final = pytest.mark.thorough
@@ -87,11 +87,13 @@ def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int
 @pytest.mark.parametrize("lanes", [None, 4, 16], ids=str)
 def test_every_narrow_element_has_its_value(lanes: int | None) -> None:
     rows = [(word,) for word in range(1 << 16)]
-    variants = [Variant(case.name, case, (LANES,), rows) for case in narrow_cases() if case.name.startswith("unpack")]
-    assert wrong_results(variants, lanes, Pipeline.LIGHT) == []
+    applications = [
+        Application(case.name, case, (LANES,), rows) for case in narrow_cases() if case.name.startswith("unpack")
+    ]
+    assert wrong_results(applications, lanes, Pipeline.LIGHT) == []
 
 
-def _by_constants() -> Iterator[Variant]:
+def _by_constants() -> Iterator[Application]:
     """Integer operators with a literal on one side, which has forms of its own."""
     for case in binary_cases():
         dtype, right = case.operands
@@ -104,9 +106,9 @@ def _by_constants() -> Iterator[Variant]:
         rows = [(bits, bits & ((1 << right.bits) - 1)) for bits in patterns(dtype, 20, 5)]
         for n, number in enumerate(chosen):
             value = number & ((1 << right.bits) - 1)
-            yield Variant(f"{case.name}_by_{n}", case, (LANES, Form(Kind.CONSTANT, value)), rows)
+            yield Application(f"{case.name}_by_{n}", case, (LANES, Form(Kind.CONSTANT, value)), rows)
         for n, number in enumerate(chosen[:6]):
-            yield Variant(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
+            yield Application(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
 
 
 @pytest.mark.parametrize("pipeline", [Pipeline.LIGHT, pytest.param(Pipeline.FULL, marks=_THOROUGH)])
@@ -115,7 +117,7 @@ def test_literals_on_one_side_change_no_bit(lanes: int | None, pipeline: Pipelin
     assert wrong_results(list(_by_constants()), lanes, pipeline) == []
 
 
-def _mixed() -> Iterator[Variant]:
+def _mixed() -> Iterator[Application]:
     """One uniform operand among vectors."""
     for case in (*binary_cases(), *ternary_cases()):
         for position in range(len(case.operands)):
@@ -123,7 +125,7 @@ def _mixed() -> Iterator[Variant]:
             rows = _rows(case)
             for first in (0, len(rows) // 2, len(rows) - 1):
                 # The first row decides the value that all lanes share.
-                yield Variant(f"{case.name}_{position}_{first}", case, forms, (rows[first], *rows[:160]))
+                yield Application(f"{case.name}_{position}_{first}", case, forms, (rows[first], *rows[:160]))
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)
@@ -131,7 +133,7 @@ def test_uniform_operands_mix_with_vectors(pipeline: Pipeline) -> None:
     assert wrong_results(list(_mixed()), 8, pipeline) == []
 
 
-def _affine() -> Iterator[Variant]:
+def _affine() -> Iterator[Application]:
     strides = (3, 0x8000_0000, 0x1_0000_0001)
     for case in (*binary_cases(), *unary_cases(), *conversion_cases(), *ternary_cases()):
         affine = [i for i, dtype in enumerate(case.operands) if dtype in INTEGERS]
@@ -144,7 +146,7 @@ def _affine() -> Iterator[Variant]:
                         else others
                         for i, dtype in enumerate(case.operands)
                     )
-                    yield Variant(
+                    yield Application(
                         f"{case.name}_{stride}_{others.kind.name}_{position}", case, forms, _rows(case)[::7][:96]
                     )
 
@@ -215,12 +217,12 @@ _FUNCTIONS: Final = tuple(sorted(TRANSCENDENTALS, key=lambda op: op.name))
 
 
 @cache
-def _function_variants() -> tuple[Variant, ...]:
-    variants = []
+def _function_applications() -> tuple[Application, ...]:
+    applications = []
     for op in _FUNCTIONS:
         inputs = [*patterns(f32, 700, 3), *patched_inputs(op), *_boundaries()]
-        variants.append(Variant(op.name.lower(), unary_case(op, f32), (LANES,), [(bits,) for bits in inputs]))
-    return tuple(variants)
+        applications.append(Application(op.name.lower(), unary_case(op, f32), (LANES,), [(bits,) for bits in inputs]))
+    return tuple(applications)
 
 
 def _boundaries() -> Iterator[int]:
@@ -250,7 +252,7 @@ def _f64_bits(value: float) -> int:
 def test_functions_have_the_bits_of_their_programs(
     lanes: int | None, pipeline: Pipeline, features: CpuFeatures
 ) -> None:
-    assert wrong_results(_function_variants(), lanes, pipeline, features) == []
+    assert wrong_results(_function_applications(), lanes, pipeline, features) == []
 
 
 # ------------------------------------------------------------------------------ code
@@ -264,8 +266,8 @@ _FUSED: Final = re.compile(r"^\s+(v?fn?m(add|sub)|fml[as])|\bfmaf?\b", re.MULTIL
 @pytest.mark.parametrize(("features", "lanes"), [(_X86_64, 16), (_X86_64, None), (_AARCH64, 4)], ids=["v", "s", "arm"])
 def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None) -> None:
     cases = [case for case in all_cases() if not case.name.startswith("fma")]
-    products = [Variant("product_sum", _product_and_sum(), (LANES,) * 3, [(0, 0, 0)])]
-    text = module_text([*_by_lanes(cases), *_function_variants(), *products], lanes)
+    products = [Application("product_sum", _product_and_sum(), (LANES,) * 3, [(0, 0, 0)])]
+    text = module_text([*_by_lanes(cases), *_function_applications(), *products], lanes)
     assert _FUSED.search(assembly(text, features, Pipeline.FULL, system="linux")) is None
 
 

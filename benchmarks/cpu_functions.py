@@ -32,7 +32,7 @@ from vyre.adapters.cpu.llvm import conversion, narrowing, operators
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.options import LANES, EmitOptions
 from vyre.adapters.cpu.llvm.values import Value
-from vyre.adapters.cpu.native.compilation import FUNCTION_ATTRIBUTES, Pipeline, compile_object, llvm_version
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
 from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.adapters.cpu.native.loading import load
 from vyre.domain.ir.operators import TRANSCENDENTALS, UnaryOp
@@ -60,14 +60,14 @@ class Subject:
         self.counts_from_0 = is_narrow
 
     def apply(self, k: Kernel, x: Value) -> Value:
-        """The bits of the result, a u32."""
+        """Returns the bits of the result, a u32."""
         if self.name in NARROW:
             return narrowing.pack(k, NARROW[self.name], x)
         return conversion.bitcast(k, u32, operators.unary(k, UnaryOp[self.name.upper()], x))
 
 
 def module_text(subject: Subject, lanes: int) -> str:
-    """A module with ``i64 checksum(i64 first)``, the checksum of the chunk of inputs from ``first`` on."""
+    """Returns a module with ``i64 checksum(i64 first)``, the checksum of the chunk of inputs from ``first`` on."""
     k = Kernel(Program((), (64, 1, 1), ()), EmitOptions(lanes=max(lanes, 4)), {}, max(lanes, 4))
     w, word, wide = k.w, "i32", "i64"
     steps = ", ".join(f"i32 {lane}" for lane in range(lanes))
@@ -97,14 +97,14 @@ def module_text(subject: Subject, lanes: int) -> str:
     if lanes > 1:
         w.declare(f"declare i64 @llvm.vector.reduce.add.v{lanes}i64({wide})")
         answer = w.here(f"call i64 @llvm.vector.reduce.add.v{lanes}i64({wide} {total})")
-    head = f"define i64 @checksum(i64 %first) {FUNCTION_ATTRIBUTES} {{\nentry:"
+    head = "define i64 @checksum(i64 %first) nounwind {\nentry:"
     return "\n".join((*w.module, head, w.text(), f"  ret i64 {answer}", "}"))
 
 
 def differing_chunks(
     subject: Subject, text: str, features: CpuFeatures, pipeline: Pipeline, chunks: Iterable[int] | None = None
 ) -> list[int]:
-    """The numbers of those chunks (by default: of all) whose checksum is not the recorded one."""
+    """Returns the numbers of those chunks (by default: of all) whose checksum is not the recorded one."""
     code = load(compile_object(text, features, pipeline))
     try:
         checksum = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_int64)(code.addresses["checksum"])
@@ -119,7 +119,7 @@ def _features(vector_bits: int) -> CpuFeatures:
 
 
 def _jobs(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict[str, Any]], str]]:
-    """For each job its name, what runs it, and the digest of what it depends on."""
+    """Yields for each job its name, what runs it, and the digest of what it depends on."""
     for bits, lanes, pipeline in product(arguments.vector_bits, arguments.lanes, arguments.pipeline):
         features = _features(bits)
         for name in arguments.functions or NAMES:

@@ -37,26 +37,12 @@ def test_an_instruction_of_a_branch_is_not_known_after_it() -> None:
     w.place("yes")
     assert w.pure("add i32 {}, {}", "%a", "%b") == outer
     inner = w.pure("mul i32 {}, {}", "%a", "%b")
-    w.remember("key", inner)
-    assert w.known("key") == inner
     w.close_scope()
     w.open_scope()
     w.place("no")
-    assert w.known("key") is None
     assert w.pure("mul i32 {}, {}", "%a", "%b") != inner
     w.close_scope()
     assert w.pure("add i32 {}, {}", "%a", "%b") == outer
-
-
-def test_a_scope_gives_back_what_it_hid() -> None:
-    w = Writer()
-    w.remember("key", "%1")
-    w.open_scope()
-    w.remember("key", "%2")
-    w.remember("key", "%3")
-    assert w.known("key") == "%3"
-    w.close_scope()
-    assert w.known("key") == "%1"
 
 
 def test_what_a_loop_does_not_change_stands_before_it() -> None:

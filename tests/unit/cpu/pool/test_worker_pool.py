@@ -384,8 +384,7 @@ def test_queued_jobs_come_before_help(pool: WorkerPool) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_no_more_threads_take_part_than_are_allowed(pool: WorkerPool, threads: int) -> None:
     frame = Frame(2)
-    job = pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 100, 1, 8)]))
-    job.set_threads(threads)
+    job = pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 100, 1, threads)]))
     wide, other = adding(pool, 8)
     assert pool.run(wide) is Outcome.COMPLETED
     assert pool.counts["workers"] == 8

@@ -29,7 +29,7 @@ ALIGNMENT: Final = 64
 
 
 class Flow(Enum):
-    """How the lanes that are active before a statement go on after it."""
+    """The ways in which the lanes that are active before a statement go on after it."""
 
     THROUGH = "all of them go on"
     PARTLY = "those of the current mask go on, possibly none"
@@ -365,10 +365,6 @@ class Kernel:
     def place(self, name: str, nbytes: int) -> None:
         """Reserves scratch memory for a workgroup or private buffer."""
         self._places[name] = self.scratch.reserve(nbytes)
-
-    def place_of(self, name: str) -> int:
-        """Returns the offset in scratch memory of a workgroup or private buffer."""
-        return self._places[name]
 
     def scratch_address(self, offset: int) -> str:
         """Returns the address of an offset in scratch memory, a ptr operand."""

@@ -52,11 +52,6 @@ def bitcast(k: Kernel, dtype: ScalarType, a: Value) -> Value:
     return lifted.value(dtype, ins.from_bits(SCALAR[dtype], bits) if dtype.is_float else bits)
 
 
-def canonical(k: Kernel, a: Value) -> Value:
-    """Returns what a store of ``a`` writes: a NaN of a float type becomes the canonical one."""
-    return bitcast(k, a.dtype, a) if a.dtype.is_float else a
-
-
 # ------------------------------------------------------------------------------ on elements
 
 

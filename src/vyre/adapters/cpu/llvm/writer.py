@@ -39,7 +39,7 @@ class Writer:
         self._out: Section = body
         self._loops: Final[list[_Loop]] = []
         self._known: Final[dict[str, str]] = {}
-        self._scopes: Final[list[list[tuple[str, str | None]]]] = [[]]
+        self._scopes: Final[list[list[str]]] = [[]]
         self._levels: Final[dict[str, int]] = {}
         self._count = 0
         self.block: str = "entry"
@@ -79,10 +79,10 @@ class Writer:
         if level < len(self._loops):
             loop = self._loops[level]
             loop.preheader.append(f"  {result} = {text}{self.location}")
-            self._scopes[loop.scope].append((text, None))
+            self._scopes[loop.scope].append(text)
         else:
             self._out.append(f"  {result} = {text}{self.location}")
-            self._scopes[-1].append((text, None))
+            self._scopes[-1].append(text)
         self._known[text] = result
         if level:
             levels[result] = level
@@ -116,18 +116,13 @@ class Writer:
         return self._levels.get(operand, 0)
 
     def known(self, key: str) -> str | None:
-        """Returns the result that ``remember`` keeps under a key, if that place dominates the current one."""
+        """Returns the result that is kept under a key, None where there is none that dominates the current place."""
         return self._known.get(key)
-
-    def remember(self, key: str, result: str) -> None:
-        """Keeps the result of something that was written at the current place, until the current scope ends."""
-        self._scopes[-1].append((key, self._known.get(key)))
-        self._known[key] = result
 
     def remember_everywhere(self, key: str, result: str) -> None:
         """Keeps the result of something that was written at the start of the function, if nothing is known yet."""
         if self._known.setdefault(key, result) is result:
-            self._scopes[0].append((key, None))
+            self._scopes[0].append(key)
 
     def declare(self, line: str) -> None:
         """Adds a line outside of the function, once."""
@@ -165,11 +160,8 @@ class Writer:
 
     def close_scope(self) -> None:
         """Ends the scope that was opened last."""
-        for key, before in reversed(self._scopes.pop()):
-            if before is None:
-                del self._known[key]
-            else:
-                self._known[key] = before
+        for key in self._scopes.pop():
+            del self._known[key]
 
     def open_loop(self, head: str) -> None:
         """Ends the current block with a jump to a loop and starts its first block, ``head``.

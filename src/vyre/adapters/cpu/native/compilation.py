@@ -25,16 +25,9 @@ from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 
 BACKEND: Final = "cpu"
 
-FUNCTION_ATTRIBUTES: Final = "nounwind"
-"""The attributes that an emitted function needs: without unwind tables, which nobody reads.
-
-No attribute is needed for wide vectors.  The processor is named ``x86-64``, which prefers no width, so that a vector of
-16 32-bit lanes is one register wherever AVX-512 is among the features.
-"""
-
 
 class Pipeline(Enum):
-    """How much work LLVM does: ``LIGHT`` for a fast compilation, ``FULL`` for fast code."""
+    """The work of LLVM on a module: ``LIGHT`` for a fast compilation, ``FULL`` for fast code."""
 
     LIGHT = "light"
     FULL = "full"
@@ -72,6 +65,11 @@ _TRIPLES: Final = {
 """The targets, with the calling convention of each system.  Objects are ELF everywhere, which LLVM loads everywhere."""
 
 _CPUS: Final = {X86_64: "x86-64", AARCH64: "generic"}
+"""The processors that LLVM is told of.
+
+``x86-64`` prefers no width of vectors, so that a vector of 16 32-bit lanes is one register wherever AVX-512 is among
+the features.
+"""
 _LEVEL: Final = {Pipeline.LIGHT: 2, Pipeline.FULL: 3}
 _IMPORTING: Final = threading.Lock()
 

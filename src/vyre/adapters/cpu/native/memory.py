@@ -26,7 +26,6 @@ _FAILED: Final = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
 class Protection(IntEnum):
     """The permitted accesses to pages.  No member allows both writing and execution."""
 
-    NOTHING = 0
     READ = 1
     WRITE = 3
     EXECUTE = 5

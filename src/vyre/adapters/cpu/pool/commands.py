@@ -20,7 +20,6 @@ from typing import Final, NamedTuple, TypeAlias
 from vyre.adapters.cpu.pool import layout as at
 
 _WIDTHS: Final = {"u32": 32, "i32": 32, "u64": 64}
-_M32: Final = 0xFFFF_FFFF
 _M64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _IDENTITIES: Final = {
     "add": 0,

@@ -86,10 +86,6 @@ class Job:
         self.commands.repetitions = repetitions
         self._words[at.JOB_REPETITIONS // 8] = repetitions
 
-    def set_threads(self, threads: int) -> None:
-        """Limits how many threads take part in the runs."""
-        self._words[at.JOB_THREADS // 8] = threads
-
     def set_timeout(self, seconds: float | None) -> None:
         """Sets how long a run may take from its submission on; its stop flag is set then."""
         self._words[at.JOB_TIMEOUT // 8] = 0 if seconds is None else max(1, round(seconds * 1e9))

@@ -63,7 +63,6 @@ WAITED_FOR: Final = 256
 """A bit of the state: a thread sleeps until the state changes."""
 
 # ---------------------------------------------------------------- group: 64 bytes
-GROUP_BYTES: Final = 64
 GROUP_CLOSED: Final = 0  # i32: the stop reason of every job that is begun from now on, or 0
 
 # ---------------------------------------------------------------- pool
@@ -175,7 +174,7 @@ class StopReason(IntEnum):
 
 
 class Outcome(IntEnum):
-    """How a run ended."""
+    """The end of a run."""
 
     COMPLETED = 0
     STOPPED = 1

@@ -35,6 +35,3 @@ class CpuOptions:
     def pool(self) -> PoolOptions:
         """Returns the options of the pool of worker threads."""
         return PoolOptions(self.threads, self.affinity)
-
-
-DEFAULT_OPTIONS: Final = CpuOptions()

@@ -1,1 +1,15 @@
-"""The translation of programs to LLVM IR text; it needs no LLVM."""
+"""The emitter: from a program to LLVM IR as text.  It needs no LLVM.
+
+``emit`` is the entry.  A module is imported by those below it:
+
+    values, instructions, writer       values of a vector of lanes, and the text of instructions
+    context                            ``Kernel``: the state of the function being written
+    program_facts, shapes, phases      analyses of a program before it is written
+    integer, floating, division, narrowing, conversion, functions, operators
+                                       operators, on one element or on W
+    ids, subgroups, expressions        expressions; ``elements``, ``addressing`` and ``blocks`` serve accesses
+    loads, stores, private, atomics, async_copies, memory
+                                       accesses to memory
+    flow, loops, joins, traps, budget  statements of the lanes of one vector
+    regions, lockstep, groups          workgroups of several vectors, and the loop over workgroups
+"""

@@ -54,7 +54,7 @@ _RECORDS: Final = (
 
 
 def has_wide_vectors() -> bool:
-    """Whether the machine has vectors of 512 bits, as Linux tells."""
+    """Tells whether the processor has vectors of 512 bits, by the flags that Linux lists."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -65,7 +65,7 @@ def _session(**options: Any) -> Iterator[Session]:
 # ---------------------------------------------------------------- launches
 @contextmanager
 def _words(session: Session) -> Iterator[tuple[ResidentArray, ResidentArray]]:
-    """Two resident arrays: 0, 1, 2, ... and zeros."""
+    """Yields two resident arrays of u32: 0, 1, 2, ... and zeros."""
     with (
         session.resident(np.arange(_LANES, dtype=np.uint32)) as x,
         session.resident(np.zeros(_LANES, np.uint32)) as y,
@@ -104,7 +104,7 @@ def _list_step(rounds: int) -> Samples:
 
 # ---------------------------------------------------------------- compilation
 def _processor_ns() -> int:
-    """Processor time of this process and of its children, in nanoseconds, as Linux tells."""
+    """Returns the processor time of this process and of its children in nanoseconds, as Linux counts it."""
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = {pid for path in children for pid in path.read_text().split()}
     total = time.process_time_ns()
@@ -159,7 +159,10 @@ print(seconds)
 
 
 def _stored(first: str, rounds: int) -> Samples:
-    """A fresh process each time, whose store holds what the first one compiled; llvmlite must not be imported."""
+    """Measures fresh processes, which find in their store what the first one has compiled.
+
+    They must not import llvmlite.
+    """
     with _session():
         pass  # the backend can run here
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +180,7 @@ def _stored(first: str, rounds: int) -> Samples:
 
 # ---------------------------------------------------------------- threads
 def _two_threads(job: str, rounds: int) -> Samples:
-    """What two threads gain in wall time, as a part of what two processes of one thread gain in the same round."""
+    """Measures what two threads gain in wall time, as a part of what two processes gain in the same round."""
     one, other, both = (Process("vyre", {THREADS_VARIABLE: threads}) for threads in ("1", "1", "2"))
     try:
         for process in (one, other, both):
@@ -207,7 +210,7 @@ def _wall(process: Process, repeat: int) -> float:
 
 # ---------------------------------------------------------------- the demo and the gallery
 def _demo_job(index: int, rounds: int) -> Samples:
-    """Processor seconds of a job of ``make demo``, and those of the reference."""
+    """Returns the processor seconds of a job of ``make demo``, and those of the reference."""
     job = demo.all_jobs()[index]
     program = job.program()
     with _session() as ours, vyre.open("reference") as reference:
@@ -224,7 +227,7 @@ def _demo_job(index: int, rounds: int) -> Samples:
 
 
 def gallery() -> dict[str, object]:
-    """Processor milliseconds of every example of the gallery, from host arrays to host arrays, here and there."""
+    """Measures every example of the gallery on both backends: processor milliseconds from host array to host array."""
     found: dict[str, object] = {}
     try:
         with _session() as ours, vyre.open("reference") as reference:

@@ -1,4 +1,7 @@
-"""Contenders in processes of their own, whose runs of a job alternate."""
+"""``contest`` measures all contenders of a job, each in a process of its own, in turns.
+
+A contender is vyre or one of its peers; ``contenders.py`` lists them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class Process:
             self.close()
 
     def ask(self, **command: object) -> None:
-        """Sends a command."""
+        """Sends a command to ``worker.py``, without waiting.  Raises ``Missing`` if the process has ended."""
         if self._process is None:
             raise Missing(self.missing)
         assert self._process.stdin is not None
@@ -65,7 +68,7 @@ class Process:
             raise self._ended(f"its process ended: {error}") from None
 
     def answer(self) -> dict[str, Any]:
-        """Returns the answer to the last command.  Raises ``Missing`` if it tells of a failure, or never comes."""
+        """Returns the answer to the last command.  Raises ``Missing`` if that failed, or if no answer comes in time."""
         if self._process is None:
             raise Missing(self.missing)
         assert self._process.stdout is not None
@@ -98,7 +101,7 @@ def _process(contender: str) -> Process:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the contenders that have run, or why they are missing."""
+    """Returns the version of every contender by its name, or why it is missing."""
     found = {}
     for contender in (OURS, *PEERS):
         process = _process(contender)
@@ -108,7 +111,10 @@ def versions() -> dict[str, str]:
 
 @cache
 def contest(name: str, rounds: int, size: str = "full") -> dict[str, Times | str]:
-    """Times of every contender in a job, or why it was not measured; contenders take turns in every round."""
+    """Returns the times of every contender of job ``name``, or a text that says why there are none.
+
+    Contenders take turns: each runs once in a round, in an order that is reversed from round to round.
+    """
     job = JOBS[name]
     found: dict[str, Times | str] = {}
     repeats: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What a job consists of, and what a contender makes of it."""
+"""``Job``: a task that contenders solve, and ``Side``: the solution of one of them, ready to run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _nothing() -> None:
 
 
 class Side(NamedTuple):
-    """A contender's solution, prepared: ``run`` computes it, and ``answer`` returns a copy of what it has computed.
+    """The prepared solution of a contender.
 
-    ``close`` frees its memory.
+    ``run`` computes the answer, ``answer`` returns a copy of it, and ``close`` frees the memory.
     """
 
     run: Callable[[], object]
@@ -38,11 +38,11 @@ Contender: TypeAlias = Callable[[Data], Side]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A task.
+    """A task, whose inputs ``data(**size)`` makes; ``full`` and ``tiny`` are the sizes for measurements and for tests.
 
-    ``data(**size)`` makes the inputs, ``expected`` the answer, computed without vyre.  ``ours`` prepares the solution
-    in a session.  A contender whose sums are added in another order, or whose functions are not correctly rounded, may
-    differ from the answer by the relative error that ``tolerances`` has for it; all others give the same bytes.
+    ``expected(data)`` computes the answer without vyre, and ``ours(session, data)`` prepares vyre's solution.
+    Contenders give the same bytes as ``expected``.  Only one that adds in another order, or whose functions are not
+    correctly rounded, may differ: by the number in ``tolerances``, as relative or as absolute error.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Job:
     tiny: Mapping[str, int]
     tolerances: Mapping[str, float] = field(default_factory=dict)
     same_task: str = ""
-    """The job that is the same for all other contenders: only vyre solves it in another way."""
+    """The name of the job with the same inputs and answer, for which only vyre has another solution; empty if none."""
 
 
 class WrongAnswer(AssertionError):
@@ -62,7 +62,7 @@ class WrongAnswer(AssertionError):
 
 
 def check(job: Job, contender: str, answer: Array, expected: Array) -> None:
-    """Raises ``WrongAnswer`` unless the answer is right."""
+    """Raises ``WrongAnswer`` unless ``answer`` has the dtype, the shape and, within the tolerance, the elements."""
     if answer.dtype != expected.dtype or answer.shape != expected.shape:
         raise WrongAnswer(
             f"{job.name}: {contender} gave {answer.dtype}{answer.shape}, not {expected.dtype}{expected.shape}"
@@ -81,7 +81,7 @@ def check(job: Job, contender: str, answer: Array, expected: Array) -> None:
 
 
 def aligned(array: Array) -> Array:
-    """Returns a copy that starts at a multiple of 64 bytes."""
+    """Returns a copy of the same dtype and shape whose address is a multiple of 64."""
     memory = np.zeros(array.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -90,5 +90,5 @@ def aligned(array: Array) -> Array:
 
 
 def aligned_zeros(count: int, dtype: npt.DTypeLike) -> Array:
-    """Returns zeros that start at a multiple of 64 bytes."""
+    """Returns ``count`` zeros, of shape ``(count,)``, whose address is a multiple of 64."""
     return aligned(np.zeros(count, dtype))

@@ -33,7 +33,7 @@ class Memory:
 def one_launch(
     session: Session, program: Program, inputs: Mapping[str, Any], output: str, zeros: Array, **shorthand: Any
 ) -> Side:
-    """A bound launch of one program; ``inputs`` are arrays, made resident, and numbers.
+    """Binds a launch of one program; ``inputs`` are arrays, made resident, and numbers.
 
     ``zeros`` has the type and the size of ``output``.
     """
@@ -48,12 +48,15 @@ def one_launch(
 
 
 def in_order(session: Session, memory: Memory, steps: Sequence[Step], answer: Callable[[], Array]) -> Side:
-    """A sequence of launches."""
+    """Returns what runs a sequence of launches."""
     return Side(session.sequence(steps), answer, memory.close)
 
 
 def opened(backend: str, threads: int = 1, **options: Any) -> Session:
-    """A session on this many threads; ``options`` are those of ``vyre.open``.  Other backends choose for themselves."""
+    """Opens a session; ``options`` are those of ``vyre.open``.
+
+    ``threads`` limits the threads of backend ``cpu``; other backends choose for themselves.
+    """
     if backend == "cpu":
         options["threads"] = threads
     return vyre.open(backend, **options)

@@ -22,7 +22,7 @@ _LEVELS_AT_ONCE: Final = 4
 
 # ---------------------------------------------------------------- scan with an automaton
 def _dfa_data(n: int) -> dict[str, Any]:
-    """Text of random letters, in which a pattern occurs about every 200 bytes."""
+    """Returns a text of random letters, in which a pattern occurs about every 200 bytes."""
     source = np.random.default_rng(8)
     text = np.frombuffer(b"abcdefghilmnoprstuxy .\n", np.uint8)[source.integers(0, 23, n)].copy()
     for at in source.integers(0, n - 8, n // 200).tolist():
@@ -57,7 +57,7 @@ def _dfa_expected(data: Data) -> Array:
 
 # ---------------------------------------------------------------- breadth-first search
 def random_rows(nodes: int, edges: int, seed: int) -> tuple[Array, Array]:
-    """The rows of a random directed graph: ``(row_ptr, col)``."""
+    """Returns the rows of a random directed graph: ``(row_ptr, col)``."""
     source = np.random.default_rng(seed)
     starts, ends = source.integers(0, nodes, edges), source.integers(0, nodes, edges)
     order = np.lexsort((ends, starts))
@@ -100,7 +100,7 @@ def _bfs(session: Session, data: Data) -> Side:
     ]
 
     def run() -> None:
-        """A level in which no node is reached ends the search; steps after it find nothing to do."""
+        """Searches up to the first level in which no node is reached; steps after it find nothing to do."""
         initial()
         for number, part in enumerate(parts, 1):
             part()
@@ -162,7 +162,7 @@ def _sort(session: Session, data: Data) -> Side:
 
 
 def _sort_by_steps(session: Session, data: Data) -> Side:
-    """One launch for each step of the network."""
+    """Makes one launch for each step of the network."""
     n = data["keys"].size
     memory = Memory(session, {"unsorted": data["keys"], "keys": np.zeros(n, np.uint32)})
     keys = memory.named(keys="keys")
@@ -219,7 +219,7 @@ def _softmax(session: Session, data: Data) -> Side:
 
 
 def _softmax_expected(data: Data) -> Array:
-    """With the order of additions of the kernel; exp is computed in f64 and rounded once."""
+    """Returns the softmax with the additions in the order of the kernel; exp is computed in f64 and rounded once."""
     lanes = programs.SOFTMAX_LANES
     x = data["x"].reshape(data["rows"], data["width"])
     e = np.exp((x - x.max(axis=1, keepdims=True)).astype(np.float64)).astype(np.float32)

@@ -84,7 +84,7 @@ def _warm(side: Side, seconds: float) -> None:
 
 
 def _repeats(side: Side) -> int:
-    """How many runs a sample needs, so that the clock resolves it."""
+    """Returns how many runs a sample needs so that the clock resolves it."""
     took = min(_timed(side, 1)[0] for _ in range(3))
     return min(max(1, round(_SAMPLE_S / max(took, 1e-9))), _MOST_REPEATS)
 

@@ -183,7 +183,7 @@ def _bfs_side(data: Data) -> Side:
 
 
 def _arrays(function: Callable[..., object], count: Callable[[Data], int], dtype: type, *names: str) -> Contender:
-    """A function of the arrays of these names whose output has ``count`` elements."""
+    """Returns a function of the arrays of these names whose output has ``count`` elements."""
     return lambda data: _side(function, aligned_zeros(count(data), dtype), *(aligned(data[name]) for name in names))
 
 

@@ -179,7 +179,7 @@ _LANES: Final = "0 4 8 12, 1 5 9 13, 2 6 10 14, 3 7 11 15, 0 5 10 15, 1 6 11 12,
 
 
 def _rounds() -> str:
-    """The seven rounds of the compression function of BLAKE3, unrolled."""
+    """Returns the seven rounds of the compression function of BLAKE3, unrolled."""
     words, lines = list(range(16)), []
     for _ in range(7):
         for k, lanes in enumerate(_LANES.split(", ")):

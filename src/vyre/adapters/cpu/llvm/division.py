@@ -53,7 +53,7 @@ def _safe_divisor(ins: Instructions, element: str, a: str, b: str, *, signed: bo
 
 
 def _is_divided_by_instruction(ins: Instructions, element: str) -> bool:
-    """Whether integers are divided by an instruction: CPUs have none for vectors."""
+    """Tells whether integers are divided by an instruction: CPUs have none for vectors."""
     return ins.lanes is None or width(element) == 64
 
 

@@ -88,7 +88,7 @@ class Arms:
         return [place for place in places if place is not None]
 
     def _reads_its_own_choice(self, arm: Arm) -> bool:
-        """Whether an arm depends on a select between itself and the other arm, so that it cannot stand before it."""
+        """Tells whether an arm depends on a select between it and the other arm: it cannot stand before that select."""
         pending, seen = list(self._inside(arm)), set[int]()
         while pending:
             index = pending.pop()

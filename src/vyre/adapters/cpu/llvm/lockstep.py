@@ -507,7 +507,7 @@ class _End:
 
     @property
     def is_open(self) -> bool:
-        """Whether something jumps to the end."""
+        """Tells whether something jumps to the end."""
         return self._scopes > 0
 
     def guard(self, mask: LaneMask | None) -> None:

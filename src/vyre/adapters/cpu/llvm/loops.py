@@ -48,17 +48,17 @@ class Bounds:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the lanes agree on all bounds."""
+        """Tells whether the lanes agree on all bounds."""
         return all(bound.is_uniform for bound in (self.start, self._stop, self.step))
 
     @property
     def counts_together(self) -> bool:
-        """Whether the lanes in the loop agree on the counter."""
+        """Tells whether the lanes in the loop agree on the counter."""
         return self.start.is_uniform and self.step.is_uniform
 
     @property
     def runs_never(self) -> bool:
-        """Whether constants show that no lane runs a round."""
+        """Tells whether constants show that no lane runs a round."""
         if self._number == 0:
             return True
         numbers = (self.start.number, self._stop.number)
@@ -69,7 +69,7 @@ class Bounds:
 
     @property
     def is_short(self) -> bool:
-        """Whether constants show that there are few rounds."""
+        """Tells whether constants show that there are few rounds."""
         start, stop = self.start.number, self._stop.number
         if not self._number or start is None or stop is None:
             return False

@@ -68,7 +68,7 @@ class Accesses:
 
     @property
     def conflicts(self) -> frozenset[str]:
-        """The buffers for which it matters that every phase ends before the next one begins."""
+        """Returns the buffers for which it matters that every phase ends before the next one begins."""
         return frozenset(buffer for buffer in self.written if self.counts[buffer] > 1)
 
     def clashes(self, other: Accesses) -> bool:

@@ -13,7 +13,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 class Shape(Enum):
-    """How the lanes of a vector differ in a value."""
+    """The ways in which a value differs between the lanes of a vector."""
 
     UNIFORM = "all active lanes have the same value"
     AFFINE = "lane k has the value base + k * stride, modulo 2^width"
@@ -49,7 +49,7 @@ class Value:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all active lanes have the same value."""
+        """Tells whether all active lanes have the same value."""
         return self.shape is Shape.UNIFORM
 
 

@@ -27,7 +27,7 @@ _ARCHITECTURES: Final = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, 
 
 
 class CpuFeatures(NamedTuple):
-    """What code for a processor may use.
+    """The instruction sets and vector registers that machine code may use.
 
     ``arch`` is ``x86_64``, ``aarch64`` or the machine's own name; ``features`` are LLVM's names, sorted;
     ``vector_bits`` is the width of the widest vector register, in bits: 128, 256 or 512.
@@ -39,7 +39,7 @@ class CpuFeatures(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The architecture and all features as one text, which is the same in every process: part of keys."""
+        """Returns the architecture and all features as one text, a part of keys: it is the same in every process."""
         return "+".join((self.arch, *self.features))
 
     def lacks(self, needed: CpuFeatures) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _architecture() -> str:
 
 # ---------------------------------------------------------------- x86-64
 class _Leaf(NamedTuple):
-    """Where CPUID has a feature: a leaf, its register (0 EAX, 1 EBX, 2 ECX, 3 EDX) and a bit of it."""
+    """The place of a feature in the answers of CPUID: leaf, register (0 EAX, 1 EBX, 2 ECX, 3 EDX) and bit."""
 
     leaf: int
     register: int

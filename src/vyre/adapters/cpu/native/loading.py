@@ -40,7 +40,7 @@ class LoadedCode:
 
     @property
     def closed(self) -> bool:
-        """Whether the code has been unmapped."""
+        """Tells whether the code has been unmapped."""
         return self._release is None
 
     def close(self) -> None:

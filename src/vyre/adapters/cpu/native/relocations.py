@@ -1,4 +1,4 @@
-"""How the fields of machine code are filled with addresses: the relocation types that LLVM emits for small code.
+"""The relocation types that LLVM emits for small code: how addresses are written into fields of machine code.
 
 The names and formulas are those of the processor supplements of the ELF standard.  ``S`` is the address of the symbol,
 ``A`` the addend and ``P`` the address of the field.
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
     @property
     def address(self) -> int:
-        """The address of the field."""
+        """Returns the address of the field."""
         return self.base + self.at
 
     def read(self) -> int:
@@ -114,7 +114,7 @@ def _page(address: int) -> int:
 
 
 def _branch(first: int, bits: int) -> Relocation:
-    """A distance in instructions, in ``bits`` bits from bit ``first``."""
+    """Returns a distance in instructions, in ``bits`` bits from bit ``first``."""
 
     def fill(place: Place, symbol: int, addend: int) -> None:
         distance = _signed(symbol + addend - place.address, bits + 2)
@@ -127,7 +127,7 @@ def _branch(first: int, bits: int) -> Relocation:
 
 
 def _split_21(place: Place, value: int) -> None:
-    """The immediate of ADR and ADRP: two low bits at 29, nineteen high bits at 5."""
+    """Returns the immediate of ADR and ADRP: two low bits at 29, nineteen high bits at 5."""
     kept = place.read() & ~(0x3 << 29 | 0x7FFFF << 5)
     place.write(kept | (value & 0x3) << 29 | (value >> 2 & 0x7FFFF) << 5, 4)
 
@@ -141,7 +141,7 @@ def _page_address(place: Place, symbol: int, addend: int) -> None:
 
 
 def _low_12(scale: int) -> Relocation:
-    """The low twelve bits of an address, in units of ``1 << scale`` bytes, from bit 10."""
+    """Returns the low twelve bits of an address, in units of ``1 << scale`` bytes, from bit 10."""
 
     def fill(place: Place, symbol: int, addend: int) -> None:
         low = symbol + addend & 0xFFF

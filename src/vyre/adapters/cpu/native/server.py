@@ -60,7 +60,7 @@ class CompileServer:
 
     @property
     def process_id(self) -> int | None:
-        """The id of the helper process, or None if none runs."""
+        """Returns the id of the helper process, or None if none runs."""
         helper = self._helper
         return None if helper is None or not helper.runs() else helper.process.pid
 

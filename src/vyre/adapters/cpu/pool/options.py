@@ -1,4 +1,4 @@
-"""How many threads the pool has and on which CPUs they run: what is asked for, the environment, and the machine.
+"""``PoolOptions``: the number of threads of a pool and their CPUs, by arguments, environment and machine.
 
     variable             option     values
     VYRE_CPU_THREADS     threads    1 to 1023

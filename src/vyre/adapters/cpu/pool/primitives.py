@@ -1,4 +1,4 @@
-"""What the runtime needs of the machine and of the C library: floating-point mode, pause, clock, sleeping, locks.
+"""Functions of the runtime around the machine and the C library: floating-point mode, pause, clock, sleep, locks.
 
 On Linux threads sleep on a futex, elsewhere in steps of some microseconds.
 """
@@ -192,7 +192,7 @@ def _write_sleep(m: Text) -> None:
 
 
 def _write_mutex(m: Text) -> None:
-    """A mutex is an i32: 0 free, 1 taken, 2 taken and perhaps waited for."""
+    """Writes a mutex, which is an i32: 0 free, 1 taken, 2 taken and perhaps waited for."""
     f = m.function(VOID, "vyre_lock", (PTR, "mutex"))
     (mutex,) = f.parameters
     _, taken = f.exchange(I32, 0, 1, mutex)

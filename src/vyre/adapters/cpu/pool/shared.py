@@ -12,7 +12,10 @@ from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
 
 class _Shared:
-    """What the process shares.  A fork keeps the pools, which begin anew by themselves, and gets a lock of its own."""
+    """The pools that a process shares.
+
+    A fork keeps the pools, which begin anew by themselves, and gets a lock of its own.
+    """
 
     def __init__(self) -> None:
         self.pools: dict[frozenset[int] | None, WorkerPool] = {}

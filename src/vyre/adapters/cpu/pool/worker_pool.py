@@ -332,7 +332,7 @@ class WorkerPool:
         return self._closed
 
     def inherited(self) -> None:
-        """Called in a forked child: the pool begins anew, and jobs of the parent are refused."""
+        """Begins the pool anew in a forked child; jobs of the parent are refused there."""
         self._release.detach()
         self._parent = self._pid
         c_int32.from_address(self.block + at.POOL_DEAD).value = 1

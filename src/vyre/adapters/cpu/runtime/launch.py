@@ -27,7 +27,7 @@ _U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Placement(NamedTuple):
-    """How a launch is spread over threads: at most ``threads`` take ``grain`` workgroups at a time.
+    """The spread of a launch over threads: at most ``threads`` take ``grain`` workgroups at a time.
 
     ``table`` describes the buffers of which each thread has its own copy; None if there is none.
     """

@@ -1,4 +1,4 @@
-"""What a store keeps beside an object: the layout of its kernels, as canonical JSON.
+"""The layout of kernels as canonical JSON, which a store keeps beside their object.
 
 Decoded values are checked against what a launcher relies on, whatever the source of the bytes.
 """

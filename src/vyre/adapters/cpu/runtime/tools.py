@@ -1,4 +1,4 @@
-"""What the runtime needs from the other parts of the backend: the emitter, the compiler, the loader and the workers.
+"""The emitter, the compiler, the loader and the workers, as the facets of the backend use them.
 
 The parts are functions, so that tests can replace them, and so that a process that only runs stored code imports
 neither the emitter nor the compiler.

@@ -225,7 +225,7 @@ def _permits(case: Case, variant: Variant, way: Way) -> bool:
     launch = launch_for(case.program, case.inputs, case.config)
     if variant.joined and not joins(case.program, launch):
         return False
-    if way.threads == 1:
+    if way.threads <= 1:
         return True
     return not order_sensitive(case.program) and (not variant.exclusive or merged_copies(case.program) is not None)
 

@@ -383,10 +383,27 @@ class Groups:
                 self._lane_assigned.update(assigned_in((stmt,)))
 
     def _ends_before_last(self, body: Body) -> bool:
-        """Returns whether lanes may end in another place than after all barriers."""
+        """Returns whether lanes may end in another place than in the last region."""
         places = [n for n, stmt in enumerate(body) if id(stmt) in self._barriers or isinstance(stmt, Barrier)]
         final = places[-1] if places else -1
-        return any(isinstance(s, Return | Trap) for s in walk_statements(body[: final + 1]))
+        rest = body[final + 1 :]
+        places_of_ends = body[: final + 1] if self._is_one_region(rest) else body
+        return any(isinstance(s, Return | Trap) for s in walk_statements(places_of_ends))
+
+    def _is_one_region(self, body: Body) -> bool:
+        """Returns whether no statement of a body without barriers is workgroup-level flow, so that one region holds
+        them all; a ``return`` at their end may be one.
+        """
+        for number, stmt in enumerate(body):
+            if isinstance(stmt, Assign) or (isinstance(stmt, Let) and stmt.name in self._k.shapes.mutable):
+                return False
+            if isinstance(stmt, If | Switch) and self._k.shapes.condition(stmt) is Agreement.WORKGROUP:
+                return False
+            if isinstance(stmt, Block | Region) and not self._is_one_region(stmt.body):
+                return False
+            if isinstance(stmt, Return) and number + 1 < len(body):
+                return False
+        return True
 
 
 def _extreme(k: Kernel, which: str, one: str, other: str) -> str:

@@ -78,6 +78,8 @@ class Bounds:
     def entered(self) -> tuple[str, bool]:
         """Returns an i1, or a vector of them, that is true for lanes that run a round; and whether it is an i1."""
         up, down = f"icmp {self._signed}lt", f"icmp {self._signed}gt"
+        if self._number == 0:
+            return "false", True
         if self._number is not None:
             return self._compare(up if self._number > 0 else down, self.start, self._stop)
         zero = self._k.number(self._dtype, 0)

@@ -14,6 +14,9 @@ from benchmarks.cpu.launches import opened
 
 JOBS: Final[dict[str, Job]] = {job.name: job for job in (*dense_jobs.JOBS, *sparse_jobs.JOBS)}
 OURS: Final = "vyre"
+OURS_NARROW: Final = "vyre AVX2"
+"""Vyre without vectors of more than 256 bits, on a processor that has them."""
+SOLUTIONS: Final = (OURS, OURS_NARROW)
 BACKEND_VARIABLE: Final = "VYRE_BENCH_BACKEND"
 """The variable that names another backend than ``cpu``, for work on the suite itself."""
 THREADS_VARIABLE: Final = "VYRE_BENCH_THREADS"
@@ -40,8 +43,9 @@ def load(contender: str) -> tuple[str, dict[str, Contender]]:
 
     Raises, ``ImportError`` for example, where it is not installed or cannot run here.
     """
-    if contender == OURS:
-        session = opened(backend(), int(os.environ.get(THREADS_VARIABLE, "1")))
+    if contender in SOLUTIONS:
+        vector_bits: int | None = 256 if contender == OURS_NARROW else None
+        session = opened(backend(), int(os.environ.get(THREADS_VARIABLE, "1")), vector_bits)
         sides: dict[str, Contender] = {name: partial(job.ours, session) for name, job in JOBS.items()}
         return f"vyre {vyre.__version__} on {session.backend}", sides
     module = import_module(f"benchmarks.cpu.peers.{_MODULES[contender]}")

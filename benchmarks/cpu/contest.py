@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from benchmarks.cpu.contenders import JOBS, OURS, PEERS
+from benchmarks.cpu.contenders import JOBS, OURS, OURS_NARROW, PEERS
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 300.0
@@ -95,6 +95,25 @@ class Process:
             process.communicate()
 
 
+_WIDE: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+
+
+@cache
+def has_wide_vectors() -> bool:
+    """Tells whether the processor has vectors of 512 bits, by the flags that Linux lists."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return set(flags.split()) >= _WIDE
+
+
+def _solutions() -> tuple[str, ...]:
+    """Returns the ways in which vyre takes part: with all vectors of the processor, and without its widest."""
+    return (OURS, OURS_NARROW) if has_wide_vectors() else (OURS,)
+
+
 @cache
 def _process(contender: str) -> Process:
     return Process(contender)
@@ -103,7 +122,7 @@ def _process(contender: str) -> Process:
 def versions() -> dict[str, str]:
     """Returns the version of every contender by its name, or why it is missing."""
     found = {}
-    for contender in (OURS, *PEERS):
+    for contender in (*_solutions(), *PEERS):
         process = _process(contender)
         found[contender] = process.version or f"not measured: {process.missing}"
     return found
@@ -118,7 +137,7 @@ def contest(name: str, rounds: int, size: str = "full") -> dict[str, Times | str
     job = JOBS[name]
     found: dict[str, Times | str] = {}
     repeats: dict[str, int] = {}
-    contenders = (OURS, *PEERS) if not job.same_task else (OURS, *_PEERS_OF_VARIANTS)
+    contenders = (*_solutions(), *(PEERS if not job.same_task else _PEERS_OF_VARIANTS))
     for contender in contenders:
         try:
             process = _process(contender)

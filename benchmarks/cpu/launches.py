@@ -10,6 +10,8 @@ import numpy as np
 import vyre
 from benchmarks.cpu.job import Array, Side, aligned
 from vyre import Program, ResidentArray, Session, Step
+from vyre.adapters.cpu.registration import cpu_catalog
+from vyre.adapters.cpu.runtime.options import CpuOptions
 
 
 class Memory:
@@ -52,11 +54,14 @@ def in_order(session: Session, memory: Memory, steps: Sequence[Step], answer: Ca
     return Side(session.sequence(steps), answer, memory.close)
 
 
-def opened(backend: str, threads: int = 1, **options: Any) -> Session:
+def opened(backend: str, threads: int = 1, vector_bits: int | None = None, **options: Any) -> Session:
     """Opens a session; ``options`` are those of ``vyre.open``.
 
-    ``threads`` limits the threads of backend ``cpu``; other backends choose for themselves.
+    ``threads`` limits the threads of backend ``cpu``, and ``vector_bits`` the width of its vectors; other backends
+    choose for themselves.
     """
     if backend == "cpu":
         options["threads"] = threads
+        if vector_bits is not None:
+            options["catalog"] = cpu_catalog(CpuOptions(vector_bits=vector_bits))
     return vyre.open(backend, **options)

@@ -15,12 +15,12 @@ import sys
 import time
 from typing import Any, TextIO
 
-from benchmarks.cpu.contenders import JOBS, OURS, load
+from benchmarks.cpu.contenders import JOBS, SOLUTIONS, load
 from benchmarks.cpu.job import Job, Side, check
 
 _SAMPLE_S = 0.01
 _MOST_REPEATS = 10_000
-_WARM_S = {OURS: 2.0}
+_WARM_S = dict.fromkeys(SOLUTIONS, 2.0)
 """Seconds of runs before the first sample: code that proves hot is compiled again in the meantime."""
 
 
@@ -43,7 +43,9 @@ def main(contender: str) -> None:
         if side is not None:
             side.close()
             side = None
-        make = sides.get(job.name) or (sides.get(job.same_task) if contender != OURS and job.same_task else None)
+        make = sides.get(job.name) or (
+            sides.get(job.same_task) if contender not in SOLUTIONS and job.same_task else None
+        )
         if make is None:
             _answer(answers, missing=f"{contender} has no kernel of its own for this job")
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.cpu.contenders import BACKEND_VARIABLE, JOBS
+from benchmarks.cpu.contenders import BACKEND_VARIABLE, JOBS, SOLUTIONS
 from benchmarks.cpu.job import WrongAnswer, aligned, check
 from benchmarks.cpu_rows import ROWS
 from benchmarks.harness import Metric, NotMeasured, Row, Samples, evaluate
@@ -77,6 +77,17 @@ def test_a_worker_prepares_and_times_a_job_and_tells_what_it_cannot_do() -> None
     assert prepared["repeat"] >= 1
     assert sample["processor_s"] > 0 and sample["wall_s"] > 0
     assert missing == {"missing": "NumPy has no kernel of its own for this job"}
+
+
+@pytest.mark.parametrize("contender", SOLUTIONS)
+def test_a_worker_runs_vyre_with_and_without_the_widest_vectors(contender: str) -> None:
+    pytest.importorskip("llvmlite")
+    command = [sys.executable, "-m", "benchmarks.cpu.worker", contender]
+    text = json.dumps({"job": "fnv1a", "size": "tiny"}) + "\n"
+    done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    version, prepared = map(json.loads, done.stdout.splitlines())
+    assert version["version"].startswith("vyre ")
+    assert prepared["repeat"] >= 1
 
 
 def test_a_worker_of_a_backend_that_is_not_here_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

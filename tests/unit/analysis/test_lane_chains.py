@@ -24,12 +24,15 @@ def program(body: str, declarations: str = "", shape: str = "64, 1, 1") -> Progr
 SUM = "let s = 0u for k in 0u .. 9u { s := s + k } y[gid.x] = s"
 CASES = {
     "no loop": ("y[gid.x] = x[gid.x]", LaneChains()),
-    "a loop that carries nothing": ("for k in 0u .. 9u { y[gid.x + k] = k }", LaneChains()),
+    "a loop that carries nothing": ("for k in 0u .. 9u { y[gid.x + k] = k }", LaneChains(loops_access_memory=True)),
     "a sum": (SUM, LaneChains(1)),
-    "a local of the round": ("for k in 0u .. 9u { let s = k s := s + 1u y[k] = s }", LaneChains()),
+    "a local of the round": (
+        "for k in 0u .. 9u { let s = k s := s + 1u y[k] = s }",
+        LaneChains(loops_access_memory=True),
+    ),
     "a local of the outer round": (
         "for j in 0u .. 9u { let s = 0u for k in 0u .. 9u { s := s + k } y[j] = s }",
-        LaneChains(1),
+        LaneChains(1, loops_access_memory=True),
     ),
     "a name that two loops declare": (
         "for j in 0u .. 9u { let s = 0u s := s + j } let s = 0u for k in 0u .. 9u { s := s + k }",
@@ -37,7 +40,16 @@ CASES = {
     ),
     "an assignment under a condition": (
         "let s = 0u for k in 0u .. 9u { if x[k] == 1u { s := s + k } } y[0u] = s",
-        LaneChains(1),
+        LaneChains(1, loops_access_memory=True),
+    ),
+    "a load of one element": ("let s = 0u for k in 0u .. 9u { s := s + x[3u] } y[0u] = s", LaneChains(1)),
+    "a load in a loop": (
+        "let s = 0u for k in 0u .. 9u { s := s + x[k] } y[0u] = s",
+        LaneChains(1, loops_access_memory=True),
+    ),
+    "an atomic in a loop": (
+        "for k in 0u .. 9u { let old = atomic_add(y, 0u, 1u) }",
+        LaneChains(loops_access_memory=True),
     ),
     "the most of any loop": (
         "let a = 0u let b = 0u let c = 0u for k in 0u .. 9u { a := a + k }"
@@ -49,20 +61,26 @@ CASES = {
     "a square root": ("f[gid.x] = sqrt(f[gid.x])", LaneChains()),
     "bounds from memory at an index of the lane": (
         "for k in x[gid.x] .. x[gid.x + 1u] { y[k] = k }",
-        LaneChains(ragged_loops=True),
+        LaneChains(ragged_loops=True, loops_access_memory=True),
     ),
     "bounds by a local from memory": (
         "let n = x[lid.x] + 1u let m = n * 2u for k in 0u .. m { y[k] = k }",
-        LaneChains(ragged_loops=True),
+        LaneChains(ragged_loops=True, loops_access_memory=True),
     ),
     "bounds by an atomic": (
         "let n = atomic_add(y, 0u, 1u) for k in 0u .. n { y[k] = 1u }",
-        LaneChains(ragged_loops=True),
+        LaneChains(ragged_loops=True, loops_access_memory=True),
     ),
-    "bounds from one element": ("for k in 0u .. x[0u] { y[gid.x + k] = k }", LaneChains()),
-    "bounds of the workgroup from memory": ("for k in 0u .. x[wid.x] { y[k] = k }", LaneChains()),
-    "bounds that differ without memory": ("for k in gid.x .. 99u { y[k] = k }", LaneChains()),
-    "bounds that differ by a number in memory": ("for k in gid.x .. gid.x + x[3u] { y[k] = k }", LaneChains()),
+    "bounds from one element": ("for k in 0u .. x[0u] { y[gid.x + k] = k }", LaneChains(loops_access_memory=True)),
+    "bounds of the workgroup from memory": (
+        "for k in 0u .. x[wid.x] { y[k] = k }",
+        LaneChains(loops_access_memory=True),
+    ),
+    "bounds that differ without memory": ("for k in gid.x .. 99u { y[k] = k }", LaneChains(loops_access_memory=True)),
+    "bounds that differ by a number in memory": (
+        "for k in gid.x .. gid.x + x[3u] { y[k] = k }",
+        LaneChains(loops_access_memory=True),
+    ),
 }
 
 
@@ -83,7 +101,7 @@ def test_loops_in_loops_of_great_depth() -> None:
     body = "y[0u] = 1u"
     for level in range(30):
         body = f"let s{level} = 0u for k{level} in 0u .. 2u {{ s{level} := s{level} + 1u {body} }}"
-    assert lane_chains(program(body)) == LaneChains(1)
+    assert lane_chains(program(body)) == LaneChains(1, loops_access_memory=True)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ FILLED = "a workgroup of {} lanes fills no more than {}"
 TWICE = "lanes wait for their own results, and {} lanes in two registers fill the time"
 ROW = "a row of the workgroup has {} lanes"
 CHAIN = LaneChains(carried_words=1)
+IN_MEMORY = LaneChains(carried_words=1, loops_access_memory=True)
+FUNCTION = LaneChains(functions=True)
 RAGGED = LaneChains(carried_words=1, ragged_loops=True)
 UNKNOWN = "no vector register of 128 bits is known, and code has 4 lanes at least"
 MORE = "copies of {} bytes for each of {} threads save more than they cost"
@@ -108,7 +110,7 @@ CASES = [
     _width(512, 32, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, True, 0, CHAIN),
     _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 32, CHAIN),
     _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, LaneChains(6)),
-    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, LaneChains(0, True)),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, FUNCTION),
     _width(256, 64, VectorWidth(16, (16, 8, 4)), TWICE.format(16), False, None, False, 0, CHAIN),
     _width(256, 64, VectorWidth(16, (16, 8, 4)), TWICE.format(16), False, None, False, 16, CHAIN),
     _width(128, 64, VectorWidth(4, (4, 16, 8)), REGISTER.format(128, 4), False, None, False, 0, CHAIN),
@@ -117,7 +119,10 @@ CASES = [
     _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, RAGGED),
     _width(512, 48, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, CHAIN),
     _width(512, 16, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True, 0, CHAIN),
-    _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, CHAIN),
+    _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, IN_MEMORY),
+    _width(512, 256, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 16, CHAIN),
+    _width(512, 256, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 32, IN_MEMORY),
+    _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, FUNCTION),
     _width(512, 8, VectorWidth(8, (8, 4)), FILLED.format(8, 8), False, None, False, 0, CHAIN),
     _width(512, 64, VectorWidth(16, (16,)), "16 lanes are asked for", False, 16, False, 0, CHAIN),
     _width(512, 64, VectorWidth(8, (8, 16, 4)), ROW.format(8), False, None, False, 8),

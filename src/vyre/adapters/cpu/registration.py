@@ -36,7 +36,8 @@ def _make(services: BackendServices, options: CpuOptions | None = None) -> Backe
     from vyre.adapters.cpu.runtime.backend import make_backend
     from vyre.adapters.cpu.runtime.tools import native_tools
 
-    return make_backend(native_tools(), _options(options, services.host), services)
+    found = _options(options, services.host)
+    return make_backend(native_tools(found.vector_bits), found, services)
 
 
 def _probe(options: CpuOptions | None = None) -> DeviceProfile:

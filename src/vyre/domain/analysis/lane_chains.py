@@ -15,7 +15,7 @@ from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.ir.expr import Atomic, Cast, Expr, LaunchId, Literal, Load, SubgroupLane, Unary, Var
 from vyre.domain.ir.operators import TRANSCENDENTALS
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Assign, Body, Let, Loop, Stmt, bodies, operands
+from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, Body, Let, Loop, Stmt, Store, bodies, operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.record import U32, record
@@ -33,11 +33,14 @@ class LaneChains:
       bits.
     - ``functions``: whether the program has transcendental functions.
     - ``ragged_loops``: whether lanes that reach a loop together read bounds from memory that may differ between them.
+    - ``loops_access_memory``: whether a statement in a loop reads or writes memory that lanes share, one load
+      of the same element by all of them aside.
     """
 
     carried_words: U32 = 0
     functions: bool = False
     ragged_loops: bool = False
+    loops_access_memory: bool = False
 
 
 def lane_chains(program: Program) -> LaneChains:
@@ -65,8 +68,11 @@ def _chains(program: Program) -> LaneChains:
     wide = any(_is_wide(buffer.element) for buffer in program.buffers)
     from_memory: set[str] = set()
     ragged: list[Loop] = []
+    shared = {buffer.name for buffer in program.buffers if not buffer.is_private}
+    accessed = False
     for stmt, around in _statements(program.body, loops):
         roots = operands(stmt)
+        accessed = accessed or (bool(around) and _accesses_memory(stmt, shared))
         for node in unique_nodes(roots, seen):
             functions |= isinstance(node, Unary) and node.op in TRANSCENDENTALS
             wide |= isinstance(node, Cast | Literal) and _is_wide(node.dtype)
@@ -88,6 +94,7 @@ def _chains(program: Program) -> LaneChains:
         carried_words=carried * 2 if wide else carried,
         functions=functions,
         ragged_loops=facts is not None and any(facts.condition(loop) is Uniformity.LANE for loop in ragged),
+        loops_access_memory=accessed,
     )
 
 
@@ -116,8 +123,21 @@ def _reads_memory(roots: tuple[Expr, ...], from_memory: set[str]) -> bool:
     for node in unique_nodes(roots):
         if isinstance(node, Atomic) or (isinstance(node, Var) and node.name in from_memory):
             return True
-        if isinstance(node, Load) and any(
-            isinstance(part, Var | LaunchId | SubgroupLane | Load | Atomic) for part in unique_nodes((node.index,))
-        ):
+        if isinstance(node, Load) and _may_vary(node.index):
             return True
     return False
+
+
+def _accesses_memory(stmt: Stmt, shared: set[str]) -> bool:
+    """Returns whether a statement itself accesses one of these buffers otherwise than by loads of one element."""
+    if isinstance(stmt, AsyncLoad | AsyncStore) or (isinstance(stmt, Store) and stmt.buffer in shared):
+        return True
+    return any(
+        isinstance(node, Atomic) or (isinstance(node, Load) and node.buffer in shared and _may_vary(node.index))
+        for node in unique_nodes(operands(stmt))
+    )
+
+
+def _may_vary(index: Expr) -> bool:
+    """Returns whether an index may differ between lanes, as far as its form tells."""
+    return any(isinstance(part, Var | LaunchId | SubgroupLane | Load | Atomic) for part in unique_nodes((index,)))

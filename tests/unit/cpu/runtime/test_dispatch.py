@@ -12,12 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vyre
 from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.limits import LIMIT_S
+from vyre.adapters.cpu.native.features import host
+from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
+from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pipeline import CpuPipeline
+from vyre.adapters.cpu.runtime.tools import native_tools
 from vyre.domain.dispatch import DispatchConfig, OutputArena
-from vyre.domain.errors import DispatchFailed, DispatchTimeout, InvalidConfig, StepBudgetExceeded, TrapError
+from vyre.domain.errors import (
+    DispatchFailed,
+    DispatchTimeout,
+    InvalidConfig,
+    InvalidField,
+    StepBudgetExceeded,
+    TrapError,
+)
 from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, u32s, words
 from vyre.testing.execution import find_backend
@@ -249,6 +261,22 @@ def test_threads_and_lanes_change_no_byte(threads: int, lanes: int) -> None:
             assert u32s(found) == wanted[: len(values)]
             residues = [sum(1 for v in (e for end in ends for e in end) if v % 3 == k) for k in range(3)]
             assert u32s(counts) == residues
+
+
+def test_code_uses_no_vectors_wider_than_the_option_says() -> None:
+    program = parsed("""
+        workgroup_size 64, 1, 1
+        buffer x @0 read_write u32[runtime]
+        body { x[gid.x] = x[gid.x] * 3u }""")
+    for bits in (128, 256, 300, 512):
+        options = CpuOptions(vector_bits=bits)
+        assert native_tools(options.vector_bits).features == host().at_most(bits)
+        with vyre.open("cpu", catalog=cpu_catalog(options), cache=False) as session:
+            found = session.dispatch(program, {"x": np.arange(64, dtype=np.uint32)})["x"]
+        assert np.array_equal(found, np.arange(64, dtype=np.uint32) * 3)
+    for bits in (64, 1024):
+        with pytest.raises(InvalidField, match="vector_bits"):
+            CpuOptions(vector_bits=bits)
 
 
 def test_lanes_are_a_width() -> None:

@@ -10,7 +10,8 @@ with many of them, which fill the time and the registers alone; nor where lanes 
 of data, for a vector goes on until its last lane has ended.  Registers of 128 bits are not doubled.
 
 Where a workgroup has several axes, a vector that holds lanes of one row has consecutive elements, and one that holds
-lanes of two rows does not: it is not doubled beyond a row, and has half a register where that is a row.
+lanes of two rows does not: it is not doubled beyond a row, unless loops leave memory alone, and has half a register
+where that is a row.
 
 Code is written for 4 lanes at least.  On a processor whose gathers are slow, 4 lanes take the place of scalar code, so
 that width is always among the candidates that may be measured against the choice.
@@ -107,5 +108,5 @@ def _pays_twice(inputs: VectorInputs, lanes: int) -> bool:
         and chains.carried_words <= MOST_CARRIED_WORDS
         and not chains.ragged_loops
         and inputs.workgroup_lanes % lanes == 0
-        and inputs.row_lanes % lanes == 0
+        and (inputs.row_lanes % lanes == 0 or (chains.carried_words > 0 and not chains.loops_access_memory))
     )

@@ -51,15 +51,18 @@ class Tools:
     load: Callable[[bytes], MachineCode]
 
 
-def native_tools() -> Tools:
-    """Returns the parts for this machine; imports the emitter and the compiler when they are first used."""
+def native_tools(vector_bits: int | None = None) -> Tools:
+    """Returns the parts for this machine; imports the emitter and the compiler when they are first used.
+
+    Code uses no vectors wider than ``vector_bits`` bits; None allows all that the processor has.
+    """
     from vyre.adapters.cpu.native.compilation import compile_object, llvm_version
     from vyre.adapters.cpu.native.features import host
     from vyre.adapters.cpu.native.loading import load
     from vyre.adapters.cpu.native.server import shared_server
 
     return Tools(
-        features=host(),
+        features=host() if vector_bits is None else host().at_most(vector_bits),
         emit=_emit,
         version=llvm_version,
         compile=compile_object,

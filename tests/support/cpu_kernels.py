@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from support.cpu_pool import entries
 from support.guarded_memory import GuardedMemory
 from support.running import Failure, Outcome, Outputs
+from vyre.adapters.cpu.llvm.captures import scratch_for
 from vyre.adapters.cpu.llvm.context import ALIGNMENT
 from vyre.adapters.cpu.llvm.emit import EmittedCode, EmittedKernel, emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
@@ -248,8 +249,9 @@ class Runner:
         groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
         for _ in range(config.launches):
             for kernel, address in zip(code.kernels, code.addresses, strict=True):
-                scratch = self._scratch = _at_least(self._scratch, kernel.scratch_bytes)
-                nbytes = -(-kernel.scratch_bytes // ALIGNMENT) * ALIGNMENT
+                wanted = scratch_for(kernel.scratch_bytes, kernel.captures, launch.nbytes)
+                scratch = self._scratch = _at_least(self._scratch, wanted)
+                nbytes = -(-wanted // ALIGNMENT) * ALIGNMENT
                 place = scratch.at_end(b"\xab" * nbytes)
                 _ENTRY(address)(ctypes.addressof(frame), 0, groups, place)
                 if set(scratch.around(place, nbytes)) - {0xA5}:
@@ -278,7 +280,15 @@ class Runner:
         if way.threads > 1 and code.variant.exclusive:
             table = _copies(program, launch, len(frame))
         commands = [
-            Kernel(address, ctypes.addressof(frame), groups, way.grain, way.threads, kernel.scratch_bytes, table)
+            Kernel(
+                address,
+                ctypes.addressof(frame),
+                groups,
+                way.grain,
+                way.threads,
+                scratch_for(kernel.scratch_bytes, kernel.captures, launch.nbytes),
+                table,
+            )
             for kernel, address in zip(code.kernels, code.addresses, strict=True)
         ]
         job = self._pool.job(CommandList(commands * config.launches))

@@ -7,7 +7,7 @@ is made by LLVM, for the processor of this machine, by the light pipeline that c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from vyre.policies.journal import decide
 from vyre.ports.emission import EmissionOptions
 
 if TYPE_CHECKING:
+    from vyre.adapters.cpu.llvm.captures import Capture
     from vyre.adapters.cpu.llvm.emit import EmittedCode
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.expr import Literal
@@ -48,9 +49,12 @@ class CpuModule:
         """Returns the document of ``vyre emit --json``.
 
         Each kernel is called as ``entry(frame, begin, end, scratch)`` for the workgroups from ``begin`` to ``end``.  A
-        buffer is given by two 64-bit words of the frame, its address and its number of elements.
+        buffer is given by two 64-bit words of the frame, its address and its number of elements.  ``scratch`` has
+        ``scratch_bytes`` bytes and, for each of ``captures``, ``lanes`` times the least of ``most``, unless that is
+        null, and of the bytes of ``buffers``.
         """
         features = host()
+        names = [buffer.name for buffer in self.program.abi_buffers]
         return {
             "format": FORMAT,
             "target": self.target,
@@ -71,10 +75,19 @@ class CpuModule:
                 for place, buffer in enumerate(self.program.abi_buffers)
             ],
             "kernels": [
-                {"entry": kernel.entry, "scratch_bytes": kernel.scratch_bytes, "trap_tags": list(kernel.trap_tags)}
+                {
+                    "entry": kernel.entry,
+                    "scratch_bytes": kernel.scratch_bytes,
+                    "captures": [_capture_json(capture, names) for capture in kernel.captures],
+                    "trap_tags": list(kernel.trap_tags),
+                }
                 for kernel in self.code.kernels
             ],
         }
+
+
+def _capture_json(capture: Capture, names: Sequence[str]) -> dict[str, Any]:
+    return {"lanes": capture.lanes, "buffers": [names[slot] for slot in capture.slots], "most": capture.most}
 
 
 class CpuEmission:

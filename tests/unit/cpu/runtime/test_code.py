@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from support.cpu_backends import ADD, CountedTools, backend_of
+from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
@@ -155,10 +156,12 @@ def test_unusable_content_is_compiled_again_and_replaced(spoiled: Artifact) -> N
 
 
 LAYOUT: Final = CodeLayout(8, (KernelLayout("a", 64, ("größer", ""), 7), KernelLayout("b", 0, (), None)))
+CAPTURING: Final = CodeLayout(8, (KernelLayout("a", 64, (), 7, (Capture(9, (2,), 5),)),))
 
 
-def test_a_layout_survives_its_written_form() -> None:
-    assert decode_layout(encode_layout(LAYOUT)) == LAYOUT
+@pytest.mark.parametrize("layout", [LAYOUT, CAPTURING])
+def test_a_layout_survives_its_written_form(layout: CodeLayout) -> None:
+    assert decode_layout(encode_layout(layout)) == layout
 
 
 @pytest.mark.parametrize(
@@ -171,12 +174,15 @@ def test_a_layout_survives_its_written_form() -> None:
         b"[" * 100_000,
         encode_layout(LAYOUT) + b" ",
         encode_layout(LAYOUT).replace(b'"lanes":8', b'"lanes":0'),
-        encode_layout(LAYOUT).replace(b"vyre-object/1", b"vyre-object/2"),
+        encode_layout(LAYOUT).replace(b"vyre-object/2", b"vyre-object/1"),
         encode_layout(LAYOUT).replace(b"64", b"-4"),
         encode_layout(LAYOUT).replace(b"64", b"1e3"),
         encode_layout(LAYOUT).replace(b'["a",', b'["",'),
         encode_layout(LAYOUT).replace(b'["a",', b"[7,"),
         encode_layout(CodeLayout(8, ())),
+        encode_layout(CAPTURING).replace(b"[[9,[2],5]]", b"[[9,[],null]]"),
+        encode_layout(CAPTURING).replace(b"[[9,[2],5]]", b"[[9,[-2],5]]"),
+        encode_layout(CAPTURING).replace(b"[[9,[2],5]]", b"[[9,[2]]]"),
     ],
 )
 def test_any_other_bytes_are_refused(data: bytes) -> None:

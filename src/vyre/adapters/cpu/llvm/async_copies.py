@@ -2,27 +2,32 @@
 
 A copy captures bytes where it starts and writes them where it is waited for.  If nothing writes the source meanwhile,
 the whole copy is made at the wait; else, if nothing accesses the destination meanwhile, it is made at the start.
-Otherwise the bytes are kept in scratch memory, for which their number must be bounded.
+Otherwise the bytes are kept in scratch memory.  Its size is a part of the kernel where few bytes are enough for every
+launch; else the launch gives memory for as many as its buffers have.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from vyre.adapters.cpu.llvm import vector_areas
 from vyre.adapters.cpu.llvm.blocks import branch, for_each_lane, intrinsic
-from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.captures import Capture
+from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
 from vyre.adapters.cpu.llvm.copies import Copy, Moment, PerVector, Tag
 from vyre.adapters.cpu.llvm.elements import element_of
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.analysis.copy_spans import copy_spans
-from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.accesses import Touch
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait
 
 MOST_KEPT: Final = 1 << 26
-"""The number of bytes of scratch memory that a thread may use for what one copy captures in all lanes."""
+"""The bytes of scratch memory that a kernel always has for what one copy captures in all lanes of a thread."""
+
+_ANY_BUFFER: Final = 1 << 35
+"""The bytes of the largest buffer."""
 
 
 def start(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -> None:
@@ -123,9 +128,30 @@ def _target(k: Kernel, copy: Copy, lane: str) -> str:
 
 
 def _payload(k: Kernel, copy: Copy, lane: str) -> str:
-    assert copy.payload is not None
-    distance = k.w.pure(f"mul i64 {{}}, {copy.room}", k.w.pure("zext i32 {} to i64", lane))
-    return k.w.pure("getelementptr i8, ptr {}, i64 {}", vector_areas.address(k, copy.payload), distance)
+    """Returns the address of the bytes that a lane has captured."""
+    w = k.w
+    wide = w.pure("zext i32 {} to i64", lane)
+    if copy.payload is not None:
+        distance = w.pure(f"mul i64 {{}}, {copy.room}", wide)
+        return w.pure("getelementptr i8, ptr {}, i64 {}", vector_areas.address(k, copy.payload), distance)
+    assert copy.capture is not None
+    start = CAPTURES
+    for before in k.captures[: copy.capture]:
+        start = w.pure(
+            "getelementptr i8, ptr {}, i64 {}", start, w.pure(f"mul i64 {{}}, {before.lanes}", _room(k, before))
+        )
+    if k.areas > 1:
+        wide = w.pure("add i64 {}, {}", w.pure(f"mul i64 {{}}, {k.lanes}", k.chunk), wide)
+    distance = w.pure("mul i64 {}, {}", _room(k, k.captures[copy.capture]), wide)
+    return w.pure("getelementptr i8, ptr {}, i64 {}", start, distance)
+
+
+def _room(k: Kernel, capture: Capture) -> str:
+    """Returns the bytes that each lane may capture, as ``Capture.room`` does: an i64 operand."""
+    buffers = k.program.abi_buffers
+    bounds = [_nbytes(k, buffers[slot].name) for slot in capture.slots]
+    bounds += [] if capture.most is None else [str(capture.most)]
+    return reduce(lambda a, b: _least(k, "i64", a, b), bounds)
 
 
 # ---- numbers of bytes
@@ -190,18 +216,19 @@ def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
     if stmt.source != stmt.destination:  # a copy within one buffer changes its own source
         spans = copy_spans(k.program)
         if spans.left_alone(stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC)):
-            return Copy(stmt, Moment.AT_WAIT, first, nbytes, None, None, 0)
+            return Copy(stmt, Moment.AT_WAIT, first, nbytes, None, None, 0, None)
         if spans.left_alone(stmt, stmt.destination, tuple(Touch)):
-            return Copy(stmt, Moment.AT_START, first, nbytes, None, None, 0)
-    bounds = [stmt.size.bits] if isinstance(stmt.size, Literal) else []
-    bounds += [n for n in (k.buffers[b].static_nbytes for b in (stmt.source, stmt.destination)) if n is not None]
-    most = MOST_KEPT // (k.lanes * k.areas)
-    if not bounds or min(bounds) > most:
-        raise UnsupportedFeature(
-            feature=f"an asynchronous copy of more than {most} bytes with both buffers in use meanwhile",
-            backend="cpu",
-            fix="give a smaller size as a literal, or leave one of the buffers alone until the wait.",
-        )
-    room = max(1, min(bounds))
-    captured, payload = vector_areas.reserve(k, 8 * k.lanes), vector_areas.reserve(k, room * k.lanes)
-    return Copy(stmt, Moment.KEPT, first, nbytes, captured, payload, room)
+            return Copy(stmt, Moment.AT_START, first, nbytes, None, None, 0, None)
+    captured = vector_areas.reserve(k, 8 * k.lanes)
+    names = sorted({stmt.source, stmt.destination})
+    static = {name: k.buffers[name].static_nbytes for name in names}
+    bounds = [each for each in static.values() if each is not None]
+    bounds += [min(stmt.size.bits, _ANY_BUFFER)] if isinstance(stmt.size, Literal) else []
+    most = min(bounds, default=None)
+    if most is not None and most * k.lanes * k.areas <= MOST_KEPT:
+        room = max(1, most)
+        payload = vector_areas.reserve(k, room * k.lanes)
+        return Copy(stmt, Moment.KEPT, first, nbytes, captured, payload, room, None)
+    slots = tuple(slot for slot, each in enumerate(k.program.abi_buffers) if static.get(each.name, 0) is None)
+    k.captures.append(Capture(k.lanes * k.areas, slots, most))
+    return Copy(stmt, Moment.KEPT, first, nbytes, captured, None, 0, len(k.captures) - 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final, Protocol
 
+from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.copies import PerVector, Tag
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places
@@ -65,6 +66,10 @@ class LoopFrame(Protocol):
         """Notes that the active lanes end inside the loop."""
 
 
+CAPTURES: Final = "%captures"
+"""The address of the memory of ``Kernel.captures``, a ptr operand."""
+
+
 class Scratch:
     """Places in the scratch memory of a thread, as byte offsets."""
 
@@ -114,6 +119,8 @@ class Kernel:
         self._positions: Final = {buffer.name: i for i, buffer in enumerate(program.abi_buffers)}
         self._flow: Final[IndexFlow] = bounds_facts(program, same_length=True).flow
         self.scratch: Final = Scratch()
+        self.captures: Final[list[Capture]] = []
+        """The memory behind ``scratch`` whose size a launch decides."""
         self._places: Final[dict[str, int]] = {}
         self.locals: Final[ScopedNames[Value | Slot]] = ScopedNames()
         self.current: Final[ScopedNames[Value | None]] = ScopedNames()

@@ -26,8 +26,9 @@ class PerVector(NamedTuple):
 class Copy(NamedTuple):
     """One copy statement: when it is made, and each lane's first byte, number of bytes and captured bytes.
 
-    The first byte is that of the source for a load and of the destination for a store.  ``room`` is the number of
-    bytes that a lane can capture.
+    The first byte is that of the source for a load and of the destination for a store.  ``payload`` is
+    the memory for what is captured, ``room`` bytes for each lane; or ``capture`` is the number of the memory that a
+    launch gives.
     """
 
     stmt: AsyncCopy
@@ -37,6 +38,7 @@ class Copy(NamedTuple):
     captured: PerVector | None
     payload: PerVector | None
     room: int
+    capture: int | None
 
 
 class Tag:

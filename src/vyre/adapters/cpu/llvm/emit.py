@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm import phases
-from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.captures import Capture
+from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
 from vyre.adapters.cpu.llvm.groups import Groups
 from vyre.adapters.cpu.llvm.ids import SUBGROUP
 from vyre.adapters.cpu.llvm.options import EmitOptions
@@ -30,14 +31,16 @@ _DEFAULT: Final = EmitOptions()
 class EmittedKernel(NamedTuple):
     """A function of a module.
 
-    ``entry`` is its symbol, ``scratch_bytes`` what a thread must provide, and ``trap_tags`` the tags by their number.
-    ``bounded`` says how often a lane runs any one of its statements at most; None if that depends on the data.
+    ``entry`` is its symbol, ``scratch_bytes`` and ``captures`` what a thread must provide (``scratch_for``), and
+    ``trap_tags`` the tags by their number.  ``bounded`` says how often a lane runs any one of its statements at most;
+    None if that depends on the data.
     """
 
     entry: str
     scratch_bytes: int
     trap_tags: tuple[str, ...]
     bounded: int | None
+    captures: tuple[Capture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ def emit(
         described = places.finish() if places is not None else ""
         head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind{described} {{"
         module.update(k.w.module)
-        functions.append(f"{head}\nentry:\n{k.w.text()}\n}}\n")
-        kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), most_runs(part.body, spec)))
+        behind = f"  {CAPTURES} = getelementptr i8, ptr %scratch, i64 {k.scratch.nbytes}\n" if k.captures else ""
+        functions.append(f"{head}\nentry:\n{behind}{k.w.text()}\n}}\n")
+        bounded, tags = most_runs(part.body, spec), tuple(k.trap_tags)
+        kernels.append(EmittedKernel(entry, k.scratch.nbytes, tags, bounded, tuple(k.captures)))
     return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)

@@ -167,5 +167,5 @@ class CodeMaker:
 
 def layout_of(emitted: EmittedCode) -> CodeLayout:
     """Returns what a launcher must know of emitted code."""
-    kernels = tuple(KernelLayout(k.entry, k.scratch_bytes, tuple(k.trap_tags), k.bounded) for k in emitted.kernels)
+    kernels = tuple(KernelLayout(*kernel) for kernel in emitted.kernels)
     return CodeLayout(emitted.lanes, kernels)

@@ -88,7 +88,7 @@ class StepFrame:
                 groups,
                 placement.grain,
                 placement.threads,
-                kernel.scratch_bytes,
+                kernel.scratch_for(launch.nbytes),
                 placement.table,
             )
             for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)

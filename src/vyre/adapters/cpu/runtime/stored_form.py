@@ -6,12 +6,14 @@ Decoded values are checked against what a launcher relies on, whatever the sourc
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from vyre.adapters.cpu.llvm.captures import Capture, scratch_for
 from vyre.domain.errors import MalformedWire
 from vyre.domain.plain_values import counts, texts
 
-FORMAT: Final = "vyre-object/1"
+FORMAT: Final = "vyre-object/2"
 _U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 _SCRATCH_MAX: Final = 1 << 48
 _FIX: Final = "compile the program again."
@@ -20,14 +22,20 @@ _FIX: Final = "compile the program again."
 class KernelLayout(NamedTuple):
     """A kernel of an object.
 
-    ``entry``: the name of its function.  ``scratch_bytes``: memory that each thread needs.  ``trap_tags``: the tags by
-    the number that a trap records.  ``bounded``: an upper bound of the rounds of its loops; None if there is none.
+    ``entry``: the name of its function.  ``scratch_bytes`` and ``captures``: memory that each thread needs.
+    ``trap_tags``: the tags by the number that a trap records.  ``bounded``: an upper bound of the rounds of its loops;
+    None if there is none.
     """
 
     entry: str
     scratch_bytes: int
     trap_tags: tuple[str, ...]
     bounded: int | None
+    captures: tuple[Capture, ...] = ()
+
+    def scratch_for(self, nbytes: Sequence[int]) -> int:
+        """Returns the bytes of scratch memory that each thread needs in a launch whose buffers have so many bytes."""
+        return scratch_for(self.scratch_bytes, self.captures, nbytes) if self.captures else self.scratch_bytes
 
 
 class CodeLayout(NamedTuple):
@@ -42,7 +50,7 @@ def encode_layout(layout: CodeLayout) -> bytes:
     value = {
         "format": FORMAT,
         "lanes": layout.lanes,
-        "kernels": [[k.entry, k.scratch_bytes, list(k.trap_tags), k.bounded] for k in layout.kernels],
+        "kernels": [[k.entry, k.scratch_bytes, list(k.trap_tags), k.bounded, _written(k)] for k in layout.kernels],
     }
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")
 
@@ -65,9 +73,21 @@ def decode_layout(data: bytes) -> CodeLayout:
 
 
 def _kernel(value: Any) -> KernelLayout:
-    entry, scratch, tags, bounded = value
+    entry, scratch, tags, bounded, captures = value
     if not texts(entry, *tags) or not entry:
         raise ValueError("a name is no text")
     if not counts(scratch, most=_SCRATCH_MAX) or not (bounded is None or counts(bounded, most=_U64_MAX)):
         raise ValueError("a size is no number")
-    return KernelLayout(entry, scratch, tuple(tags), bounded)
+    return KernelLayout(entry, scratch, tuple(tags), bounded, tuple(map(_capture, captures)))
+
+
+def _written(kernel: KernelLayout) -> list[Any]:
+    return [[capture.lanes, list(capture.slots), capture.most] for capture in kernel.captures]
+
+
+def _capture(value: Any) -> Capture:
+    lanes, slots, most = value
+    bounds = [lanes, *slots, *(() if most is None else (most,))]
+    if not all(counts(bound, most=_SCRATCH_MAX) for bound in bounds) or (most is None and not slots):
+        raise ValueError("what is captured has no bound")
+    return Capture(lanes, tuple(slots), most)

@@ -140,7 +140,9 @@ class BackendSelector:
             )
         if registration.role is BackendRole.EMIT_ONLY:
             raise BackendUnavailable(f"backend `{name}` only emits code, it cannot run programs")
-        return self._selection(self._construct(registration), requested, reason, {name: reason})
+        backend = self._construct(registration)
+        reason = _restricted(reason, backend)
+        return self._selection(backend, requested, reason, {name: reason})
 
     def _best(self) -> Selection:
         reasons: dict[str, str] = {}
@@ -160,6 +162,7 @@ class BackendSelector:
                 reason = f"the best production backend that can run here (score {score} of 66)"
                 if candidate.on_host:
                     reason = f"the processor of this machine; {_others(reasons)}"
+                reason = _restricted(reason, backend)
                 for other in ranked[place + 1 :]:
                     reasons[other.id] = f"ranked after `{candidate.id}` ({_against(other, candidate)})"
                 selection = self._selection(backend, AUTO, reason, reasons | {candidate.id: reason})
@@ -238,6 +241,10 @@ def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | N
     except Exception as error:  # a plug-in may fail in any way
         reasons[name] = f"{type(error).__name__}: {error}"
     return None
+
+
+def _restricted(reason: str, backend: Backend) -> str:
+    return f"{reason}; {backend.restriction}" if backend.restriction else reason
 
 
 def _others(reasons: dict[str, str]) -> str:

@@ -471,6 +471,7 @@ class Backend:
 
     ``version`` is the version of the adapter's package, which certificates and cache keys contain.  ``stores_code``
     says that compiled code is written to the store in ``BackendServices``, so that opening that store is worthwhile.
+    ``restriction`` is what the report about the selection adds to its reason, such as that only stored code runs.
     """
 
     id: BackendId
@@ -490,6 +491,7 @@ class Backend:
     cost_probe: CostProbe | None = None
     planning: ExecutionPlanning | None = None
     stores_code: bool = False
+    restriction: str = ""
 
     def require_memory(self) -> ResidentMemory:
         """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""

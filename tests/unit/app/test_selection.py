@@ -194,6 +194,17 @@ def test_the_report_says_what_to_install() -> None:
     assert "(`host`: llvmlite is not installed. Fix: install it)" in selection.report.reason
 
 
+def test_the_report_tells_a_restriction_of_what_is_taken() -> None:
+    def restricted(services: BackendServices) -> Backend:
+        return replace(HOST.factory(services), restriction="only stored code runs")
+
+    selection, _ = choose(REFERENCE, replace(HOST, factory=restricted))
+    reason = "the processor of this machine; no backend of another device is installed; only stored code runs"
+    assert selection.report.reason == reasons(selection)["host"] == reason
+    selection, _ = choose(REFERENCE, replace(HOST, factory=restricted), name="host")
+    assert selection.report.reason == reasons(selection)["host"] == "asked for by name; only stored code runs"
+
+
 def opened(
     *registrations: BackendRegistration, name: str = "auto", forced: str | None = None, **options: Any
 ) -> Selection:

@@ -28,6 +28,7 @@ from vyre.domain.launch_costs import Provenance
 from vyre.ports.backend import Backend, BackendServices
 
 VERSION: Final = "1"
+STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
 
 
 class CpuLifecycle:
@@ -107,4 +108,5 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         cost_probe=CpuCostProbe(device, executor),
         planning=CpuPlanning(executor, planner),
         stores_code=True,
+        restriction="" if maker.can_compile else STORED_ONLY,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from ctypes import c_int32
 from weakref import ref
 
 import numpy as np
@@ -13,7 +14,7 @@ from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu_pool import until
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import llvm_version
-from vyre.adapters.cpu.pool import WorkerPool
+from vyre.adapters.cpu.pool import WorkerPool, layout
 from vyre.adapters.cpu.runtime.pending import CpuAsync, CpuPending
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, DispatchRequest
@@ -59,7 +60,7 @@ def test_memory_of_a_dropped_handle_lives_as_long_as_its_kernel(backend: Backend
     pool = pool_of(pending)
     del pending
     gc.collect()
-    until(lambda: bool((data := memory()) is not None and data.any()))
+    until(lambda: c_int32.from_address(pool.block + layout.POOL_QUEUED).value == 0)  # a worker runs it
     gc.collect()
     assert memory() is not None
     (job,) = pool.submitted(group)

@@ -6,10 +6,14 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.binding import Binding, BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
@@ -30,15 +34,17 @@ ALIGNMENT: Final = 64
 class HostBuffer(ResidentBuffer):
     """Zero-initialized bytes on the host, aligned to ``ALIGNMENT``; ``address`` is that of the first byte.
 
-    Memory of a closed buffer lives as long as a run still uses ``data``.
+    Memory of a closed buffer lives as long as a run still uses ``data``.  A launch with atomics on the memory holds the
+    lock ``turn`` while it runs, because its atomics may be indivisible for its own lanes only.
     """
 
-    __slots__ = ("address", "data")
+    __slots__ = ("address", "data", "turn")
 
     def __init__(self, backend: BackendId, nbytes: int, label: str | None) -> None:
         self.data: npt.NDArray[np.uint8]
         self.address: int
         self.data, self.address = allocate_aligned(nbytes)
+        self.turn: Final = threading.RLock()
         super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label)
 
     def _release(self) -> None:
@@ -66,6 +72,46 @@ class HostBuffer(ResidentBuffer):
             return self.data.view(typestr).reshape(shape).__dlpack__(**options)  # type: ignore[arg-type]
         except BufferError as error:
             raise BufferError(f"{self!r} of `{typestr}`: {str(error).rstrip('.')}. Fix: download it") from error
+
+
+def turn_of(buffers: Iterable[HostBuffer]) -> AbstractContextManager[object] | None:
+    """Returns the context in which a launch runs its atomics on these buffers; None where there is no buffer.
+
+    No other launch of the process that takes its turn runs atomics on one of them meanwhile.  A thread may enter it
+    again.
+    """
+    locks = {id(buffer.turn): buffer.turn for buffer in buffers}
+    if len(locks) < 2:
+        return next(iter(locks.values()), None)
+    return _Turn(tuple(locks[each] for each in sorted(locks)))  # every launch takes them in the same order
+
+
+class _Turn(AbstractContextManager[None]):
+    """The turns of several buffers."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: tuple[Any, ...]) -> None:
+        self._locks: Final = locks
+
+    def __enter__(self) -> None:
+        taken = 0
+        try:
+            for lock in self._locks:
+                lock.acquire()
+                taken += 1
+        except BaseException:  # an interrupt while another launch has the next one
+            self._release(taken)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(len(self._locks))
+
+    def _release(self, count: int) -> None:
+        for lock in reversed(self._locks[:count]):
+            lock.release()
 
 
 class HostMemory:
@@ -175,6 +221,13 @@ class StepMemory(NamedTuple):
         if not counts:
             return self.config
         return replace(self.config, output_counts={**counts, **(self.config.output_counts or {})})
+
+    @property
+    def counted(self) -> tuple[HostBuffer, ...]:
+        """Returns the resident buffers on which the program has atomics."""
+        names = {use.buffer for use in atomic_uses(self.program)}
+        pairs = zip(self.plan.bindings, self.buffers, strict=True)
+        return tuple(buffer for binding, buffer in pairs if buffer is not None and binding.buffer.name in names)
 
     @property
     def input_nbytes(self) -> tuple[int, ...]:

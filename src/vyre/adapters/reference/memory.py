@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from vyre.adapters.host.memory import HostMemory, aligned
+from vyre.adapters.host.memory import HostMemory, aligned, turn_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.ir.program import BackendId
@@ -44,4 +45,5 @@ class ReferenceMemory(HostMemory):
             memory[binding.buffer.name] = aligned(data[:nbytes], binding.element_size)  # copies host bytes only
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
-        pipeline.run(memory, launch)
+        with turn_of(found.counted) or nullcontext():
+            pipeline.run(memory, launch)

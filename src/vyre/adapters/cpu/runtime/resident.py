@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.lane import run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
-from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned
+from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
 from vyre.ports.backend import HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep
@@ -33,13 +34,14 @@ PREPARED: Final = 32
 """Sequences whose lists are kept."""
 MEASURED_EACH: Final = 64
 """The launches of a short bound step of which one is measured, after the first few."""
+_NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
 
 
 class PreparedStep(NamedTuple):
     """A step bound to memory, with its commands: ``first`` once, then ``kernels`` as often as ``iterations`` says.
 
     ``in_place`` holds the host bytes that are read in place, with their addresses.  ``copied``: some host bytes are
-    read from a copy.  ``keep`` holds the memory.
+    read from a copy.  ``counted`` holds the buffers with atomics, and ``keep`` all memory.
     """
 
     pipeline: CpuPipeline
@@ -54,6 +56,7 @@ class PreparedStep(NamedTuple):
     buffers: tuple[HostBuffer, ...]
     in_place: tuple[tuple[HostBytes, int], ...]
     copied: bool
+    counted: tuple[HostBuffer, ...]
     keep: tuple[object, ...]
 
     @property
@@ -174,6 +177,7 @@ class CpuMemory(HostMemory):
             buffers,
             tuple(in_place),
             copied,
+            found.counted,
             tuple(keep),
         )
 
@@ -238,6 +242,7 @@ class _PreparedSequence:
         self._launched_again: Final = sum(kernels[once:])
         self._job: Job | None = None
         self._owners: tuple[Owner, ...] = ()
+        self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted) or _NO_TURN
 
     def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
         """Returns whether this is the prepared form of exactly these step objects, and can still be run.
@@ -259,7 +264,8 @@ class _PreparedSequence:
         counters.resident_runs += 1
         counters.list_kernels += launched
         if not self._unrolled:
-            return self._run_apart(once, rest, repeat_count), launched
+            with self._turn:
+                return self._run_apart(once, rest, repeat_count), launched
         job = self._job
         if job is None:
             prefix = [command for step in once for command in step.commands]
@@ -271,7 +277,8 @@ class _PreparedSequence:
             job.set_repetitions(repeat_count)
         job.set_timeout(self._timeout)
         short = launched <= UNROLLED and self._timeout is None and self._short
-        return self._timed(job, self._owners, short), launched
+        with self._turn:
+            return self._timed(job, self._owners, short), launched
 
     def _run_apart(self, once: Sequence[PreparedStep], rest: Sequence[PreparedStep], repeat_count: int) -> int:
         """Runs each step by a list of its own, because a step has too many iterations to write them out."""
@@ -318,6 +325,7 @@ class BoundStep:
         "_left",
         "_prepared",
         "_short",
+        "_turn",
     )
 
     def __init__(self, device: CpuDevice, prepared: PreparedStep) -> None:
@@ -346,10 +354,11 @@ class BoundStep:
         self._left = self._every
         self._counters.bound_runs += runs
         prepared, job = self._prepared, self._job
-        began = time.perf_counter_ns()
-        if self._device.run(job, short=self._short):
-            self._failed()
-        ns = time.perf_counter_ns() - began if self._short else job.elapsed_ns
+        with self._turn or _NO_TURN:
+            began = time.perf_counter_ns()
+            if self._device.run(job, short=self._short):
+                self._failed()
+            ns = time.perf_counter_ns() - began if self._short else job.elapsed_ns
         prepared.pipeline.learn(prepared.shape, ns, runs)
         if not prepared.is_current:
             self._renew()
@@ -368,7 +377,9 @@ class BoundStep:
         self._short = prepared.short
         self._job = job
         self._address = job.address
-        self._enter = job.pool.entries.enter
+        self._turn = turn_of(prepared.counted)
+        enter: Callable[[int], int] = job.pool.entries.enter
+        self._enter = enter if self._turn is None else _in_turn(self._turn, enter)
 
     def _renew(self) -> None:
         """Refuses a closed step; prepares it anew if better code is there."""
@@ -384,6 +395,14 @@ class BoundStep:
     def _failed(self) -> None:
         job = self._job
         raise run_failed(self._device, job, job.outcome, self._prepared.owners)
+
+
+def _in_turn(turn: AbstractContextManager[object], enter: Callable[[int], int]) -> Callable[[int], int]:
+    def run(address: int) -> int:
+        with turn:
+            return enter(address)
+
+    return run
 
 
 def _fill_reads(sources: Sequence[object], reads: Sequence[Readback]) -> None:

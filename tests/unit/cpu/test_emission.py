@@ -14,7 +14,7 @@ from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.native.compilation import Pipeline, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
 from vyre.app.journal import DecisionJournal
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
 from vyre.domain.specialization import complete_spec
@@ -109,6 +109,45 @@ def test_what_is_refused() -> None:
         emitted(broken, "llvm")
     with pytest.raises(InvalidProgram):
         CpuEmission().keys(broken, EmissionOptions(target="cpu"), complete_spec(broken, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("workgroup_size 64, 1, 1 buffer y @0 read u32[64] body { y[gid.x] = 1u }", InvalidProgram),
+        ("workgroup_size 65536, 1, 1 buffer y @0 read_write u32[64] body { y[gid.x] = 1u }", InvalidProgram),
+        ("workgroup_size 4, 1, 1 buffer y @0 read_write u32[64] body { indirect_dispatch(y, 0) }", UnsupportedFeature),
+    ],
+)
+def test_what_no_launch_runs_is_neither_emitted_nor_has_keys(text: str, refused: type[VyreError]) -> None:
+    program = parse_program(text)
+    for form in ("llvm", "asm"):
+        with pytest.raises(refused):
+            emitted(program, form)
+    with pytest.raises(refused):
+        CpuEmission().keys(program, EmissionOptions(target="cpu"), complete_spec(program, None))
+    with vyre.open("cpu", cache=False) as session, pytest.raises(refused):
+        session.compile(program)
+
+
+def test_every_kernel_names_its_first_place_even_if_it_is_that_of_the_one_before() -> None:
+    places_of = '!2 = !DIFile(filename: "k.py", directory: "")\n'
+    places_of += "!3 = !DILexicalBlockFile(scope: !1, file: !2, discriminator: 0)\n"
+    places_of += "!4 = !DILocation(line: 7, column: 0, scope: !3)\n"
+    one = "define void @vyre_kernel_{0}() {{\n  ret void, !dbg !4\n}}\n"
+    assert located_llvm(places_of + one.format(0) + one.format(1)).count("  ; k.py:7\n") == 2
+    one = "vyre_kernel_{0}:\n\t.loc\t1 7 0\n\tret\n"
+    assert located_assembly('\t.file\t1 "k.py"\n' + one.format(0) + one.format(1), "x86_64").count("# k.py:7") == 2
+
+
+def test_a_launcher_is_told_what_copies_need() -> None:
+    program = parse_program(
+        """workgroup_size 4, 1, 1 buffer x @0 read_write u32[runtime] buffer y @1 read_write u32[runtime]
+        body { async_store(x, y, 0u, gid.x, "t") x[gid.x] = 1u y[gid.x] = 2u async_wait("t") }"""
+    )
+    document = emitted(program, "llvm").to_json()
+    (kernel,) = document["kernels"]
+    assert kernel["captures"] == [{"lanes": document["lanes"], "buffers": ["x", "y"], "most": None}]
 
 
 def test_the_facet_describes_itself() -> None:

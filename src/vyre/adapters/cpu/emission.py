@@ -13,7 +13,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.cpu.decisions.vector_width import vector_width
+from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.features import AARCH64, host
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.geometry import check_limits
+from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import decide
@@ -121,7 +125,7 @@ class CpuEmission:
         from vyre.adapters.cpu.llvm.options import EmitOptions
         from vyre.adapters.cpu.llvm.program_facts import vector_inputs
 
-        check_rules(program).raise_if_invalid()
+        _refuse(program)
         width = decide(None, vector_width, vector_inputs(program, host().vector_bits))
         code = emit(program, EmitOptions(lanes=width.lanes, located=True), spec)
         if options.form != ASSEMBLY:
@@ -144,7 +148,7 @@ class CpuEmission:
         from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
         from vyre.adapters.system import ProcessEnvironment
 
-        check_rules(program).raise_if_invalid()
+        _refuse(program)
         found = options_from(ProcessEnvironment())
         threads = found.threads or default_threads(found.affinity)
         usual = variants_of(VariantInputs(program, host(), threads), None).usual
@@ -153,6 +157,16 @@ class CpuEmission:
             ObjectKeys(host(), usual, pipeline, compiler).key(program, spec, program.workgroup_size)
             for pipeline in Pipeline
         )
+
+
+def _refuse(program: Program) -> None:
+    """Raises ``InvalidProgram`` or ``UnsupportedFeature`` for a program that no launch would run."""
+    from vyre.adapters.cpu.runtime.pipeline import launch_limits
+
+    check_rules(program).raise_if_invalid()
+    check_limits((1, 1, 1), program.workgroup_size, launch_limits(CPU))
+    if any(isinstance(stmt, IndirectDispatch) for stmt in walk_statements(program.body)):
+        raise UnsupportedFeature(feature="indirect dispatch", backend=CPU)
 
 
 # ---------------------------------------------------------------- places
@@ -199,6 +213,8 @@ def _commented(lines: list[str], places: Mapping[str, str]) -> Iterator[str]:
     for line in lines:
         if _NODE.match(line) or _DESCRIBES_PLACES.match(line) or line.lstrip().startswith(";"):
             continue
+        if line.startswith("define "):
+            last = ""
         found = _PLACE.search(line)
         if found is None:
             yield line
@@ -212,6 +228,7 @@ def _commented(lines: list[str], places: Mapping[str, str]) -> Iterator[str]:
 
 _FILE: Final = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _LOC: Final = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_KERNEL: Final = re.compile(r"_?vyre_kernel_\d+:")
 _DROPPED: Final = re.compile(r"\s*\.(file|loc|cfi_\w+)\b|\.L(tmp|func_begin)\d+:$")
 
 
@@ -232,6 +249,7 @@ def located_assembly(text: str, arch: str) -> str:
                 kept.append(f"\t{mark} {place}")
                 last = place
         elif not _DROPPED.match(line):
+            last = "" if _KERNEL.match(line) else last
             kept.append(line)
     return "\n".join(kept) + "\n"
 

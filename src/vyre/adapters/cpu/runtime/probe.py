@@ -69,7 +69,7 @@ def facts_of(options: CpuOptions, environment: Environment) -> dict[str, str]:
         "processor": features.arch,
         "instruction sets": ", ".join(features.features) or "none beyond the base",
         "vectors": f"{features.vector_bits} bits",
-        "lanes": f"{width.lanes} in a vector: {width.why}; {SUBGROUP} for subgroup operations",
+        "lanes": f"{width.lanes} in a vector: {width.why}; some programs take {SUBGROUP}",
         "threads": _threads(options, environment),
         "CPUs": _cpus(options, environment),
         "compiler": _compiler(),

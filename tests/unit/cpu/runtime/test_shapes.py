@@ -56,8 +56,8 @@ def launch(grid: Dim3, workgroup: Dim3 = (4, 1, 1)) -> Launch:
 
 # ---------------------------------------------------------------- measured times
 def test_the_first_run_gives_an_estimate_and_asks_for_a_new_plan() -> None:
+    assert Estimate().group_ns is None
     estimate = Estimate()
-    assert estimate.group_ns is None
     assert estimate.took(1_000, 8)
     assert (estimate.group_ns, estimate.runs) == (125, 1)
 

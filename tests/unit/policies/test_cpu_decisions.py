@@ -142,6 +142,11 @@ CASES = [
         for op in (AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, MAX)
     ),
     _shared(counters(ADD, results_used=True), "the old value that an atomic returns is used"),
+    _copies(
+        atomics(counters(ADD, plain=True), counters(ADD, name="b", results_used=True)),
+        PrivateAtomics((), 0, (SharedAtomics("counts"), SharedAtomics("b"))),
+        "`b`: the old value that an atomic returns is used",
+    ),
     _shared(counters(ADD, plain=True), "its elements are accessed otherwise than by atomics"),
     _shared(counters(ADD, aliased=True), "another binding shares its memory"),
     _shared(counters(AtomicOp.EXCHANGE), "the results of atomic_exchange cannot be merged"),

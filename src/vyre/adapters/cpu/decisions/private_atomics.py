@@ -11,7 +11,6 @@ atomics or none, so copies are made only if they pay for every buffer with atomi
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Final
 
 from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse
@@ -97,7 +96,8 @@ def private_atomics(inputs: PrivateInputs, thresholds: PrivateThresholds = DEFAU
     if not names:
         return PrivateAtomics((), why=Reason("it has no atomics on buffers"))
     if shared:
-        name, refused = min(((names[place], why) for place, why in shared.items()), key=itemgetter(0))
+        first = min(shared, key=names.__getitem__)
+        name, refused = names[first], shared[first]
         also = Reason("the atomics on `{}` need a lock, and code locks all or none", (name,))
         kept = tuple(SharedAtomics(each, shared.get(place, also)) for place, each in enumerate(names))
         return PrivateAtomics((), 0, kept, Reason("`{}`: {}", (name, refused)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vyre import Program, ProgramBuilder, f32, u8, u32
 from vyre.domain.ir.builder import Value
+from vyre.domain.ir.handles import BufferHandle
 
 FNV_OFFSET = 0x811C_9DC5
 FNV_PRIME = 0x0100_0193
@@ -69,6 +70,17 @@ def tickets(cells: int) -> Program:
     return p.build()
 
 
+def add_up(p: ProgramBuilder, shared: BufferHandle, lane: Value, workgroup: int) -> None:
+    """Adds ``workgroup`` words of workgroup memory to its first one, by halving; ``lane`` is the local id."""
+    p.barrier()
+    width = workgroup // 2
+    while width:
+        with p.if_(lane < width):
+            shared[lane] = shared[lane] + shared[lane + width]
+        p.barrier()
+        width //= 2
+
+
 def tree_reduction(groups: int, workgroup: int) -> Program:
     """Sums of ``workgroup`` consecutive words, by halving in workgroup memory."""
     with ProgramBuilder("tree_reduction", workgroup=workgroup) as p:
@@ -77,13 +89,7 @@ def tree_reduction(groups: int, workgroup: int) -> Program:
         shared = p.workgroup("shared", u32, workgroup)
         lane = p.local_id()
         shared[lane] = x[p.global_id()]
-        p.barrier()
-        width = workgroup // 2
-        while width:
-            with p.if_(lane < width):
-                shared[lane] = shared[lane] + shared[lane + width]
-            p.barrier()
-            width //= 2
+        add_up(p, shared, lane, workgroup)
         with p.if_(lane == 0):
             sums[p.group_id()] = shared[0]
     return p.build()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from benchmarks.kernels import FNV_OFFSET, FNV_PRIME, add_up
 from vyre import (
     Program,
     ProgramBuilder,
@@ -16,17 +17,13 @@ from vyre import (
     f32,
     max_,
     min_,
-    sat_sub,
     select,
     subgroup_shuffle,
-    u8,
     u32,
 )
 from vyre.gallery.applications.graphs import UNREACHED
 
 Order = Callable[[int], Value | bool]
-FNV_OFFSET: Final = 0x811C_9DC5
-FNV_PRIME: Final = 0x0100_0193
 BLOCK_ROWS: Final = 4
 BLOCK_COLUMNS: Final = 4
 SORTED_REGISTERS: Final = 8
@@ -72,24 +69,6 @@ def fnv1a(lanes: int, length: int) -> Program:
                 for byte in range(4):
                     h.assign((h ^ ((word >> (8 * byte)) & 255)) * FNV_PRIME)
             hashes[i] = h
-    return p.build()
-
-
-def dfa_scan(chunk: int) -> Program:
-    """Counts the visits to accepting states; each lane scans one chunk, and ``warm_up`` bytes before it."""
-    with ProgramBuilder("dfa_scan", workgroup=64) as p:
-        warm_up = p.param("warm_up", u32)
-        text = p.input("text", u8)
-        table = p.input("table", u32)
-        accepting = p.input("accepting", u32)
-        visits = p.output("visits", u32, like=accepting)
-        start = p.let(p.global_id() * chunk, "start")
-        stop = p.let(min_(start + chunk, text.length), "stop")
-        state = p.var(0, "state")
-        with p.for_(sat_sub(start, warm_up), stop, name="at") as at:
-            state.assign(table[state * 256 + text[at]])
-            with p.if_((at >= start) & (accepting[state] != 0)):
-                visits.atomic_add(state, 1)
     return p.build()
 
 
@@ -152,13 +131,7 @@ def summed_tiles(groups: int, workgroup: int, per_lane: int) -> Program:
         with p.for_(0, per_lane, name="k") as k:
             total += x[first + k * workgroup]
         shared[lane] = total
-        p.barrier()
-        width = workgroup // 2
-        while width:
-            with p.if_(lane < width):
-                shared[lane] = shared[lane] + shared[lane + width]
-            p.barrier()
-            width //= 2
+        add_up(p, shared, lane, workgroup)
         with p.if_(lane == 0):
             sums[p.group_id()] = shared[0]
     return p.build()

@@ -33,7 +33,7 @@ def _dfa_data(n: int) -> dict[str, Any]:
 
 
 def _dfa(session: Session, data: Data) -> Side:
-    program = programs.dfa_scan(_CHUNK)
+    program = dfa_scan.dfa_scan(_CHUNK)
     extent = -(-data["text"].size // _CHUNK)
     return one_launch(session, program, data, "visits", np.zeros_like(data["accepting"]), extent=extent)
 

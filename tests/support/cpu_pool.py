@@ -79,7 +79,7 @@ def merging(dtype: str, operation: str) -> int:
     else:
         combine = f"  %new = {operation} {kind} %old, %value"
     convert = "  %value = add i64 %mixed, 0" if kind == "i64" else "  %value = trunc i64 %high to i32"
-    text = MERGING.format(name="merging", type=kind, convert=convert, combine=combine)
+    text = _over_groups("merging", _MERGED.format(type=kind, convert=convert, combine=combine))
     return _loaded(text).addresses["merging"]
 
 
@@ -105,9 +105,12 @@ class Frame:
         self.buffer: Final = addressof(self.data)
 
 
-KERNELS: Final = """
-; adds every group's number + 1 to element (group mod count) of buffer 0
-define void @spread(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
+def _over_groups(name: str, body: str) -> str:
+    """Returns a kernel that runs ``body`` for each group: ``%g`` is its number, ``%next`` that plus 1, ``%index`` that
+    modulo the ``%count`` elements of buffer 0, which is at ``%data``.
+    """
+    return f"""
+define void @{name}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {{
 entry:
   %place = getelementptr i64, ptr %frame, i64 6
   %data = load ptr, ptr %place
@@ -119,39 +122,34 @@ loop:
   %more = icmp ult i64 %g, %end
   br i1 %more, label %body, label %done
 body:
-  %index = urem i64 %g, %count
-  %element = getelementptr i64, ptr %data, i64 %index
   %next = add i64 %g, 1
-  %old = atomicrmw add ptr %element, i64 %next monotonic
+  %index = urem i64 %g, %count
+{body}
   br label %loop
 done:
   ret void
-}
+}}
+"""
 
-; the same without atomics: the exclusive variant
-define void @spread_alone(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
-entry:
-  %place = getelementptr i64, ptr %frame, i64 6
-  %data = load ptr, ptr %place
-  %length = getelementptr i64, ptr %frame, i64 7
-  %count = load i64, ptr %length
-  br label %loop
-loop:
-  %g = phi i64 [ %begin, %entry ], [ %next, %body ]
-  %more = icmp ult i64 %g, %end
-  br i1 %more, label %body, label %done
-body:
-  %index = urem i64 %g, %count
+
+_SPREAD: Final = """
   %element = getelementptr i64, ptr %data, i64 %index
-  %next = add i64 %g, 1
+  %old = atomicrmw add ptr %element, i64 %next monotonic
+"""
+"""Adds the number of each group, plus 1, to an element."""
+
+_SPREAD_ALONE: Final = """
+  %element = getelementptr i64, ptr %data, i64 %index
   %old = load volatile i64, ptr %element
   %new = add i64 %old, %next
   store volatile i64 %new, ptr %element
-  br label %loop
-done:
-  ret void
-}
+"""
+"""The same without atomics: the exclusive variant."""
 
+KERNELS: Final = (
+    _over_groups("spread", _SPREAD)
+    + _over_groups("spread_alone", _SPREAD_ALONE)
+    + """
 ; never ends by itself: polls the stop flag at its back edge; stores 1 to element 0 first
 define void @endless(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
 entry:
@@ -296,22 +294,9 @@ define void @nothing(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
   ret void
 }
 """
+)
 
-MERGING: Final = """
-define void @{name}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {{
-entry:
-  %place = getelementptr i64, ptr %frame, i64 6
-  %data = load ptr, ptr %place
-  %length = getelementptr i64, ptr %frame, i64 7
-  %count = load i64, ptr %length
-  br label %loop
-loop:
-  %g = phi i64 [ %begin, %entry ], [ %next, %body ]
-  %more = icmp ult i64 %g, %end
-  br i1 %more, label %body, label %done
-body:
-  %next = add i64 %g, 1
-  %index = urem i64 %g, %count
+_MERGED: Final = """
   %mixed = mul i64 %next, -7046029254386353131
   %high = lshr i64 %mixed, 32
 {convert}
@@ -319,10 +304,6 @@ body:
   %old = load volatile {type}, ptr %element
 {combine}
   store volatile {type} %new, ptr %element
-  br label %loop
-done:
-  ret void
-}}
 """
 """Combines a value made of the number of each group with an element, without atomics."""
 

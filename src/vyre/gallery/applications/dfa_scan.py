@@ -70,16 +70,16 @@ def automaton(patterns: Sequence[bytes]) -> Automaton:
     return Automaton(tuple(patterns), table.reshape(-1), accepts)
 
 
-def dfa_scan() -> Program:
-    """Builds the kernel: each lane scans one chunk and counts its visits to accepting states."""
+def dfa_scan(chunk: int = CHUNK) -> Program:
+    """Builds the kernel: each lane scans one chunk, of ``chunk`` bytes, and counts its visits to accepting states."""
     with ProgramBuilder("dfa_scan", workgroup=64) as p:
         warm_up = p.param("warm_up", u32)
         text = p.input("text", u8)
         table = p.input("table", u32)
         accepting = p.input("accepting", u32)
         visits = p.output("visits", u32, like=accepting)
-        start = p.let(p.global_id() * CHUNK, "start")
-        stop = p.let(min_(start + CHUNK, text.length), "stop")
+        start = p.let(p.global_id() * chunk, "start")
+        stop = p.let(min_(start + chunk, text.length), "stop")
         state = p.var(0, "state")
         with p.for_(sat_sub(start, warm_up), stop, name="at") as at:
             state.assign(table[state * 256 + text[at]])

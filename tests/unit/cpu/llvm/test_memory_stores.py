@@ -5,14 +5,23 @@ from __future__ import annotations
 import ctypes
 import random
 import re
-from typing import Final
 
 import pytest
 
 pytest.importorskip("llvmlite")
 
 from support.cpu_accesses import Accesses, Case
-from support.cpu_indices import INDICES, STRIDES, data_of, lane_indices, lane_values, random_values, some_masks, starts
+from support.cpu_indices import (
+    INDICES,
+    PAIRS,
+    STRIDES,
+    data_of,
+    lane_indices,
+    lane_values,
+    random_values,
+    some_masks,
+    starts,
+)
 from support.guarded_memory import GuardedMemory
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
@@ -21,10 +30,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
 S = ScalarType
-PAIRS: Final = [
-    *((element, 16) for element in ScalarType),
-    *((element, lanes) for element in (S.U32, S.U8, S.I16, S.U64) for lanes in (4, 8, 32)),
-]
 
 
 @pytest.fixture(scope="module")

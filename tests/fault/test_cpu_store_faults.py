@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ from support.limits import LIMIT_S
 from support.profiles import SOAK
 from support.small_programs import square_program
 from vyre.adapters.cpu.native import compilation, features
-from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.native.compilation import Pipeline, llvm_version
+from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.cpu.runtime.runtime_code import load_entries
+from vyre.adapters.cpu.runtime.tools import MachineCode, native_tools
 from vyre.ports.backend import CacheOutcome
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -120,6 +124,64 @@ def test_damaged_objects_are_compiled_again(root: Path) -> None:
         assert outcome()[0] is CacheOutcome.MISS, length
     path.write_bytes(good + b"\0")
     assert outcome()[0] is CacheOutcome.MISS
+
+
+def test_an_object_in_the_place_of_another_is_not_run(root: Path) -> None:
+    """Whole files, whose names were exchanged."""
+    programs = [vyre.Program.from_text(OTHER.replace("SEED", str(number))) for number in (3, 5)]
+
+    def outcomes() -> list[CacheOutcome]:
+        found = []
+        with vyre.open("cpu", threads=2) as session:
+            for number, program in zip((3, 5), programs, strict=True):
+                found.append(session.compile(program).cache)
+                assert session.dispatch(program, [X])["x"].tolist() == (X * number).tolist()
+        return found
+
+    assert outcomes() == [CacheOutcome.MISS] * 2
+    first, second = (
+        next(path for path in entry_files(root) if program.digest in path.read_bytes()) for program in programs
+    )
+    held = first.read_bytes(), second.read_bytes()
+    first.write_bytes(held[1])
+    second.write_bytes(held[0])
+    assert outcomes() == [CacheOutcome.MISS] * 2
+    assert outcomes() == [CacheOutcome.HIT] * 2
+
+
+OTHER: Final = """workgroup_size 64, 1, 1 buffer x @0 read_write u32[100]
+body { if gid.x < 100u { x[gid.x] = x[gid.x] * SEEDu } }"""
+
+
+def test_a_damaged_runtime_of_the_workers_is_compiled_again(root: Path) -> None:
+    """It is never loaded; the compiler is replaced by one that returns what was compiled before."""
+    native = native_tools()
+    compiled: list[bytes] = []
+    loaded: list[bytes] = []
+
+    def compile_once(text: str, features: CpuFeatures, pipeline: Pipeline) -> bytes:
+        compiled.append(compiled[0] if compiled else native.compile(text, features, pipeline))
+        return compiled[-1]
+
+    def load(image: bytes) -> MachineCode:
+        loaded.append(image)
+        return native.load(image)
+
+    tools = replace(native, compile=compile_once, load=load)
+    load_entries(tools, store(root))
+    load_entries(tools, store(root))
+    assert len(compiled) == 1
+    (path,) = entry_files(root)
+    nbytes, rng = path.stat().st_size, random.Random(5)
+    for at in sorted({0, nbytes - 1, *(rng.randrange(nbytes) for _ in range(FLIPS))}):
+        spoiled, before = bytearray(path.read_bytes()), len(compiled)
+        spoiled[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(spoiled)
+        load_entries(tools, store(root))
+        assert len(compiled) == before + 1, at
+        load_entries(tools, store(root))
+        assert len(compiled) == before + 1, at
+    assert set(loaded) == {compiled[0]}
 
 
 def test_a_store_moved_to_a_lesser_processor_misses_and_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def _row(job: str, peer: str, required: float | None, aim: float | None) -> Row:
 
 
 def _narrow_row(job: str, peer: str, required: float | None) -> Row:
-    """What code without vectors of 512 bits reaches on a machine that has them, against a peer that uses them."""
+    """Returns the row of code without vectors of 512 bits on a machine that has them; the peer uses them."""
     measure: Callable[[int], Samples] = partial(_measured, job, OURS_NARROW, peer)
     return Row(f"{job}/{peer}/avx2", Metric.RATIO, f"x {peer}", required, None, measure, _NARROW_STATE)
 

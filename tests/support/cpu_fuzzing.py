@@ -72,7 +72,7 @@ class Plan(NamedTuple):
 
 
 class Symptom(NamedTuple):
-    """What went wrong with a variant run in a way; ``kind`` is what reduction keeps."""
+    """A failure of a variant that was run in a way; ``kind`` is what reduction keeps."""
 
     kind: str
     text: str
@@ -81,7 +81,7 @@ class Symptom(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What the programs of a batch showed."""
+    """The results of the programs of a batch."""
 
     symptoms: list[tuple[int, Symptom]]
     """With the seed of the program."""

@@ -82,7 +82,7 @@ def _side(output: cl.Buffer, like: Array, *launches: _Launch) -> Side:
 
 
 def _map(kernel: str, output: Array, *arguments: Any) -> Side:
-    """One launch over the elements of the output; arrays among the arguments get buffers, the size comes last."""
+    """Returns one launch over the elements of the output; array arguments get buffers, the size comes last."""
     out = _buffer(output)
     given = [_buffer(argument) if isinstance(argument, np.ndarray) else argument for argument in arguments]
     launch = _Launch(kernel, (output.size,), (_WORKGROUP,), out, *given, output.size)

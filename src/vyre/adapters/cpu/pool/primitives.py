@@ -208,7 +208,7 @@ def _write_mutex(m: Text) -> None:
 
 
 def _write_spin(m: Text) -> None:
-    """No thread spins while more threads are awake in the pool than there are CPUs."""
+    """Writes spinning: no thread spins while more threads are awake in the pool than there are CPUs."""
     f = m.function(I1, "vyre_spin", (PTR, "pool"), (PTR, "word"), (I32, "old"), (I32, "uncounted"))
     pool, word, old, uncounted = f.parameters
     with f.when(f.compare("ne", f.peek(I32, word, order="acquire"), old)):

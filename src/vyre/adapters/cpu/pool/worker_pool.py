@@ -404,7 +404,7 @@ def _call_back(known: ReferenceType[WorkerPool], entries: Entries, block: int) -
 
 
 class Relief:
-    """What the pool and the thread that starts further workers share.
+    """The state that the pool and the thread that starts further workers share.
 
     ``wanted``: jobs may be queued.  ``ended``: the thread shall leave.  ``started``: how many workers it has started.
     """

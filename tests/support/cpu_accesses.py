@@ -56,6 +56,7 @@ class Case:
     used: bool = True
     exclusive: bool = False
     wide: bool = False
+    predicated: bool = True
     areas: int = 0
     """The number of vectors of lanes that have private memory of their own; 0: they share it."""
 
@@ -68,7 +69,7 @@ class Case:
 
 class _Kernel(Kernel):
     def __init__(self, case: Case, lanes: int) -> None:
-        options = EmitOptions(lanes=lanes, exclusive=case.exclusive, wide=case.wide)
+        options = EmitOptions(lanes=lanes, exclusive=case.exclusive, wide=case.wide, predicated=case.predicated)
         program = case.program
         super().__init__(Program(program.buffers, (lanes * max(1, case.areas), 1, 1), program.body), options, {}, lanes)
         self._is_proven = case.proven

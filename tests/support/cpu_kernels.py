@@ -69,7 +69,12 @@ class Variant(NamedTuple):
     def options(self) -> EmitOptions:
         """Returns the options of the emission."""
         return EmitOptions(
-            lanes=self.lanes, counting=self.counting, exclusive=self.exclusive, wide=self.wide, joined=self.joined
+            lanes=self.lanes,
+            counting=self.counting,
+            exclusive=self.exclusive,
+            wide=self.wide,
+            joined=self.joined,
+            predicated=self.features.is_predicated,
         )
 
     @property

@@ -127,7 +127,7 @@ class CpuEmission:
 
         _refuse(program)
         width = decide(None, vector_width, vector_inputs(program, host().vector_bits))
-        code = emit(program, EmitOptions(lanes=width.lanes, located=True), spec)
+        code = emit(program, EmitOptions(lanes=width.lanes, predicated=host().is_predicated, located=True), spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)
         from vyre.adapters.cpu.native.compilation import Pipeline, assembly

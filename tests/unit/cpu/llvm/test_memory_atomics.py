@@ -94,6 +94,11 @@ def atomic_cases(element: ScalarType, op: AtomicOp, lanes: int) -> list[Case]:
         for masked in (False, True)
         for used in (False, True)
     ]
+    cases += [
+        Case(element=element, stride=None, masked=masked, used=False, value=0, op=op, exclusive=alone, predicated=False)
+        for masked in (False, True)
+        for alone in (False, True)
+    ]
     return cases
 
 

@@ -67,6 +67,11 @@ def load_cases(element: ScalarType, lanes: int) -> list[Case]:
         for wide in ((False, True) if stride != 0 else (False,))
     ]
     cases += [
+        Case(element=element, stride=stride, masked=masked, predicated=False)
+        for stride in (1, -1)
+        for masked in (False, True)
+    ]
+    cases += [
         Case(element=element, stride=stride, masked=masked, proven=True, wide=wide)
         for stride in STRIDES
         for masked in (False, True)

@@ -78,6 +78,11 @@ def store_cases(element: ScalarType, lanes: int) -> list[Case]:
         for value in (strides if index is S.U32 and not wide else (None,))
     ]
     cases += [
+        Case(element=element, stride=stride, masked=masked, predicated=False, value=None, is_store=True)
+        for stride in (1, -1)
+        for masked in (False, True)
+    ]
+    cases += [
         Case(element=element, stride=stride, masked=masked, proven=True, wide=wide, value=None, is_store=True)
         for stride in STRIDES
         for masked in (False, True)

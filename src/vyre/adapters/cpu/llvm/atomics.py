@@ -2,8 +2,8 @@
 
 They are plain loads and stores where nothing but the own thread uses the memory: workgroup memory, and every buffer of
 the exclusive variant.  All others are relaxed atomic instructions: what a program may rely on beyond that are barriers.
-Minimum, maximum, AND and OR with one operand for all lanes first look which elements they would change, if nothing uses
-the old values.
+Minimum, maximum, AND and OR with one operand for all lanes, whose old values nothing uses, first look which elements
+they would change, if that saves locks or the processor has scatters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def atomic(k: Kernel, node: Atomic, index: Value, expected: Value | None, value:
             return literal(update.element, 0)
         if update.identity is not None:
             return _combined(k, node, index, ok, update)
-    if not used and update.is_idempotent and value.is_uniform:
+    if not used and value.is_uniform and update.is_idempotent and (k.options.predicated or not update.is_plain):
         _where_it_changes(k, node, index, update)
         return literal(update.element, 0)
     return _lane_by_lane(k, node, index, update)

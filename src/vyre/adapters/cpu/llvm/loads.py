@@ -62,7 +62,7 @@ def _uniform(k: Kernel, node: Load, index: Value, element: ScalarType) -> Value:
 # ---- consecutive elements
 def masks_are_cheap(k: Kernel, element: ScalarType) -> bool:
     """Returns whether processors with vectors of W lanes have masked loads and stores of such elements."""
-    return k.lanes == 16 or (k.lanes == 8 and element.size >= 4)
+    return (k.lanes == 16 and k.options.predicated) or (k.lanes in (8, 16) and element.size >= 4)
 
 
 def _contiguous(k: Kernel, node: Load, index: Value, element: ScalarType) -> str:

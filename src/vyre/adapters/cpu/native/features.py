@@ -42,6 +42,11 @@ class CpuFeatures(NamedTuple):
         """Returns the architecture and all features as one text, a part of keys: it is the same in every process."""
         return "+".join((self.arch, *self.features))
 
+    @property
+    def is_predicated(self) -> bool:
+        """Whether there are scatters, and masks for elements of every size: those of the AVX-512 instruction sets."""
+        return self.vector_bits >= 512
+
     def lacks(self, needed: CpuFeatures) -> tuple[str, ...]:
         """Returns what code compiled for ``needed`` may use that a processor of these features does not have.
 

@@ -52,6 +52,7 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
     apart = EmitOptions(
         lanes=inputs.width(sink, joined=False),
         counting=inputs.counting,
+        predicated=inputs.features.is_predicated,
         exclusive=alone and bool(atomic_uses(program)),
     )
     lanes = inputs.width(sink, joined=True)

@@ -18,6 +18,7 @@ from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool import CommandList, Job, JobGroup, Kernel, Outcome, StopReason, WorkerPool, shared_pool
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.pool.primitives import Target
+from vyre.adapters.cpu.pool.worker_pool import HANDOFFS
 from vyre.domain.errors import DispatchFailed, InvalidResource
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -513,6 +514,33 @@ def test_no_more_workers_are_started_for_queued_jobs_than_are_allowed() -> None:
     assert waiting.wait(LIMIT_S)
     assert pool.relieve(0, 0) is None
     assert pool.close()
+
+
+def test_handing_a_job_to_a_worker_is_measured(pool: WorkerPool) -> None:
+    job, _ = adding(pool)
+    for _ in range(HANDOFFS):
+        assert pool.handoff_ns is None
+        pool.run(job)
+        assert job.handoff_ns is not None
+    measured = pool.handoff_ns
+    assert measured is not None and measured > 0
+    (busy, waiting), (last, _) = begun(pool, 2), adding(pool)
+    pool.submit(last)
+    last.stop()
+    assert last.wait(LIMIT_S)
+    assert last.handoff_ns is None  # it has not begun
+    busy.stop()
+    waiting.stop()
+
+
+def test_the_time_of_a_hand_off_is_the_median_of_the_last(pool: WorkerPool) -> None:
+    job, _ = adding(pool)
+    for _ in range(3 * HANDOFFS):
+        pool.run(job)
+    pool._handoffs.extend(range(HANDOFFS, 0, -1))
+    assert pool.handoff_ns == 8
+    pool._handoffs.extend([10**9] * 7)
+    assert pool.handoff_ns == 8
 
 
 def test_affinity() -> None:

@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
+from support.cpu_backends import ADD
 from vyre.adapters.cpu.decisions.private_atomics import PrivateInputs, private_atomics
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, thread_plan
+from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool.commands import Private, PrivateTable
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+from vyre.adapters.cpu.runtime.backend import make_backend
 from vyre.adapters.cpu.runtime.launch import FRAME_HEAD, Placement
+from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.shapes import HANDOFF_NS, SHORT_STEPS, Estimate, is_short, place, private_buffers
+from vyre.adapters.cpu.runtime.tools import native_tools
 from vyre.domain.binding import plan_bindings
-from vyre.domain.dispatch import U32_MAX, DispatchConfig
+from vyre.domain.dispatch import U32_MAX, DispatchConfig, OutputArena
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
@@ -21,6 +27,7 @@ from vyre.domain.launch import Launch
 from vyre.domain.names import Dim3
 from vyre.domain.validation.validator import validate
 from vyre.policies.journal import Decision
+from vyre.ports.backend import BackendServices, DispatchRequest
 
 LIMITS = LaunchLimits("cpu", max_invocations_per_workgroup=U32_MAX)
 
@@ -145,6 +152,30 @@ def test_a_measured_time_and_the_order_of_atomics_are_passed_on() -> None:
     placement, inputs = placed(module(1), (100, 1, 1), group_ns=7, order_sensitive=True, threads=2)
     assert inputs == ThreadInputs(100, 7, HANDOFF_NS, 2, group_nodes=1, rounds=1, order_sensitive=True)
     assert placement == Placement(1, 100)
+
+
+def test_a_measured_hand_off_counts_instead_of_the_assumed_one() -> None:
+    placement, inputs = placed(module(1), (100, 1, 1), group_ns=100, handoff_ns=10_000)
+    assert inputs.handoff_ns == 10_000
+    assert placement.threads == 1
+    assert placed(module(1), (100, 1, 1), group_ns=100, handoff_ns=0)[1].handoff_ns == 0
+    assert placed(module(1), (100, 1, 1), group_ns=100, handoff_ns=2_500)[0].threads == 4
+
+
+@pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+def test_a_backend_places_launches_by_what_its_workers_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerPool, "handoff_ns", 12_345)
+    sink = Sink()
+    backend = make_backend(native_tools(), CpuOptions(threads=2), BackendServices(decisions=sink))
+    try:
+        assert backend.async_executor is not None and backend.lifecycle is not None
+        backend.lifecycle.prepare()
+        request = DispatchRequest(ADD, (memoryview(bytes(64)),))
+        backend.async_executor.submit(request).wait(OutputArena())
+    finally:
+        backend.lifecycle.close()
+    found = [each.arguments[0] for each in sink.decisions if each.policy is thread_plan]
+    assert {inputs.handoff_ns for inputs in found if isinstance(inputs, ThreadInputs)} == {12_345}
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,15 @@ class Job:
         return StopReason(found) if found else None
 
     @property
+    def handoff_ns(self) -> int | None:
+        """Returns the time from the submission of the last run until a thread began it; None if none began it.
+
+        The run must have been submitted, not led by the calling thread.
+        """
+        started = self._words[at.JOB_STARTED // 8]
+        return started - self._words[at.JOB_SUBMITTED // 8] if started else None
+
+    @property
     def executed(self) -> int:
         """Returns how many commands the last run has begun; the last of them trapped if the run did."""
         return self._words[at.JOB_EXECUTED // 8]

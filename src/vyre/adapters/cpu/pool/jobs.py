@@ -265,6 +265,7 @@ def _write_submit(m: Text) -> None:
     pool = _pool_of(f, job)
     _refuse(f, pool, job)
     f.call(VOID, "vyre_register", pool, job, constant(I32, at.QUEUED))
+    f.store(I64, now(f), job, at.JOB_SUBMITTED)
     with f.unless(f.compare("eq", after, NULL)), f.when(_is_live(f, after)):
         f.store(PTR, f.load(PTR, after, at.JOB_DEPENDENTS), job, at.JOB_NEXT)
         f.store(PTR, job, after, at.JOB_DEPENDENTS)

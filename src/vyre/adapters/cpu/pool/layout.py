@@ -53,6 +53,7 @@ JOB_GROUP: Final = 200
 JOB_STARTED: Final = 208
 JOB_ENDED: Final = 216
 JOB_NOTIFY: Final = 224
+JOB_SUBMITTED: Final = 232
 
 IDLE: Final = 0
 QUEUED: Final = 1

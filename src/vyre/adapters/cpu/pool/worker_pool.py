@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import c_int32, c_int64, c_uint64
@@ -29,6 +30,8 @@ STALL_S: Final = 0.1
 """The time between two looks at the queue while jobs wait in it."""
 RELIEF: Final = 64
 """How many workers are started, at most, because every other one is busy and no queued job begins."""
+HANDOFFS: Final = 15
+"""Hand-offs of which the median is taken."""
 LEAVE_S: Final = 5.0
 """How long closing a pool waits for its threads."""
 _RECORDS: Final = 64
@@ -84,6 +87,7 @@ class WorkerPool:
         self._free: list[int] = []
         self._in_flight: dict[int, Job] = {}
         self._reap_at = _REAP
+        self._handoffs: deque[int] = deque(maxlen=HANDOFFS)
         self._called: dict[int, _Called] = {}
         self._threads: list[threading.Thread] = []
         self._workers = 0
@@ -155,9 +159,19 @@ class WorkerPool:
                 if ran:
                     entries.halt(address, StopReason.INTERRUPTED)
                 raise
+            if code == at.DONE and (took := job.handoff_ns) is not None:
+                self._handoffs.append(took)
         if code < 0:
             raise self._refused(job, code)
         return self._checked(job)
+
+    @property
+    def handoff_ns(self) -> int | None:
+        """Returns the measured time from handing a job to a worker until the worker runs it: the median of the last
+        ``HANDOFFS`` runs that the main thread awaited.  None before there are so many.
+        """
+        found = sorted(self._handoffs.copy())
+        return found[HANDOFFS // 2] if len(found) == HANDOFFS else None
 
     def submit(self, job: Job, *, after: Job | None = None) -> None:
         """Queues a job, and returns.  It begins when the run of ``after`` that is under way, if any, has ended.

@@ -54,6 +54,11 @@ class CpuDevice:
         return self.options.threads or default_threads(self.options.affinity)
 
     @property
+    def handoff_ns(self) -> int | None:
+        """Returns the measured time from handing work to a worker until it runs; None if it was not measured yet."""
+        return None if self._pool is None else self._pool.handoff_ns
+
+    @property
     def pool(self) -> WorkerPool:
         """Returns the pool of worker threads.  Raises ``BackendUnavailable`` where its code cannot be had."""
         found = self._pool

@@ -231,6 +231,7 @@ class CpuPipeline:
             launch,
             threads=device.threads,
             group_ns=group_ns,
+            handoff_ns=device.handoff_ns,
             order_sensitive=self._ordered,
             sink=sink,
         )

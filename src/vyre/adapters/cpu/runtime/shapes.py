@@ -17,7 +17,7 @@ from vyre.domain.launch import Launch
 from vyre.policies.journal import DecisionSink, decide
 
 HANDOFF_NS: Final = 6_000
-"""The time from handing work to a sleeping thread until it runs, where it was not measured."""
+"""The assumed time from handing work to a sleeping thread until it runs, where it was not measured."""
 SHORT_STEPS: Final = 1 << 24
 """The expressions, times the lanes that evaluate them, below which a launch runs on the calling thread.
 
@@ -68,10 +68,12 @@ def place(
     group_ns: int | None,
     order_sensitive: bool,
     sink: DecisionSink | None,
+    handoff_ns: int | None = None,
 ) -> Placement:
     """Returns how a launch of ``module`` is spread over at most ``threads`` threads, without private buffers.
 
-    ``group_ns`` is the measured time of a workgroup, None if there is none.
+    ``group_ns`` is the measured time of a workgroup, and ``handoff_ns`` that of handing work to a thread; None if there
+    is none.
     """
     groups, lanes = prod(launch.grid), prod(launch.workgroup)
     rounds = 0
@@ -81,7 +83,7 @@ def place(
     inputs = ThreadInputs(
         groups=groups,
         group_ns=group_ns,
-        handoff_ns=HANDOFF_NS,
+        handoff_ns=HANDOFF_NS if handoff_ns is None else handoff_ns,
         threads=threads,
         group_nodes=module.nodes * -(-lanes // module.loaded.lanes),
         rounds=min(max(1, rounds), U32_MAX) if known else None,

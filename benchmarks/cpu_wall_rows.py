@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 import vyre
-from benchmarks import kernels
+from benchmarks import kernels, program_shapes
 from benchmarks.cpu import programs
 from benchmarks.cpu.contenders import THREADS_VARIABLE, backend
 from benchmarks.cpu.contest import Missing, Process
@@ -124,7 +124,7 @@ def _compile(make: Callable[[int], Program], size: int, rounds: int) -> Samples:
             if index == 0:
                 if not 0.9 * size <= nodes(fresh) <= 1.1 * size:
                     raise AssertionError(f"{fresh.name} has {nodes(fresh)} nodes, not about {size}")
-                inputs = {buffer.name: bytes(4 * _LANES) for buffer in fresh.abi_buffers}
+                inputs = {buffer.name: bytes(4 * (buffer.count or _LANES)) for buffer in fresh.abi_buffers}
             start = _processor_ns()
             session.dispatch(fresh, inputs)
             found.append((_processor_ns() - start) / 1e9)
@@ -256,6 +256,8 @@ def _least_milliseconds(work: Callable[[], object]) -> float:
 _QUIET: Final = "program compiled, memory resident, wall time"
 _FIFTY: Final = partial(_compile, kernels.fifty_nodes, 50)
 _TWO_THOUSAND: Final = partial(_compile, programs.two_thousand_nodes, 2000)
+_LONG: Final = 2**14
+_SIXTEEN_THOUSAND: Final = partial(_compile, lambda variant: program_shapes.ifs(_LONG + 7 * variant), _LONG)
 _NEW: Final = "compiler imported, programs new, no store, processor time with helpers"
 _FRESH: Final = "fresh process, session open, code in the store, wall time"
 _LINE: Final = "two threads / two processes, wall time"
@@ -267,6 +269,7 @@ ROWS: Final = (
     Row("stored-launch-first", Metric.COST, "ms", None, None, partial(_stored, "first"), _FRESH, scale=1e3),
     Row("compile-50-nodes", Metric.COST, "ms", 60.0, 30.0, _FIFTY, _NEW, scale=1e3),
     Row("compile-2000-nodes", Metric.COST, "ms", 1500.0, 600.0, _TWO_THOUSAND, _NEW, scale=1e3),
+    Row("compile-16384-nodes-of-ifs", Metric.COST, "ms", 1500.0, None, _SIXTEEN_THOUSAND, _NEW, scale=1e3),
     Row("two-threads/mandelbrot", Metric.RATE, "of 2 processes", 0.9, None, partial(_two_threads, "mandelbrot"), _LINE),
     Row("two-threads/matmul-512", Metric.RATE, "of 2 processes", 0.9, None, partial(_two_threads, "matmul-512"), _LINE),
     *(

@@ -186,6 +186,10 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         ptx_target.select_target,
         *(ptx_target.TargetInputs(90, frozenset(f)) for f in ((), [ptx_target.Feature.REDUCE])),
     ),
+    "first_pipeline": _calls(
+        pipeline_choice.first_pipeline,
+        *(pipeline_choice.TextInputs(blocks, 5_000) for blocks in (100, 5_000)),
+    ),
     "compile_pipeline": _calls(
         pipeline_choice.compile_pipeline,
         *(pipeline_choice.PipelineInputs(9, spent, 100) for spent in (10**6, 10**9)),

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
-from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, PipelineInputs, compile_pipeline
+from vyre.adapters.cpu.decisions.pipeline_choice import (
+    FullPipeline,
+    LightPipeline,
+    PipelineInputs,
+    TextInputs,
+    compile_pipeline,
+    first_pipeline,
+)
 from vyre.adapters.cpu.decisions.private_atomics import (
     AtomicBuffer,
     PrivateInputs,
@@ -88,6 +95,13 @@ def test_a_kernel_that_ran_longer_keeps_its_full_code(inputs: PipelineInputs, mo
     )
     if isinstance(compile_pipeline(inputs), FullPipeline):
         assert isinstance(compile_pipeline(later), FullPipeline)
+
+
+@given(records(TextInputs), st.integers(0, 2**32), st.integers(0, 2**32))
+def test_the_light_pipeline_of_a_text_is_that_of_every_shorter_one(inputs: TextInputs, blocks: int, lines: int) -> None:
+    shorter = TextInputs(max(0, inputs.blocks - blocks), max(0, inputs.lines - lines))
+    if isinstance(first_pipeline(inputs), LightPipeline):
+        assert isinstance(first_pipeline(shorter), LightPipeline)
 
 
 TIMES = st.integers(0, 10**7)

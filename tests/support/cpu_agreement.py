@@ -25,6 +25,8 @@ VARIANTS: Final = (
     Variant(32),
     Variant(4, Pipeline.FULL, counting=True, joined=True),
     Variant(16, Pipeline.FULL, wide=True),
+    Variant(8, Pipeline.QUICK, counting=True, narrow=True),
+    Variant(16, Pipeline.QUICK, joined=True),
 )
 
 

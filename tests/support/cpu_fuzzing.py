@@ -94,6 +94,10 @@ def case_of(seed: int) -> Case:
     return generate(seed, order=ORDERS[seed % len(ORDERS)], traps=True)
 
 
+def _pipeline(chance: float) -> Pipeline:
+    return Pipeline.FULL if chance < 0.2 else Pipeline.QUICK if chance < 0.5 else Pipeline.LIGHT
+
+
 def plans(seed: int, case: Case) -> Iterator[Plan]:
     """Yields the variants of a case that are tried, which the seed chooses among those that the program permits."""
     chance = random.Random(f"variants of {seed}")
@@ -103,7 +107,7 @@ def plans(seed: int, case: Case) -> Iterator[Plan]:
     for lanes in chance.sample(LANES, VARIANTS):
         variant = Variant(
             lanes,
-            Pipeline.FULL if chance.random() < 0.2 else Pipeline.LIGHT,
+            _pipeline(chance.random()),
             counting=chance.random() < (0.25 if case.config.step_budget is None else 0.8),
             exclusive=chance.random() < 0.5,
             joined=can_join and chance.random() < 0.6,

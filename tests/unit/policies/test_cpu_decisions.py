@@ -15,7 +15,10 @@ from vyre.adapters.cpu.decisions.pipeline_choice import (
     LightPipeline,
     PipelineInputs,
     PipelineThresholds,
+    QuickPipeline,
+    TextInputs,
     compile_pipeline,
+    first_pipeline,
 )
 from vyre.adapters.cpu.decisions.private_atomics import (
     AtomicBuffer,
@@ -66,6 +69,10 @@ def _copies(
 def _shared(buffer: AtomicBuffer, why: str, lanes: int = LANES) -> Case:
     verdict = PrivateAtomics((), 0, (SharedAtomics(buffer.use.buffer),))
     return _copies(atomics(buffer, lanes=lanes), verdict, f"`{buffer.use.buffer}`: {why}")
+
+
+def _first(inputs: TextInputs, verdict: object, why: str) -> Case:
+    return Case(first_pipeline, (inputs,), verdict, why)
 
 
 def _pipeline(inputs: PipelineInputs, verdict: object, why: str) -> Case:
@@ -214,6 +221,25 @@ CASES = [
         LightPipeline(),
         "full code would have saved only 50000000 of 250000000 ns, and takes 51000000 ns to compile",
     ),
+    _pipeline(PipelineInputs(1, 10**12, 9, quick=True), QuickPipeline(), "1 launches are fewer than 2"),
+    _pipeline(
+        PipelineInputs(9, 10**15, 4_096, quick=True),
+        FullPipeline(),
+        "full code would have saved 600000000000000 of 1000000000000000 ns, and takes 20520000000 ns to compile",
+    ),
+    _pipeline(
+        PipelineInputs(9, 10**15, 4_097, quick=True),
+        QuickPipeline(),
+        "4097 nodes are more than 4096, too many for full code",
+    ),
+    _pipeline(
+        PipelineInputs(9, 10**9, 1_000, light_ns=1, quick=True),
+        QuickPipeline(),
+        "full code would have saved only 600000000 of 1000000000 ns, and takes 5040000000 ns to compile",
+    ),
+    _first(TextInputs(500, 8_000), LightPipeline(), "500 basic blocks and 8000 lines of text are few"),
+    _first(TextInputs(501, 0), QuickPipeline(), "501 basic blocks are more than 500"),
+    _first(TextInputs(0, 8_001), QuickPipeline(), "8001 lines of text are more than 8000"),
     _pipeline(
         PipelineInputs(2, 15, 10, light_ns=1),
         FullPipeline(),

@@ -25,7 +25,14 @@ from vyre.adapters.caching import cost_eviction
 from vyre.adapters.caching import plan_cache as plan_cache_held
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.plan_cache import DEFAULT_CAPACITY
-from vyre.adapters.cpu.decisions.pipeline_choice import PipelineInputs, PipelineThresholds, compile_pipeline
+from vyre.adapters.cpu.decisions.pipeline_choice import (
+    PipelineInputs,
+    PipelineThresholds,
+    TextInputs,
+    TextThresholds,
+    compile_pipeline,
+    first_pipeline,
+)
 from vyre.adapters.cpu.decisions.private_atomics import (
     AtomicBuffer,
     PrivateInputs,
@@ -338,6 +345,16 @@ def round_of(*counts: int) -> Callable[[HalvingThresholds], object]:
     return lambda t: next_measurement(Race(incumbent, tuple(challengers)), t)
 
 
+def length(blocks: int, lines: int) -> Callable[[TextThresholds], object]:
+    """The first pipeline for a text of this length."""
+    return lambda t: first_pipeline(TextInputs(blocks, lines), t)
+
+
+def hot_and_quick(spent_ns: int, nodes: int) -> Callable[[PipelineThresholds], object]:
+    """The pipeline for a kernel with quick code that was launched nine times."""
+    return lambda t: compile_pipeline(PipelineInputs(9, spent_ns, nodes, quick=True), t)
+
+
 def hot(launches: int, spent_ns: int, light_ns: int | None = None) -> Callable[[PipelineThresholds], object]:
     """The pipeline for a kernel of ten nodes that was launched so often."""
     return lambda t: compile_pipeline(PipelineInputs(launches, spent_ns, 10, light_ns), t)
@@ -405,6 +422,11 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("PipelineThresholds", "light_multiple"): hot(2, 15_000_000, 1_000_000),
     ("PipelineThresholds", "compile_ns"): hot(2, 250_000_000),
     ("PipelineThresholds", "node_ns"): hot(2, 250_000_000),
+    ("PipelineThresholds", "quick_saving_bps"): hot_and_quick(150_000_000 - 1, 10),
+    ("PipelineThresholds", "quick_node_ns"): hot_and_quick(150_000_000, 10),
+    ("PipelineThresholds", "most_nodes"): hot_and_quick(10**12, 4_097),
+    ("TextThresholds", "most_blocks"): length(501, 0),
+    ("TextThresholds", "most_lines"): length(0, 8_001),
     ("PrivateThresholds", "locked_ns"): copied(2, 4 * 9),
     ("PrivateThresholds", "plain_ns"): copied(9, 4 * 36),
     ("PrivateThresholds", "element_ns"): copied(9, 4 * 40),

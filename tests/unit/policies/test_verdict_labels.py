@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline
+from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline, QuickPipeline
 from vyre.adapters.cpu.decisions.private_atomics import PrivateAtomics
 from vyre.adapters.cpu.decisions.thread_plan import ThreadPlan
 from vyre.adapters.cpu.decisions.vector_width import VectorWidth
@@ -51,6 +51,7 @@ def diagnosed(blocks: int, resident: int | None) -> ShapeDiagnosis:
         (VectorWidth(16, (16, 8, 4)), "16 lanes"),
         (PrivateAtomics(("counts",), 4), "copies"),
         (PrivateAtomics(()), "no copies"),
+        (QuickPipeline(), "quick"),
         (LightPipeline(), "light"),
         (FullPipeline(), "full"),
         (ThreadPlan(1, 9), "one thread"),

@@ -1,7 +1,7 @@
 """The emission facet of the CPU backend: programs as LLVM IR, or as the assembly that LLVM makes of it.
 
 Comments name the place in the user's source from which the code after them comes.  LLVM IR needs no compiler; assembly
-is made by LLVM, for the processor of this machine, by the light pipeline that compiles every kernel first.
+is made by LLVM, for the processor of this machine, by the pipeline that compiles the kernel first.
 """
 
 from __future__ import annotations
@@ -130,9 +130,10 @@ class CpuEmission:
         code = emit(program, EmitOptions(lanes=width.lanes, predicated=host().is_predicated, located=True), spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)
-        from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+        from vyre.adapters.cpu.native.compilation import assembly
+        from vyre.adapters.cpu.runtime.code import first_choice
 
-        text = assembly(code.text, host(), Pipeline.LIGHT)
+        text = assembly(code.text, host(), first_choice(code.text, None))
         return CpuModule(located_assembly(text, host().arch), ASSEMBLY, program, code)
 
     def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:

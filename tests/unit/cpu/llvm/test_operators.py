@@ -264,11 +264,12 @@ _FUSED: Final = re.compile(r"^\s+(v?fn?m(add|sub)|fml[as])|\bfmaf?\b", re.MULTIL
 
 
 @pytest.mark.parametrize(("features", "lanes"), [(_X86_64, 16), (_X86_64, None), (_AARCH64, 4)], ids=["v", "s", "arm"])
-def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None) -> None:
+@pytest.mark.parametrize("pipeline", [Pipeline.QUICK, Pipeline.FULL])
+def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None, pipeline: Pipeline) -> None:
     cases = [case for case in all_cases() if not case.name.startswith("fma")]
     products = [Application("product_sum", _product_and_sum(), (LANES,) * 3, [(0, 0, 0)])]
     text = module_text([*_by_lanes(cases), *_function_applications(), *products], lanes)
-    assert _FUSED.search(assembly(text, features, Pipeline.FULL, system="linux")) is None
+    assert _FUSED.search(assembly(text, features, pipeline, system="linux")) is None
 
 
 def _product_and_sum() -> Case:

@@ -36,8 +36,8 @@ def text_of(name: str, lanes: int) -> str:
 @pytest.mark.parametrize("name", GALLERY)
 @pytest.mark.parametrize(
     ("features", "pipeline"),
-    [(AVX512, Pipeline.FULL), (NEON, Pipeline.LIGHT)],
-    ids=["avx512 full", "neon light"],
+    [(AVX512, Pipeline.FULL), (AVX512, Pipeline.QUICK), (NEON, Pipeline.LIGHT), (NEON, Pipeline.QUICK)],
+    ids=["avx512 full", "avx512 quick", "neon light", "neon quick"],
 )
 def test_no_fma_is_formed_that_the_program_did_not_ask_for(
     name: str, features: CpuFeatures, pipeline: Pipeline

@@ -9,11 +9,14 @@ import pytest
 
 from support.cpu_backends import ADD, CountedTools, backend_of
 from vyre.adapters.cpu.llvm.captures import Capture
+from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
+from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
 from vyre.domain.errors import BackendUnavailable, MalformedWire
+from vyre.domain.ir.program import Program
 from vyre.ports.artifact_store import Artifact
 from vyre.ports.backend import Backend, CacheOutcome, CompileResult
 from vyre.testing.backend_contract.bench import words
@@ -58,6 +61,43 @@ def test_the_second_backend_finds_what_the_first_one_stored() -> None:
         assert (found.cache, second.emitted, second.compiled) == (CacheOutcome.HIT, 0, 0)
         assert {name for name, _ in found.phases} == {"read", "load"}
         assert answer(backend) == WANTED
+
+
+def long_program(ifs: int) -> Program:
+    """Adds 1 once for each of so many conditions, all of which hold for the elements of the test."""
+    lines = "\n".join(f"if v < {900 + i}u {{ y[gid.x] = y[gid.x] + 1u }}" for i in range(ifs))
+    return Program.from_text(f"""
+        workgroup_size 64, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer y @1 read_write u32[runtime]
+        body {{
+          let v = x[gid.x]
+          {lines}
+        }}
+    """)
+
+
+@pytest.mark.parametrize(("ifs", "wanted"), [(2, Pipeline.LIGHT), (700, Pipeline.QUICK)])
+def test_a_long_text_is_compiled_by_the_quick_pipeline_and_stored_as_such(ifs: int, wanted: Pipeline) -> None:
+    program, store, used = long_program(ifs), MemoryArtifactStore(), []
+
+    def noted(tools: Tools) -> Tools:
+        def compile_noted(text: str, features: CpuFeatures, pipeline: Pipeline) -> bytes:
+            used.append((text.count("define void @vyre_kernel"), pipeline))
+            return tools.compile(text, features, pipeline)
+
+        return replace(tools, compile=compile_noted)
+
+    inputs = (memoryview(words(1, 2, 3)), memoryview(words(0, 1, 2)))
+    for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
+        with backend_of(noted(CountedTools().tools), store) as backend:
+            assert backend.compiler is not None
+            found = backend.compiler.compile(program, DEFAULT_CONFIG)
+            arena = OutputArena()
+            found.pipeline.dispatch(inputs, arena)
+            assert (found.cache, arena.to_bytes()) == (outcome, (words(ifs, ifs + 1, ifs + 2),))
+    assert [pipeline for kernels, pipeline in used if kernels] == [wanted]
+    assert [("pipeline", wanted.value) in key.policy for key in store if key.program == program.digest] == [True]
 
 
 def test_without_a_store_everything_is_compiled() -> None:

@@ -1,8 +1,11 @@
-"""Is the code of a kernel made by the light pipeline of the compiler, or by the full one?
+"""Is the code of a kernel made by the quick, the light or the full pipeline of the compiler?
 
-Units: ns.  Rule: every kernel starts with the light pipeline, whose code is ready soon.  The full one follows as soon
-as the time that its code would have saved so far reaches the time that it takes to compile.  The future use of a kernel
-need not be known for that, and yet no more is lost by waiting than by compiling at once.  O(1).
+Units: ns, basic blocks, lines.  Rule: a kernel starts with the light pipeline, whose code is ready soon, unless its
+text is so long that the time of this pipeline, which grows with the square of the length, would be seconds or more;
+then it starts with the quick one, whose time is linear.  The full one follows as soon as the time that its code would
+have saved so far reaches the time that it takes to compile.  The future use of a kernel need not be known for that, and
+yet no more is lost by waiting than by compiling at once.  A kernel of the quick pipeline that has too many nodes keeps
+its code, because no time of its launches is worth the compilation.  O(1).
 """
 
 from __future__ import annotations
@@ -15,6 +18,22 @@ _WHOLE: Final = 10_000
 
 
 @record
+class TextInputs:
+    """The text of a module: its basic blocks, and its lines, nearly all of which are instructions."""
+
+    blocks: Count
+    lines: Count
+
+
+@record
+class TextThresholds:
+    """The most basic blocks and the most lines of a text for the light pipeline."""
+
+    most_blocks: Count = 500
+    most_lines: Count = 8_000
+
+
+@record
 class PipelineInputs:
     """A kernel.
 
@@ -24,6 +43,7 @@ class PipelineInputs:
     - ``light_ns``: the time in which the light pipeline compiled it; None if unknown.
     - ``stored``: whether code of the full pipeline is stored already.
     - ``compiler``: whether a compiler is installed.
+    - ``quick``: whether its code is that of the quick pipeline.
     """
 
     launches: Count
@@ -32,6 +52,7 @@ class PipelineInputs:
     light_ns: Nanoseconds | None = None
     stored: bool = False
     compiler: bool = True
+    quick: bool = False
 
 
 @record
@@ -42,6 +63,9 @@ class PipelineThresholds:
     - ``min_launches``: the launches before which nothing is compiled again.
     - ``light_multiple``: the time of the full pipeline as a multiple of the light one.
     - ``compile_ns`` and ``node_ns``: its time for a kernel, and for each node, where that of the light one is unknown.
+    - ``quick_saving_bps``: the share of the time of quick code that full code saves.
+    - ``quick_node_ns``: the time of the full pipeline for each node of a kernel whose code is quick.
+    - ``most_nodes``: the most nodes of a kernel with quick code that is compiled again.
     """
 
     saving_bps: BasisPoints = 2_000
@@ -49,6 +73,21 @@ class PipelineThresholds:
     light_multiple: Count = 3
     compile_ns: Nanoseconds = 40_000_000
     node_ns: Nanoseconds = 1_000_000
+    quick_saving_bps: BasisPoints = 6_000
+    quick_node_ns: Nanoseconds = 5_000_000
+    most_nodes: Count = 4_096
+
+
+@verdict
+class QuickPipeline:
+    """The code of the quick pipeline is used."""
+
+    why: Reason = why_field()
+
+    @property
+    def label(self) -> str:
+        """The pipeline, for telemetry."""
+        return "quick"
 
 
 @verdict
@@ -76,24 +115,44 @@ class FullPipeline:
 
 
 DEFAULT_THRESHOLDS: Final = PipelineThresholds()
+DEFAULT_TEXT_THRESHOLDS: Final = TextThresholds()
+
+
+def first_pipeline(
+    inputs: TextInputs, thresholds: TextThresholds = DEFAULT_TEXT_THRESHOLDS
+) -> QuickPipeline | LightPipeline:
+    """Returns the pipeline that makes the first code of a kernel (equality with a limit makes the light one)."""
+    if inputs.blocks > thresholds.most_blocks:
+        return QuickPipeline(Reason("{} basic blocks are more than {}", (inputs.blocks, thresholds.most_blocks)))
+    if inputs.lines > thresholds.most_lines:
+        return QuickPipeline(Reason("{} lines of text are more than {}", (inputs.lines, thresholds.most_lines)))
+    return LightPipeline(Reason("{} basic blocks and {} lines of text are few", (inputs.blocks, inputs.lines)))
 
 
 def compile_pipeline(
     inputs: PipelineInputs, thresholds: PipelineThresholds = DEFAULT_THRESHOLDS
-) -> LightPipeline | FullPipeline:
+) -> QuickPipeline | LightPipeline | FullPipeline:
     """Returns the pipeline for the next launch of a kernel (equality makes the full one)."""
     if inputs.stored:
         return FullPipeline(Reason("its full code is stored"))
+    present = QuickPipeline if inputs.quick else LightPipeline
     if not inputs.compiler:
-        return LightPipeline(Reason("no compiler is installed that could make full code"))
+        return present(Reason("no compiler is installed that could make full code"))
+    if inputs.quick and inputs.nodes > thresholds.most_nodes:
+        return present(
+            Reason("{} nodes are more than {}, too many for full code", (inputs.nodes, thresholds.most_nodes))
+        )
     if inputs.launches < thresholds.min_launches:
-        return LightPipeline(Reason("{} launches are fewer than {}", (inputs.launches, thresholds.min_launches)))
-    saved = inputs.spent_ns * thresholds.saving_bps // _WHOLE
-    if inputs.light_ns is None:
+        return present(Reason("{} launches are fewer than {}", (inputs.launches, thresholds.min_launches)))
+    saving_bps = thresholds.quick_saving_bps if inputs.quick else thresholds.saving_bps
+    saved = inputs.spent_ns * saving_bps // _WHOLE
+    if inputs.quick:
+        needed = thresholds.compile_ns + inputs.nodes * thresholds.quick_node_ns
+    elif inputs.light_ns is None:
         needed = thresholds.compile_ns + inputs.nodes * thresholds.node_ns
     else:
         needed = inputs.light_ns * thresholds.light_multiple
     figures = (saved, inputs.spent_ns, needed)
     if saved >= needed:
         return FullPipeline(Reason("full code would have saved {} of {} ns, and takes {} ns to compile", figures))
-    return LightPipeline(Reason("full code would have saved only {} of {} ns, and takes {} ns to compile", figures))
+    return present(Reason("full code would have saved only {} of {} ns, and takes {} ns to compile", figures))

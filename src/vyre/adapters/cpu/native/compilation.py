@@ -1,8 +1,11 @@
 """LLVM IR text to machine code, by LLVM through the package llvmlite, which is imported by the first compilation.
 
-Two fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
+Three fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
 sub-expressions are explicit already.  ``FULL`` is LLVM's own at its highest level without the vectorisers, for kernels
-that run long.  Floating-point operations are never contracted: an FMA is formed only where the text asks for one.
+that run long.  ``QUICK`` is for functions so long that the others, whose time grows with the square of the number of
+basic blocks, would take seconds to hours: no pass runs on the text, instructions are selected without preparation, and
+registers are allocated block by block, all of which is linear in the length.  Floating-point operations are never
+contracted: an FMA is formed only where the text asks for one.
 
 llvmlite runs one call at a time for the whole process, so long compilations belong into ``server``'s process.
 """
@@ -27,8 +30,9 @@ BACKEND: Final = "cpu"
 
 
 class Pipeline(Enum):
-    """The work of LLVM on a module: ``LIGHT`` for a fast compilation, ``FULL`` for fast code."""
+    """The work of LLVM on a module: ``QUICK`` for long text, ``LIGHT`` for fast compilation, ``FULL`` for fast code."""
 
+    QUICK = "quick"
     LIGHT = "light"
     FULL = "full"
 
@@ -70,7 +74,7 @@ _CPUS: Final = {X86_64: "x86-64", AARCH64: "generic"}
 ``x86-64`` prefers no width of vectors, so that a vector of 16 32-bit lanes is one register wherever AVX-512 is among
 the features.
 """
-_LEVEL: Final = {Pipeline.LIGHT: 2, Pipeline.FULL: 3}
+_LEVEL: Final = {Pipeline.QUICK: 0, Pipeline.LIGHT: 2, Pipeline.FULL: 3}
 _IMPORTING: Final = threading.Lock()
 
 
@@ -132,6 +136,8 @@ def _machine(features: CpuFeatures, level: int, system: str, annotated: bool = F
 
 
 def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
+    if pipeline is Pipeline.QUICK:
+        return
     with ExitStack() as stack:
         tuning = stack.enter_context(closing(llvm.create_pipeline_tuning_options(_LEVEL[pipeline])))
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False

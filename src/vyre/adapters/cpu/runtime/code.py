@@ -1,6 +1,7 @@
 """From a program to an object of machine code: read from the artifact store, or emitted, compiled and stored.
 
-The code of the full pipeline is used where it is stored, else that of the light one.  Without a compiler, code that
+The code of the full pipeline is used where it is stored, else that of the light one, or of the quick one, by which
+long texts are compiled.  Without a compiler, code that
 another version of it has made serves as well: all versions give the same bytes.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.cpu.decisions.pipeline_choice import QuickPipeline, TextInputs, first_pipeline
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, differs_in_compiler_only
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.llvm.emit import EmittedCode
     from vyre.adapters.cpu.llvm.options import EmitOptions
 
+_BEST_FIRST: Final = (Pipeline.FULL, Pipeline.LIGHT, Pipeline.QUICK)
 MAKERS: Final = 64
 """The number of ways of compiling whose key makers are kept."""
 
@@ -64,7 +67,7 @@ class CodeMaker:
         return self.tools.version() is not None
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the best stored code of ``source``, or that of the light pipeline, compiled now.
+        """Returns the best stored code of ``source``, or that of the light or quick pipeline, compiled now.
 
         Raises the errors of the emitter and of the compiler; no failure of the store is an error.
         """
@@ -73,7 +76,7 @@ class CodeMaker:
             steps.missed = ""
             return self._made(source, options, steps)
         with steps.step("read"):
-            for pipeline in (Pipeline.FULL, Pipeline.LIGHT):
+            for pipeline in _BEST_FIRST:
                 found = self._stored(store, self._key(source, options, pipeline), pipeline)
                 if found is not None:
                     self._counters.stored_loads += 1
@@ -81,15 +84,14 @@ class CodeMaker:
         return self.anew(source, options, steps)
 
     def anew(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the code of the light pipeline, compiled now, and stores it."""
+        """Returns the code of the light or quick pipeline, compiled now, and stores it."""
         store = self._open()
-        key = self._key(source, options, Pipeline.LIGHT)
         if store is not None:
-            self._explain(store, key, steps)
+            self._explain(store, self._key(source, options, Pipeline.LIGHT), steps)
         made = self._made(source, options, steps)
         if store is not None:
             with steps.step("store"):
-                self._put(store, key, made)
+                self._put(store, self._key(source, options, made.pipeline), made)
         return made
 
     def full(self, source: KernelSource, options: EmitOptions) -> Code:
@@ -109,11 +111,12 @@ class CodeMaker:
     # ---- details
     def _made(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
         emitted = self._emitted(source, options, steps)
+        pipeline = first_choice(emitted.text, self.decisions)
         with steps.step("compile"):
-            image = self.tools.compile(emitted.text, self.tools.features, Pipeline.LIGHT)
+            image = self.tools.compile(emitted.text, self.tools.features, pipeline)
         self._counters.compiles += 1
         self._counters.compile_ns += steps.spent_ns("compile")
-        return Code(image, layout_of(emitted), Pipeline.LIGHT, steps.spent_ns("compile"))
+        return Code(image, layout_of(emitted), pipeline, steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
         with steps.step("emit"):
@@ -163,6 +166,13 @@ class CodeMaker:
 
     def _warn(self, name: str, **fields: object) -> None:
         self._services.telemetry.event(name, level="warning", backend=CPU, **fields)
+
+
+def first_choice(text: str, sink: DecisionSink | None) -> Pipeline:
+    """Returns the pipeline for the first code of an emitted text; ``sink`` receives the decision."""
+    inputs = TextInputs(blocks=text.count(":\n"), lines=text.count("\n"))
+    verdict = decide(sink, first_pipeline, inputs)
+    return Pipeline.QUICK if isinstance(verdict, QuickPipeline) else Pipeline.LIGHT
 
 
 def layout_of(emitted: EmittedCode) -> CodeLayout:

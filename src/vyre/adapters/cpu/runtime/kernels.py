@@ -1,8 +1,8 @@
 """Programs as loaded kernels: their code is made or found in a store, loaded, and cached by identity.
 
-A module begins with the code that was there first, stored or made by the light pipeline.  When its launches have taken
-long enough for the full pipeline to pay, a thread has another process compile the same text; the next launch uses the
-result.  Both codes give the same bytes.
+A module begins with the code that was there first, stored or made by the light pipeline, or by the quick one if its
+text is long.  When its launches have taken long enough for the full pipeline to pay, a thread has another process
+compile the same text; the next launch uses the result.  All codes give the same bytes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class KernelModule:
         self.options: Final = options
         self.launches: int = 0
         self.spent_ns: int = 0
-        self._due = 2 if cache.recompiles and loaded.pipeline is Pipeline.LIGHT else 0
+        self._due = 2 if cache.recompiles and loaded.pipeline is not Pipeline.FULL else 0
         self._pending = False
         self._decided: PipelineInputs | None = None
 
@@ -117,13 +117,14 @@ class KernelModule:
             nodes=self.nodes,
             light_ns=self._light_ns,
             compiler=self._cache.maker.can_compile,
+            quick=self.loaded.pipeline is Pipeline.QUICK,
         )
 
     def _recompile(self) -> None:
         counters = self._cache.counters
         try:
             self.loaded = self._cache.load(self._cache.maker.full(self._source, self.options))
-        except BackendError:  # the light code goes on serving
+        except BackendError:  # the present code goes on serving
             counters.full_compile_failures += 1
             return
         counters.swaps += 1

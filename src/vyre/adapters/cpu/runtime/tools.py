@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import CpuFeatures
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from vyre.domain.ir.expr import Literal
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import DecisionSink
+
+
+APART_S: Final = 60.0
+"""The time limit of a compilation in another process, in seconds."""
 
 
 class MachineCode(Protocol):
@@ -66,7 +71,7 @@ def native_tools(vector_bits: int | None = None) -> Tools:
         emit=_emit,
         version=llvm_version,
         compile=compile_object,
-        compile_apart=shared_server().compile_object,
+        compile_apart=partial(shared_server().compile_object, timeout_s=APART_S),
         load=load,
     )
 

@@ -7,6 +7,7 @@ A condition on which the lanes of the vector agree is an ordinary branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Final
 
 from vyre.adapters.cpu.llvm import async_copies, memory, traps
@@ -76,7 +77,7 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
         if flow is not Flow.PARTLY or number + 1 == len(body):
             break
         assert k.mask is not None
-        if _is_copied(k, body[number + 1 :]):
+        if len(body) - number <= MOST_COPIED and _is_copied(k, body[number + 1 :]):
             result = twice(k, lambda: write_statements(k, body, number + 1), body[number + 1 :])  # noqa: B023
             break
         end = end or Join(k, "end")
@@ -117,7 +118,7 @@ def _is_copied(k: Kernel, body: Body) -> bool:
     """Returns whether a part of the program is written twice: it is no small part, and no part of a copy or loop."""
     if k.copied or k.loops:
         return False
-    count = sum(1 for _ in walk_statements(body))
+    count = sum(1 for _ in islice(walk_statements(body), MOST_COPIED + 1))
     return count <= MOST_COPIED and not _is_selected(body)
 
 

@@ -16,6 +16,7 @@ import vyre
 from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.features import host
+from vyre.adapters.cpu.native.stack_frames import MOST_FRAME
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.options import CpuOptions
@@ -29,6 +30,7 @@ from vyre.domain.errors import (
     InvalidField,
     StepBudgetExceeded,
     TrapError,
+    UnsupportedFeature,
 )
 from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, u32s, words
@@ -320,3 +322,11 @@ def test_pending_dispatches_are_ended_by_closing() -> None:
             assert each.done()
             with pytest.raises(DispatchFailed):
                 each.wait(OutputArena(), timeout=LIMIT_S)
+
+
+def test_a_program_that_takes_too_much_of_the_stack_is_refused(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vyre.adapters.cpu.runtime.kernels.frame_bytes", lambda _: MOST_FRAME + 1)
+    with pytest.raises(UnsupportedFeature, match=r"bytes at once.*Fix: divide the program"):
+        run(backend, ADD, words(1))

@@ -26,6 +26,8 @@ from vyre.policies.journal import DecisionSink
 
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
 _DEFAULT: Final = EmitOptions()
+_PROBED: Final = '"probe-stack"="inline-asm"'
+"""Kernels touch every page of a large frame in order: one beyond the end of the stack is a fault, not other memory."""
 
 
 class EmittedKernel(NamedTuple):
@@ -80,7 +82,7 @@ def emit(
         k.places = places
         Groups(k).write()
         described = places.finish() if places is not None else ""
-        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind{described} {{"
+        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind {_PROBED}{described} {{"
         module.update(k.w.module)
         behind = f"  {CAPTURES} = getelementptr i8, ptr %scratch, i64 {k.scratch.nbytes}\n" if k.captures else ""
         functions.append(f"{head}\nentry:\n{behind}{k.w.text()}\n}}\n")

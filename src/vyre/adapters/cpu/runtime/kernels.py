@@ -16,13 +16,14 @@ from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, PipelineInputs, compile_pipeline
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.stack_frames import MOST_FRAME, frame_bytes
 from vyre.adapters.cpu.runtime.code import Code, CodeMaker
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import KernelLayout
 from vyre.adapters.cpu.runtime.tools import MachineCode
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.pipelines import Compilation
-from vyre.domain.errors import BackendError, KernelCompileFailed
+from vyre.domain.errors import BackendError, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import walk_statements
@@ -180,12 +181,22 @@ class KernelCache:
         return self._modules.get_or_build(key, lambda: self._build(source, options, told))
 
     def load(self, code: Code) -> LoadedKernels:
-        """Returns an object as loaded kernels.  Raises ``KernelCompileFailed`` if it is unusable."""
+        """Returns an object as loaded kernels.
+
+        Raises ``KernelCompileFailed`` if it is unusable, and ``UnsupportedFeature`` if it takes too much of the stack.
+        """
         found = self.maker.tools.load(code.image)
         try:
             functions = tuple(found.addresses[kernel.entry] for kernel in code.layout.kernels)
         except KeyError as error:
             raise KernelCompileFailed(backend="cpu", compiler_log=f"the object has no function {error}") from None
+        largest = max(map(frame_bytes, functions), default=0)
+        if largest > MOST_FRAME:
+            raise UnsupportedFeature(
+                feature=f"a program whose lanes keep {largest} bytes at once, of {MOST_FRAME}",
+                backend="cpu",
+                fix="divide the program into several, or run it on `reference`.",
+            )
         return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.pipeline)
 
     def discard(self, programs: Collection[bytes] | None) -> None:

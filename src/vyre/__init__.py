@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vyre.app.explain.journals import replay_file as replay_file
     from vyre.app.invalidation import InvalidationReport as InvalidationReport
     from vyre.app.journal import DecisionJournal as DecisionJournal
+    from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
     from vyre.app.opening import open as open
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
         DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode,
         ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig, InvalidField as InvalidField,
         InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
-        KernelCompileFailed as KernelCompileFailed, MalformedBundle as MalformedBundle,
+        KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
+        MalformedBundle as MalformedBundle,
         MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
         PlanError as PlanError, StaleCosts as StaleCosts, StepBudgetExceeded as StepBudgetExceeded,
         TrapError as TrapError, UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
@@ -66,6 +68,15 @@ if TYPE_CHECKING:
         UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
         UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse,
         UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
+    )
+    from vyre.domain.frontend.annotations import (
+        In as In, InOut as InOut, Out as Out, Static as Static, like as like,
+    )
+    from vyre.domain.frontend.intrinsics import (
+        barrier as barrier, global_id as global_id, grid_sync as grid_sync, group_id as group_id, local_id as local_id,
+        num_groups as num_groups, private_array as private_array, spec as spec, static as static,
+        subgroup_lane as subgroup_lane, subgroup_size as subgroup_size, trap as trap,
+        workgroup_array as workgroup_array,
     )
     from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
@@ -118,6 +129,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.explain.journals": "replay_file",
     "vyre.app.invalidation": "InvalidationReport",
     "vyre.app.journal": "DecisionJournal",
+    "vyre.app.kernels.kernel": "Kernel function kernel",
     "vyre.app.opening": "open",
     "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
@@ -137,10 +149,16 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
         "DispatchTimeout ErrorCode ForeignCosts InvalidConfig InvalidField InvalidInput InvalidProgram "
-        "InvalidResource KernelCompileFailed MalformedBundle MalformedJson MalformedText MalformedWire "
+        "InvalidResource KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
+        "MalformedWire "
         "PlanError StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
         "UnusableCosts VyreError"
+    ),
+    "vyre.domain.frontend.annotations": "In InOut Out Static like",
+    "vyre.domain.frontend.intrinsics": (
+        "barrier global_id grid_sync group_id local_id num_groups private_array spec static subgroup_lane "
+        "subgroup_size trap workgroup_array"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",

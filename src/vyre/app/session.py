@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from vyre.app.background import BackgroundCompiler
+from vyre.app.kernels.current_session import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
@@ -570,11 +571,13 @@ class Session(ForeignSessionUse):
 
     def __enter__(self) -> Self:
         self._lease.check_open()
+        enter(self)
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
+        leave(self)
         try:
             if exc_type is None and not self.closed:
                 self.flush()

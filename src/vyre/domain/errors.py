@@ -268,6 +268,20 @@ class BuildError(LocatedError):
     default_fix = "see the builder's documentation."
 
 
+class KernelSourceError(BuildError):
+    """A function cannot become a kernel; ``excerpt`` is the line of the source with what is meant underlined."""
+
+    default_fix = "see the documentation of kernels in Python."
+
+    def __init__(
+        self, message: str, *, fix: str | None = None, loc: SourceLocation | None = None, excerpt: str = ""
+    ) -> None:
+        self.excerpt: str = excerpt
+        super().__init__(message, fix=fix, loc=loc)
+        if excerpt:
+            self.args = (f"{self.args[0]}\n{excerpt}",)
+
+
 class UnknownAttribute(BuildError, AttributeError):
     """Code reads an attribute that a builder, buffer or value does not have, or sets one of them."""
 

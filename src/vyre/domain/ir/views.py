@@ -45,6 +45,19 @@ def view_index(*coordinates: Expr, sizes: tuple[Expr, ...], loc: SourceLocation 
     return _index([_wide(c, loc) for c in coordinates], [_wide(s, loc) for s in sizes], (True, True), loc)
 
 
+def checked_index(
+    coordinates: list[tuple[Expr, ScalarType]], sizes: tuple[Expr, ...], loc: SourceLocation | None
+) -> Expr:
+    """Returns what ``view_index`` returns, without the checks that the types of the coordinates make needless.
+
+    ``coordinates``: each with its type.  ``sizes``: as for ``view_index``.
+    """
+    first = coordinates[0][1]
+    checks = first.bits > 32, len(coordinates) == 3 or first is not _U32
+    wide = [expr if dtype is _U64 else _wide(expr, loc) for expr, dtype in coordinates]
+    return _index(wide, [_wide(size, loc) for size in sizes], checks, loc)
+
+
 class _View(Atomics[I], Generic[I]):
     """The base class of views: views of two axes and of three inherit their operations from it."""
 
@@ -101,12 +114,8 @@ class _View(Atomics[I], Generic[I]):
             _coordinate(one, f"the coordinate {axis} of a view of {label}")
             for one, axis in zip(given, axes, strict=True)
         )
-        loc = caller_location()
-        first = values[0].dtype
-        checks = first.bits > 32, len(axes) == 3 or first is not _U32
-        sizes = [_wide(size.expr, loc) for size in self._sizes]
-        wide = [value.expr if value.dtype is _U64 else _wide(value.expr, loc) for value in values]
-        expr = _index(wide, sizes, checks, loc)
+        coordinates = [(value.expr, value.dtype) for value in values]
+        expr = checked_index(coordinates, tuple(size.expr for size in self._sizes), caller_location())
         return derive(expr, _U64, *values, *self._sizes)
 
 

@@ -1,0 +1,1 @@
+"""Kernels in plain Python as objects: ``@vyre.kernel``, their programs, and calls on a session."""

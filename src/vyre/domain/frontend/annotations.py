@@ -1,0 +1,162 @@
+"""The annotations of a kernel's parameters: ``In[f32]``, ``InOut[f32, 2]``, ``Out[f32, like("x")]``, ``Static[int]``.
+
+At run time ``In[f32]`` is an ``ArrayType``, which says how the parameter is passed.  To type checkers ``In[f32]`` is a
+sequence of numbers, so that the body of a kernel reads as Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from vyre.domain.errors import KernelSourceError
+from vyre.domain.ir.caller import outside
+from vyre.domain.ir.numpy_scalars import element_type, whole_number
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.shown import shown
+
+T = TypeVar("T")
+MAX_AXES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The size of an output: that of the array ``name``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """How an array is passed to a kernel.
+
+    ``direction`` is "in", "inout" or "out".  ``element`` is a type, or the type parameter of a generic kernel.
+    ``axes`` is 1, 2 or 3.  ``size``: of an output that the caller does not pass: ``Like``, a number of elements, a
+    tuple of sizes, or an expression of lengths as text; None: the caller passes an array or says ``output_counts``.
+    """
+
+    direction: str
+    element: ScalarType | TypeVar
+    axes: int = 1
+    size: Like | int | tuple[int, ...] | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticType:
+    """A parameter whose value becomes part of the program."""
+
+    kind: type[int] | type[float] | type[bool]
+
+
+def like(name: str) -> Like:
+    """Returns the size of the array parameter ``name``, for ``Out[f32, like("x")]``."""
+    if not isinstance(name, str):
+        raise KernelSourceError(
+            f"like({shown(name)}) names no parameter", fix='write like("x") for a parameter x.', loc=outside()
+        )
+    return Like(name)
+
+
+def _array_type(direction: str, given: Any) -> ArrayType:
+    parts = given if isinstance(given, tuple) else (given,)
+    element, axes = _element(direction, parts[0]), 1
+    size: Like | int | tuple[int, ...] | str | None = None
+    for part in parts[1:]:
+        number = whole_number(_unliteral(part))
+        if number is not None and 1 <= number <= MAX_AXES and axes == 1 and size is None:
+            axes = number
+        elif direction == "out" and size is None and isinstance(part, Like | str):
+            size = part
+        elif direction == "out" and size is None and isinstance(part, tuple) and part:
+            size = tuple(whole_number(one) or 0 for one in part)
+        elif direction == "out" and size is None and number is not None and number > MAX_AXES:
+            size = number
+        else:
+            name = {"in": "In", "inout": "InOut", "out": "Out"}[direction]
+            more = ', or Out[f32, like("x")]' if direction == "out" else ""
+            raise KernelSourceError(
+                f"{name}[...] cannot hold {shown(part)}",
+                fix=f"write {name}[f32], {name}[f32, 2] for rows and columns{more}.",
+                loc=outside(),
+            )
+    return ArrayType(direction, element, axes, size)
+
+
+def _unliteral(part: Any) -> Any:
+    """Returns the number in ``Literal[2]``, which type checkers want in the place of 2."""
+    arguments = getattr(part, "__args__", None)
+    return arguments[0] if arguments is not None and len(arguments) == 1 else part
+
+
+def _element(direction: str, given: Any) -> ScalarType | TypeVar:
+    if isinstance(given, ScalarType | TypeVar):
+        return given
+    known = element_type(given)
+    if known is None:
+        name = {"in": "In", "inout": "InOut", "out": "Out"}[direction]
+        raise KernelSourceError(
+            f"{name}[{shown(given)}] holds no type of vyre",
+            fix=f"write {name}[f32], {name}[u8] or the like.",
+            loc=outside(),
+        )
+    return known
+
+
+if TYPE_CHECKING:
+
+    class In(Generic[T]):
+        """An array that a kernel reads."""
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        def __len__(self) -> int: ...
+        def __getitem__(self, index: int | tuple[int, ...], /) -> T: ...
+
+    class InOut(In[T]):
+        """An array that a kernel reads and writes."""
+
+        def __setitem__(self, index: int | tuple[int, ...], value: float, /) -> None: ...
+        def atomic_add(self, index: int | tuple[int, ...], value: float) -> T: ...
+
+    class Out(InOut[T]):
+        """An array that a kernel writes; it starts as zeros."""
+
+    class Static(Generic[T]):
+        """A parameter whose value becomes part of the program."""
+else:
+
+    class _Subscripted:
+        def __new__(cls, *arguments: object) -> Any:
+            raise KernelSourceError(
+                f"{cls.__name__} is an annotation and cannot be called",
+                fix=f"write x: {cls.__name__}[f32].",
+                loc=outside(),
+            )
+
+    class In(_Subscripted):
+        """An array that a kernel reads: ``x: In[f32]``, or ``In[f32, 2]`` with rows and columns."""
+
+        def __class_getitem__(cls, given: Any) -> ArrayType:
+            return _array_type("in", given)
+
+    class InOut(_Subscripted):
+        """An array that a kernel reads and writes, in place."""
+
+        def __class_getitem__(cls, given: Any) -> ArrayType:
+            return _array_type("inout", given)
+
+    class Out(_Subscripted):
+        """An array that a kernel writes; it starts as zeros.  A caller may leave it out if its size is declared."""
+
+        def __class_getitem__(cls, given: Any) -> ArrayType:
+            return _array_type("out", given)
+
+    class Static(_Subscripted):
+        """A parameter whose value becomes part of the program: ``n: Static[int]``."""
+
+        def __class_getitem__(cls, given: Any) -> StaticType:
+            if given not in (int, float, bool):
+                raise KernelSourceError(
+                    f"Static[{shown(given)}] is no kind of number", fix="write Static[int].", loc=outside()
+                )
+            return StaticType(given)

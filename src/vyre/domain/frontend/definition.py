@@ -1,0 +1,236 @@
+"""``KernelDefinition``: a Python function with its parameters, from which programs are made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from vyre.domain.errors import KernelSourceError
+from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
+from vyre.domain.frontend.captures import Capture
+from vyre.domain.frontend.inlined import captured_by
+from vyre.domain.frontend.lowering import Frame, Lowering
+from vyre.domain.frontend.names import names_of
+from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
+from vyre.domain.frontend.source import Source, source_of
+from vyre.domain.frontend.statements import declare_parameters, run_body
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
+from vyre.domain.ir.expr import Expr, Literal, Load
+from vyre.domain.ir.numpy_scalars import value_type
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.names import Dim3
+
+_U32: Final = ScalarType.U32
+_ACCESS: Final = {"in": Access.READ_ONLY, "inout": Access.READ_WRITE, "out": Access.READ_WRITE}
+SIZE_NAMES: Final = ("width", "height")
+"""The sizes of the last axis and of the one before it, which are passed as hidden parameters ``x_width``."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a kernel; ``type`` is how it is passed."""
+
+    name: str
+    type: ArrayType | StaticType | ScalarType | TypeVar
+    node: ast.arg
+
+
+Types: TypeAlias = Mapping[str, ScalarType]
+"""The types that the type parameters of a generic kernel stand for, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialized:
+    """A program, and the captured constants on which it depends."""
+
+    program: Program
+    captures: tuple[Capture, ...]
+
+    def is_current(self) -> bool:
+        """Returns whether all captured constants still have the values that are in the program."""
+        return all(capture.is_current() for capture in self.captures)
+
+
+class KernelDefinition:
+    """A function that becomes programs: one for each combination of types and static values."""
+
+    def __init__(self, function: FunctionType, workgroup: Dim3, local_names: Mapping[str, Any]) -> None:
+        self.function: Final = function
+        self.workgroup: Final = workgroup
+        self.source: Final[Source] = source_of(function)
+        self._local_names = local_names
+        self.parameters: Final[tuple[Parameter, ...]] = self._read_parameters()
+        self._names = names_of(self.source.tree, frozenset(one.name for one in self.parameters))
+
+    @property
+    def name(self) -> str:
+        """Returns the name of the function."""
+        return self.function.__name__
+
+    # ------------------------------------------------------------ parameters
+    def _read_parameters(self) -> tuple[Parameter, ...]:
+        tree, source = self.source.tree, self.source
+        arguments = tree.args
+        for star in (arguments.vararg, arguments.kwarg):
+            if star is not None:
+                source.fail(star, "a kernel takes no *args and no **kwargs", "give each parameter a name.")
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                source.fail(default, "parameters of kernels have no defaults", "pass the value, or capture a constant.")
+        if tree.returns is not None and not (isinstance(tree.returns, ast.Constant) and tree.returns.value is None):
+            source.fail(tree.returns, "a kernel returns nothing", "annotate a parameter as Out[f32] and store to it.")
+        found = []
+        for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if node.annotation is None:
+                fix = f"write {node.arg}: In[f32], InOut[f32], Out[f32] for an array, {node.arg}: f32 for a number."
+                source.fail(node, f"the parameter `{node.arg}` has no annotation", fix)
+            found.append(Parameter(node.arg, self._parameter_type(node), node))
+        names = {one.name for one in found}
+        for one in found:
+            size = one.type.size if isinstance(one.type, ArrayType) else None
+            if isinstance(size, Like) and (size.name not in names or size.name == one.name):
+                source.fail(one.node, f"there is no other parameter `{size.name}`", "name an array of this kernel.")
+        return tuple(found)
+
+    def _parameter_type(self, node: ast.arg) -> ArrayType | StaticType | ScalarType | TypeVar:
+        found = self.annotation(node.annotation, node.arg)
+        if isinstance(found, ArrayType | StaticType | TypeVar):
+            return found
+        dtype = found if isinstance(found, ScalarType) else value_type(found)
+        if dtype is not None:
+            return dtype
+        assert node.annotation is not None
+        written = ast.unparse(node.annotation)
+        instead = {"int": "i32 or u32, or Static[int]", "float": "f32 or f64", "bool": "bool_"}.get(written)
+        fix = (
+            f"write {instead}." if instead else "write In[f32], InOut[f32] or Out[f32] for an array, f32 for a number."
+        )
+        self.source.fail(node, f"`{node.arg}` is annotated as {written}, which is no type of vyre", fix)
+        raise AssertionError
+
+    def annotation(self, node: ast.expr | None, parameter: str | None = None) -> Any:
+        """Returns what an annotation means; ``parameter`` is the name of the parameter that has it."""
+        assert node is not None
+        text = ast.unparse(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        given = _annotations(self.function).get(parameter) if parameter is not None else None
+        if given is not None and not isinstance(given, str):
+            return given
+        names = dict(self._local_names)
+        for name in self.function.__code__.co_freevars:
+            try:
+                names[name] = captured_by(self.function, name)
+            except KeyError:
+                continue
+        for one in getattr(self.function, "__type_params__", ()):
+            names[one.__name__] = one
+        try:
+            return eval(text, self.function.__globals__, names)  # an annotation is the user's own code
+        except KernelSourceError:
+            raise
+        except Exception as error:
+            self.source.fail(node, f"the annotation `{text}` cannot be read: {error}", "import what it names.")
+
+    # ------------------------------------------------------------ programs
+    def captured(self, name: str, types: Types) -> Any:
+        """Returns what a name that is not local means; a type parameter means the type that it stands for."""
+        if name in types:
+            return types[name]
+        for one in getattr(self.function, "__type_params__", ()):
+            if one.__name__ == name:
+                return one
+        found = captured_by(self.function, name)
+        return types.get(found.__name__, found) if isinstance(found, TypeVar) else found
+
+    def specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
+        """Returns the program for some types and static values.
+
+        Raises ``KernelSourceError`` and ``InvalidProgram``.
+        """
+        first = self._walk(types, statics, {})
+        if first.cells:
+            first = self._walk(types, statics, {n: cell.result for n, cell in enumerate(first.cells)})
+        place = self.source.place(self.source.tree)
+        program = Program(tuple(first.buffers), self.workgroup, first.finish(), self.name, loc=place)
+        from vyre.domain.validation.validator import check_rules
+
+        check_rules(program).raise_if_invalid()
+        return Specialized(program, tuple(first.captures))
+
+    def _walk(
+        self, types: Types, statics: Mapping[str, int | float | bool], known: Mapping[int, ScalarType]
+    ) -> Lowering:
+        frame = Frame(self.source, self._names, lambda name: self.captured(name, types))
+        k = Lowering(frame, known, self)
+        parameters = self._operands(k, types, statics)
+        for name, operand in parameters.items():
+            frame.env[name] = operand
+            frame.assigned.add(name)
+        for one in getattr(self.function, "__type_params__", ()):
+            if one.__name__ in types:
+                frame.env[one.__name__] = Thing(types[one.__name__])
+                frame.assigned.add(one.__name__)
+        declare_parameters(k, parameters)
+        run_body(k, self.source.tree.body)
+        return k
+
+    def _operands(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> dict[str, Operand]:
+        """Declares the parameters; returns what each means in the body."""
+        found: dict[str, Operand] = {}
+        sized: list[tuple[str, ArrayType, ScalarType, ast.arg]] = []
+        places: dict[str, int] = {}
+        for one in self.parameters:
+            if isinstance(one.type, StaticType):
+                found[one.name] = Constant(statics[one.name])
+                continue
+            k.reserve(one.name)
+            if isinstance(one.type, ArrayType):
+                element = _resolved(one.type.element, types)
+                places[one.name] = len(k.buffers)
+                k.buffers.append(self._array_buffer(k, one, element))
+                sized.append((one.name, one.type, element, one.node))
+                continue
+            dtype = _resolved(one.type, types)
+            found[one.name] = self._scalar(k, one.name, dtype, one.node)
+        for name, array, element, node in sized:
+            sizes: list[Expr] = []
+            for axis in range(array.axes - 1, 0, -1):
+                size = self._scalar(k, k.unique(f"{name}_{SIZE_NAMES[axis - 1]}"), _U32, node)
+                sizes.append(size.expr)
+            found[name] = Array(name, element, _ACCESS[array.direction], tuple(sizes))
+        return found
+
+    def _array_buffer(self, k: Lowering, one: Parameter, element: ScalarType) -> Buffer:
+        assert isinstance(one.type, ArrayType)
+        size = one.type.size
+        return Buffer.make(
+            one.name,
+            k.binding(),
+            _ACCESS[one.type.direction],
+            element,
+            size if isinstance(size, int) else 0,
+            is_output=one.type.direction == "out",
+            like=size.name if isinstance(size, Like) else None,
+            loc=k.loc(one.node),
+        )
+
+    def _scalar(self, k: Lowering, name: str, dtype: ScalarType, node: ast.AST) -> Scalar:
+        loc = k.loc(node)
+        k.buffers.append(Buffer.make(name, k.binding(), Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH, loc=loc))
+        return Scalar(Load(name, Literal(_U32, 0, loc=loc), loc=loc), dtype.widened)
+
+
+def _annotations(function: FunctionType) -> Mapping[str, Any]:
+    """Returns the annotations of a function; empty where they cannot be evaluated yet."""
+    try:
+        return function.__annotations__
+    except NameError:  # CPython 3.14 evaluates them when they are asked for
+        return {}
+
+
+def _resolved(dtype: ScalarType | TypeVar, types: Types) -> ScalarType:
+    return dtype if isinstance(dtype, ScalarType) else types[dtype.__name__]

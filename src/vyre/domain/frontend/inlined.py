@@ -1,0 +1,87 @@
+"""``@vyre.function``: functions that kernels call.  Their statements become part of the kernel."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from vyre.domain.frontend.names import Names, names_of
+from vyre.domain.frontend.source import Source, source_of
+from vyre.domain.ir.types import ScalarType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Inlined(Generic[P, R]):
+    """A function of kernels.  Called by Python, it is the Python function that it was made of."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function: Final = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        self._source: Source | None = None
+        self._names: Names | None = None
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        return self.function(*arguments, **named)
+
+    @property
+    def source(self) -> Source:
+        """Returns the source; raises ``KernelSourceError`` where there is none."""
+        if self._source is None:
+            assert isinstance(self.function, FunctionType)
+            self._source = source_of(self.function)
+        return self._source
+
+    @property
+    def names(self) -> Names:
+        """Returns how the local names are kept."""
+        if self._names is None:
+            self._names = names_of(self.source.tree, frozenset(argument_names(self.source.tree)))
+        return self._names
+
+    def captured(self, name: str) -> Any:
+        """Returns what a name that is not local means; raises ``KeyError`` where it means nothing."""
+        assert isinstance(self.function, FunctionType)
+        return captured_by(self.function, name)
+
+    def annotated(self, parameter: str) -> ScalarType | None:
+        """Returns the type with which a parameter is annotated; None for none, and for types of arrays."""
+        annotation = getattr(self.function, "__annotations__", {}).get(parameter)
+        if isinstance(annotation, str):
+            assert isinstance(self.function, FunctionType)
+            try:
+                annotation = captured_by(self.function, annotation)
+            except KeyError:
+                return None
+        return annotation if isinstance(annotation, ScalarType) and annotation.is_executable else None
+
+    def __repr__(self) -> str:
+        return f"<vyre.function {self.__name__}>"
+
+
+def argument_names(tree: ast.FunctionDef) -> list[str]:
+    """Returns the names of the parameters of a function, in order."""
+    arguments = tree.args
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def captured_by(function: FunctionType, name: str) -> Any:
+    """Returns what a name that is not local to a function means now; raises ``KeyError`` where it means nothing."""
+    free = function.__code__.co_freevars
+    if name in free and function.__closure__ is not None:
+        try:
+            return function.__closure__[free.index(name)].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+    if name in function.__globals__:
+        return function.__globals__[name]
+    try:
+        return getattr(builtins, name)
+    except AttributeError:
+        raise KeyError(name) from None

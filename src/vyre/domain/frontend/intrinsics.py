@@ -1,0 +1,98 @@
+"""The functions that exist in kernels only: ids, memory, barriers, and what is known while a kernel is being built.
+
+Python never calls them for a kernel, which is made of its source; called anywhere else they raise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from vyre.domain.errors import UnsupportedUse
+from vyre.domain.ir.caller import outside
+
+if TYPE_CHECKING:
+    from vyre.domain.frontend.annotations import InOut
+
+T = TypeVar("T")
+
+
+def global_id(axis: int = 0) -> int:
+    """Returns the position of the lane in the whole grid along an axis (0 x, 1 y, 2 z), a u32."""
+    _outside("global_id")
+
+
+def local_id(axis: int = 0) -> int:
+    """Returns the position of the lane in its workgroup along an axis, a u32."""
+    _outside("local_id")
+
+
+def group_id(axis: int = 0) -> int:
+    """Returns the position of the workgroup in the grid along an axis, a u32."""
+    _outside("group_id")
+
+
+def num_groups(axis: int = 0) -> int:
+    """Returns the number of workgroups in the grid along an axis, a u32."""
+    _outside("num_groups")
+
+
+def subgroup_lane() -> int:
+    """Returns the position of the lane in its subgroup, 0..31, a u32."""
+    _outside("subgroup_lane")
+
+
+def subgroup_size() -> int:
+    """Returns the number of lanes of a full subgroup, 32, a u32."""
+    _outside("subgroup_size")
+
+
+def barrier() -> None:
+    """Makes all lanes of the workgroup wait for each other; their earlier writes become visible to each other."""
+    _outside("barrier")
+
+
+def grid_sync() -> None:
+    """Makes all lanes of the grid wait for each other; allowed outside branches and loops only."""
+    _outside("grid_sync")
+
+
+def trap(address: int, tag: str) -> None:
+    """Ends the lane and fails the dispatch with ``TrapError(tag, address)``; ``address`` is u32."""
+    _outside("trap")
+
+
+def workgroup_array(dtype: type[T], shape: int | tuple[int, ...]) -> InOut[T]:
+    """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup.
+
+    ``shape``: the number of elements, or up to three sizes, all known while the kernel is being built.
+    """
+    _outside("workgroup_array")
+
+
+def private_array(dtype: type[T], shape: int | tuple[int, ...]) -> InOut[T]:
+    """Declares memory that every lane has for itself, zeroed at the start of the lane: at most 64 KiB in all.
+
+    ``shape`` as for ``workgroup_array``.
+    """
+    _outside("private_array")
+
+
+def spec(name: str, default: T) -> T:
+    """Returns a constant that a dispatch may set by ``spec={name: value}``: u32, i32, f32 or bool, as the default."""
+    _outside("spec")
+
+
+def static(value: T) -> T:
+    """Returns ``value``, which must be known while the kernel is being built.
+
+    ``for k in vyre.static(range(4)):`` repeats the body four times in the program, with k as a number.
+    """
+    return value
+
+
+def _outside(name: str) -> NoReturn:
+    raise UnsupportedUse(
+        f"{name}() is called outside a kernel",
+        fix=f"call it in a function with @vyre.kernel or @vyre.function; a ProgramBuilder has its own, p.{name}(...).",
+        loc=outside(),
+    )

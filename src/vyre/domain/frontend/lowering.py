@@ -1,0 +1,254 @@
+"""``Lowering``: one walk over the syntax of a kernel, which makes the statements of its program.
+
+A walk in which variables start as bare numbers first finds their types; a second one, which knows them, makes the
+program.  Both apply the same rules in the same order, so that the n-th unknown type is the same in both.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+from vyre.domain.frontend.cells import Cell
+from vyre.domain.frontend.names import Kind, NamePlan, Names
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Operand, Scalar
+from vyre.domain.frontend.source import Source
+from vyre.domain.ir.buffers import Access, Buffer
+from vyre.domain.ir.expr import Expr, Literal, Var
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.numpy_scalars import value_type
+from vyre.domain.ir.stmt import Body, Let, Stmt
+from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.frontend.definition import KernelDefinition
+
+MAX_INLINED: Final = 32
+"""How deeply calls of functions may be nested."""
+MAX_UNROLLED: Final = 4096
+"""The most rounds of one unrolled loop."""
+
+Types: TypeAlias = Mapping[int, ScalarType]
+"""The types that an earlier walk found, by the number of the unknown type."""
+
+
+@dataclass(slots=True)
+class Variable:
+    """A local that changes.  ``dtype`` is None, and ``cell`` stands for it, until its type is known."""
+
+    name: str
+    dtype: ScalarType | None
+    cell: Cell | None = None
+
+
+class Hole:
+    """The place of declarations that are made when the types of their variables are known.
+
+    ``stmt`` is the first one, ``more`` are further ones.
+    """
+
+    __slots__ = ("more", "stmt")
+
+    def __init__(self) -> None:
+        self.stmt: Stmt | None = None
+        self.more: list[Stmt] = []
+
+
+@dataclass(slots=True)
+class LoopState:
+    """An open loop.
+
+    ``unrolled``: it has no counterpart in the program.  ``at_breaks``: the names that have a value at each ``break``.
+    """
+
+    unrolled: bool
+    at_breaks: list[set[str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Returns:
+    """Where the results of an inlined function go.
+
+    ``start`` is the place for declarations where the function begins.  ``is_last``: its only ``return`` is its last
+    statement, and gives ``result``.  Else ``variables`` hold the items of the result, and ``flag``, where one is
+    needed, tells whether the function has returned.
+    """
+
+    start: Hole
+    is_last: bool
+    result: Operand | None = None
+    is_tuple: bool = False
+    variables: list[Variable] | None = None
+    flag: Variable | None = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """The function whose body is being walked: the kernel, or a function that is inlined."""
+
+    source: Source
+    names: Names
+    captured: Callable[[str], Any]
+    env: dict[str, Operand | Variable] = field(default_factory=dict)
+    assigned: set[str] = field(default_factory=set)
+    holes: dict[str, Hole] = field(default_factory=dict)
+    loops: list[LoopState] = field(default_factory=list)
+    returns: Returns | None = None
+
+
+class Lowering:
+    """The state of a walk."""
+
+    def __init__(self, frame: Frame, types: Types, definition: KernelDefinition) -> None:
+        self.frame: Frame = frame
+        self._definition = definition
+        self.frames: list[Frame] = [frame]
+        self.buffers: list[Buffer] = []
+        self.bodies: list[list[Stmt | Hole]] = [[]]
+        self.cells: list[Cell] = []
+        self.captures: list[Any] = []
+        self.naming: dict[int, str] = {}
+        self._types = types
+        self._names: dict[str, int] = {}
+
+    # ------------------------------------------------------------ errors and places
+    def loc(self, node: ast.AST) -> SourceLocation:
+        """Returns file and line of a node."""
+        return self.frame.source.place(node)
+
+    def fail(self, node: ast.AST, message: str, fix: str) -> NoReturn:
+        """Raises ``KernelSourceError`` at a node."""
+        self.frame.source.fail(node, message, fix)
+
+    # ------------------------------------------------------------ statements
+    @property
+    def body(self) -> list[Stmt | Hole]:
+        """Returns the statements of the open body."""
+        return self.bodies[-1]
+
+    def emit(self, stmt: Stmt) -> None:
+        """Appends a statement to the open body."""
+        self.body.append(stmt)
+
+    @contextmanager
+    def open(self) -> Iterator[list[Stmt | Hole]]:
+        """Opens a body, which is closed at the end of the block."""
+        made: list[Stmt | Hole] = []
+        self.bodies.append(made)
+        try:
+            yield made
+        finally:
+            self.bodies.pop()
+
+    # ------------------------------------------------------------ locals
+    def unique(self, hint: str) -> str:
+        """Returns ``hint``, or ``hint_1``, ``hint_2`` ... if it is taken."""
+        used = self._names.get(hint, 0)
+        self._names[hint] = used + 1
+        if used == 0:
+            return hint
+        candidate = f"{hint}_{used}"
+        return candidate if candidate not in self._names else self.unique(hint)
+
+    def let(self, value: Scalar, hint: str, node: ast.AST) -> Scalar:
+        """Evaluates a value at this point; returns the local that holds it."""
+        name = self.unique(hint)
+        self.emit(Let(name, value.expr, loc=self.loc(node)))
+        return Scalar(Var(name, loc=self.loc(node)), value.dtype, value.cell)
+
+    def unknown(self, **facts: bool) -> Cell | ScalarType:
+        """Returns a new unknown type, or the one that an earlier walk found for it."""
+        number = len(self.cells)
+        cell = Cell(**facts)
+        self.cells.append(cell)
+        return self._types.get(number, cell)
+
+    def settled(self, operand: Operand) -> Operand:
+        """Returns a scalar with its type, if that has become known since it was made."""
+        if isinstance(operand, Scalar) and operand.dtype is None and operand.cell is not None:
+            dtype = operand.cell.root.dtype
+            if dtype is not None:
+                return Scalar(operand.expr, dtype, None, operand.changes)
+        return operand
+
+    def read(self, variable: Variable, node: ast.AST) -> Scalar:
+        """Returns the present value of a variable."""
+        return Scalar(Var(variable.name, loc=self.loc(node)), variable.dtype, variable.cell, changes=True)
+
+    def hole(self) -> Hole:
+        """Reserves the place of a declaration in the open body."""
+        hole = Hole()
+        self.body.append(hole)
+        return hole
+
+    def fill(self, hole: Hole, variable: Variable, node: ast.AST) -> None:
+        """Declares a variable, with the value zero, at a reserved place."""
+        hole.stmt = Let(variable.name, Literal(variable.dtype or ScalarType.U32, 0), loc=self.loc(node))
+
+    # ------------------------------------------------------------ annotations, arrays
+    def annotation(self, node: ast.expr) -> ScalarType | None:
+        """Returns the type that an annotation in the body names, or None."""
+        found = self._definition.annotation(node)
+        return found if isinstance(found, ScalarType) else value_type(found)
+
+    def reserve(self, name: str) -> None:
+        """Reserves the name of a parameter."""
+        self._names[name] = 1
+
+    def binding(self) -> int:
+        """Returns the binding number of the next parameter."""
+        return sum(buffer.is_bound for buffer in self.buffers)
+
+    def declare(
+        self,
+        hint: str,
+        element: ScalarType,
+        access: Access,
+        count: int,
+        sizes: tuple[Expr, ...],
+        node: ast.AST,
+    ) -> Array:
+        """Declares memory of a workgroup or of a lane."""
+        name = self.unique(hint)
+        self.buffers.append(Buffer.make(name, 0, access, element, count, loc=self.loc(node)))
+        return Array(name, element, access, sizes, count)
+
+    def plan(self, name: str) -> NamePlan:
+        """Returns how a local name of the open function is kept."""
+        return self.frame.names.plans.get(name, _FIXED)
+
+    def finish(self) -> Body:
+        """Returns the statements of the whole walk."""
+        (only,) = self.bodies
+        return closed(only)
+
+
+_FIXED: Final = NamePlan(Kind.FIXED)
+
+
+def closed(statements: list[Stmt | Hole]) -> Body:
+    """Returns the statements of a body; declarations that no name has needed are left out."""
+    found: list[Stmt] = []
+    for stmt in statements:
+        if not isinstance(stmt, Hole):
+            found.append(stmt)
+            continue
+        if stmt.stmt is not None:
+            found.append(stmt.stmt)
+        found.extend(stmt.more)
+    return tuple(found)
+
+
+def flexible(cell: Cell | ScalarType, expr: Expr = PLACEHOLDER, *, changes: bool = False) -> Scalar:
+    """Returns a scalar of a type that may be unknown."""
+    if isinstance(cell, ScalarType):
+        return Scalar(expr, cell, None, changes)
+    return Scalar(PLACEHOLDER, None, cell, changes)
+
+
+def is_number(operand: Operand) -> bool:
+    """Returns whether an operand is a value or a number."""
+    return isinstance(operand, Scalar | Constant)

@@ -1,0 +1,99 @@
+"""What an expression of a kernel evaluates to while the kernel is being built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from vyre.domain.frontend.cells import Cell
+from vyre.domain.ir.buffers import Access
+from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.types import ScalarType
+
+PLACEHOLDER: Final = Literal(ScalarType.U32, 0)
+"""Stands for expressions whose type is not known yet; the walk in which they stand only finds types."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    """A value of a lane.
+
+    ``dtype`` is its type; where it is None, ``cell`` stands for the type and ``expr`` for nothing.  ``changes`` tells
+    whether a later statement may change what the expression reads.
+    """
+
+    expr: Expr
+    dtype: ScalarType | None
+    cell: Cell | None = None
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A number that is known, and has no type of its own: it takes that of what stands beside it.
+
+    ``own`` is the type to which the number of NumPy widens that it was; None for numbers of Python.
+    """
+
+    value: int | float | bool
+    own: ScalarType | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """A buffer.  ``dtype`` is the type of a loaded element.
+
+    ``sizes``: the sizes of the axes after the first, u32; none for one axis.
+    """
+
+    name: str
+    element: ScalarType
+    access: Access
+    sizes: tuple[Expr, ...] = ()
+    count: int = 0
+
+    @property
+    def dtype(self) -> ScalarType:
+        """Returns the type of an element in expressions."""
+        return self.element.widened
+
+    @property
+    def axes(self) -> int:
+        """Returns the number of axes."""
+        return 1 + len(self.sizes)
+
+    @property
+    def is_private(self) -> bool:
+        """Returns whether every lane has the memory for itself."""
+        return self.access is Access.PRIVATE
+
+    @property
+    def is_writable(self) -> bool:
+        """Returns whether a kernel may store to it."""
+        return self.access not in (Access.READ_ONLY, Access.UNIFORM)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """A tuple."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thing:
+    """Any other Python object that the kernel names: a module, a function, a type, a text, None."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method of an array or of a value, before it is called."""
+
+    of: Array | Scalar | Constant
+    name: str
+
+
+Operand: TypeAlias = Scalar | Constant | Array | Items | Thing | Method
+"""Anything that an expression may evaluate to."""

@@ -1,0 +1,563 @@
+"""Python's operators over the operands of a kernel.
+
+Each keeps Python's meaning or is refused: ``//`` and ``%`` round down, ``/`` of integers is refused, a shift by the
+width of the type or more gives what Python's would, reduced to the type.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from vyre.domain.frontend.lowering import Lowering
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar
+from vyre.domain.ir.bits import integer_range, value_bits
+from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary
+from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType, TypeKind
+from vyre.domain.shown import shown
+
+_BOOL: Final = ScalarType.BOOL
+_INFINITIES: Final = (float("inf"), float("-inf"))
+
+
+# ---------------------------------------------------------------- numbers become values
+def literal(k: Lowering, number: Constant, dtype: ScalarType, node: ast.AST) -> Scalar:
+    """Returns a number as a value of a type, which it must fit."""
+    value = number.value
+    if isinstance(value, bool) is not (dtype is _BOOL):
+        if isinstance(value, bool):
+            k.fail(node, f"{value!r} is a bool where {dtype.text} is expected", f"write {int(value)}.")
+        k.fail(node, f"{value!r} is a number where a bool is expected", "write True, False or a comparison.")
+    if isinstance(value, float) and dtype.is_integer:
+        k.fail(
+            node,
+            f"{value!r} is a fraction and stands beside a value of {dtype.text}",
+            f"convert that value, f32(...), or write {int(value)}."
+            if value == value and value not in _INFINITIES
+            else "convert that value with f32(...).",
+        )
+    try:
+        bits = value_bits(dtype, value)
+    except (ValueError, OverflowError) as error:
+        message, _, fix = str(error).partition(" Fix: ")
+        k.fail(node, message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
+    made = Literal(dtype, bits, loc=k.loc(node))
+    if dtype.is_float and made.value in _INFINITIES and value not in _INFINITIES:
+        k.fail(node, f"{shown(value)} overflows {dtype.text}", "use a smaller number, or f64.")
+    return Scalar(made, dtype)
+
+
+def standalone(k: Lowering, number: Constant, node: ast.AST) -> Scalar:
+    """Returns a number that nothing gives a type: as bool, u32, i32 if it is negative, or f32.
+
+    Numbers of NumPy keep their types.
+    """
+    if number.own is not None:
+        return literal(k, number, number.own, node)
+    value = number.value
+    if isinstance(value, bool):
+        return literal(k, number, _BOOL, node)
+    if isinstance(value, float):
+        return literal(k, number, ScalarType.F32, node)
+    return literal(k, number, ScalarType.U32 if value >= 0 else ScalarType.I32, node)
+
+
+def scalar(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:
+    """Returns an operand as a value; other things than values and numbers are refused."""
+    operand = k.settled(operand)
+    if isinstance(operand, Scalar):
+        return operand
+    if isinstance(operand, Constant):
+        return standalone(k, operand, node)
+    not_a_value(k, operand, node)
+    raise AssertionError
+
+
+def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> None:
+    """Raises the error for something that is used where a value is needed."""
+    match operand:
+        case Array(name=name, axes=axes):
+            at = ", ".join("zyx"[3 - axes :]) if axes > 1 else "i"
+            k.fail(node, f"the array `{name}` is used where one element is needed", f"index it: {name}[{at}].")
+        case Items():
+            k.fail(node, "a tuple is used where one value is needed", "take one of its items: t[0].")
+        case Method(name=name):
+            k.fail(node, f"the method `{name}` is used without being called", f"call it: .{name}(...).")
+        case _:
+            what = shown(getattr(operand, "value", operand))
+            k.fail(node, f"{what} is used where a value is needed", "use a number, an element or a variable.")
+
+
+def typed(k: Lowering, operand: Operand, dtype: ScalarType, role: str, node: ast.AST) -> Scalar:
+    """Returns an operand, which must have a type; numbers take it.  ``role`` names it in the error."""
+    operand = k.settled(operand)
+    if isinstance(operand, Constant):
+        return literal(k, operand, dtype, node)
+    value = scalar(k, operand, node)
+    if value.dtype is None:
+        assert value.cell is not None
+        value.cell.decide(dtype, k.loc(node))
+        return Scalar(PLACEHOLDER, dtype)
+    if value.dtype is not dtype:
+        k.fail(node, f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it: {spelled(dtype)}(...).")
+    return value
+
+
+def integer(k: Lowering, operand: Operand, role: str, node: ast.AST) -> Scalar:
+    """Returns an operand, which must have an integer type; numbers are u32."""
+    operand = k.settled(operand)
+    if isinstance(operand, Constant):
+        if isinstance(operand.value, bool | float):
+            k.fail(node, f"{role} must be an integer, not {operand.value!r}", f"write {int(operand.value)}.")
+        return literal(k, operand, operand.own or ScalarType.U32, node)
+    value = scalar(k, operand, node)
+    if value.dtype is not None and not value.dtype.is_integer:
+        k.fail(node, f"{role} must be an integer, not {value.dtype.text}", "convert it: u32(...) or i32(...).")
+    if value.cell is not None and value.dtype is None:
+        value.cell.root.whole = True
+    return value
+
+
+def condition(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:
+    """Returns an operand as a truth value: numbers hold where they are not zero."""
+    operand = k.settled(operand)
+    if isinstance(operand, Constant):
+        return literal(k, Constant(bool(operand.value)), _BOOL, node)
+    value = scalar(k, operand, node)
+    if value.dtype is _BOOL:
+        return value
+    return Scalar(Cast(_BOOL, value.expr, loc=k.loc(node)), _BOOL, None, value.changes)
+
+
+def spelled(dtype: ScalarType) -> str:
+    """Returns the name of a type in Python."""
+    return "bool_" if dtype is _BOOL else dtype.text
+
+
+# ---------------------------------------------------------------- two operands of one type
+def common(k: Lowering, a: Operand, b: Operand, what: str, node: ast.AST) -> tuple[Scalar, Scalar]:
+    """Returns two operands as values of one type; numbers take that of the other operand."""
+    a, b = k.settled(a), k.settled(b)
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        dtype = a.own or b.own
+        one = standalone(k, a, node) if dtype is None else literal(k, a, dtype, node)
+        return one, literal(k, b, _known(one), node)
+    if isinstance(a, Constant):
+        return _beside(k, a, scalar(k, b, node), node), scalar(k, b, node)
+    if isinstance(b, Constant):
+        return scalar(k, a, node), _beside(k, b, scalar(k, a, node), node)
+    left, right = scalar(k, a, node), scalar(k, b, node)
+    at = k.loc(node)
+    if left.dtype is None and right.dtype is None:
+        assert left.cell is not None and right.cell is not None
+        left.cell.join(right.cell, at)
+        return left, right
+    if left.dtype is None or right.dtype is None:
+        unknown, known = (left, right) if left.dtype is None else (right, left)
+        assert unknown.cell is not None and known.dtype is not None
+        unknown.cell.decide(known.dtype, at)
+        found = Scalar(PLACEHOLDER, known.dtype)
+        return (found, right) if unknown is left else (left, found)
+    if left.dtype is not right.dtype:
+        k.fail(
+            node,
+            f"{what} mixes {left.dtype.text} and {right.dtype.text}",
+            f"convert one side: {spelled(left.dtype)}(...) or {spelled(right.dtype)}(...).",
+        )
+    return left, right
+
+
+def _known(value: Scalar) -> ScalarType:
+    assert value.dtype is not None
+    return value.dtype
+
+
+def _beside(k: Lowering, number: Constant, other: Scalar, node: ast.AST) -> Scalar:
+    """Returns a number that takes the type of a value."""
+    if other.dtype is not None:
+        return literal(k, number, other.dtype, node)
+    assert other.cell is not None
+    root = other.cell.root
+    root.fractional |= isinstance(number.value, float)
+    root.negative |= number.value < 0
+    return Scalar(PLACEHOLDER, None, other.cell)
+
+
+def made(k: Lowering, op: BinaryOp, a: Scalar, b: Scalar, node: ast.AST, dtype: ScalarType | None = None) -> Scalar:
+    """Returns ``a op b``, whose type is that of ``a`` unless another one is given."""
+    changes = a.changes or b.changes
+    if dtype is None and a.dtype is None:
+        return Scalar(PLACEHOLDER, None, a.cell, changes)
+    return Scalar(Binary(op, a.expr, b.expr, loc=k.loc(node)), dtype or a.dtype, None, changes)
+
+
+# ---------------------------------------------------------------- binary operators
+_FOLDED: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_PLAIN: Final = {ast.Add: (BinaryOp.ADD, "+"), ast.Sub: (BinaryOp.SUB, "-"), ast.Mult: (BinaryOp.MUL, "*")}
+_BITS: Final = {
+    ast.BitAnd: (BinaryOp.BIT_AND, BinaryOp.AND, "&"),
+    ast.BitOr: (BinaryOp.BIT_OR, BinaryOp.OR, "|"),
+    ast.BitXor: (BinaryOp.BIT_XOR, BinaryOp.NE, "^"),
+}
+_MOST_BITS: Final = 4096
+
+
+def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST) -> Operand:
+    """Returns ``a op b``."""
+    a, b = k.settled(a), k.settled(b)
+    kind = type(op)
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return _folded(k, kind, a, b, node)
+    if isinstance(a, Items) and isinstance(b, Items) and kind is ast.Add:
+        return Items(a.items + b.items)
+    if kind in (ast.LShift, ast.RShift):
+        return _shift(k, kind, a, b, node)
+    if kind is ast.Pow:
+        return _power(k, a, b, node)
+    if kind in _PLAIN:
+        plain, text = _PLAIN[kind]
+        left, right = _numbers(k, a, b, text, node)
+        return made(k, plain, left, right, node)
+    if kind in _BITS:
+        bitwise, logical, text = _BITS[kind]
+        left, right = common(k, a, b, f"`{text}`", node)
+        if left.dtype is not None and left.dtype.is_float:
+            k.fail(node, f"`{text}` is not defined for {left.dtype.text}", "use integers, or .bitcast(u32).")
+        return made(k, logical if left.dtype is _BOOL else bitwise, left, right, node)
+    if kind is ast.Div:
+        return _quotient(k, a, b, node)
+    if kind is ast.FloorDiv:
+        return floor_division(k, a, b, node)
+    if kind is ast.Mod:
+        return remainder(k, a, b, node)
+    k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
+    raise AssertionError
+
+
+def _folded(k: Lowering, kind: type[ast.operator], a: Constant, b: Constant, node: ast.AST) -> Constant:
+    if kind not in _FOLDED:
+        k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
+    if kind in (ast.Pow, ast.LShift) and isinstance(b.value, int) and abs(b.value) > _MOST_BITS:
+        k.fail(node, f"the exponent or count {shown(b.value)} is too large", f"use at most {_MOST_BITS}.")
+    try:
+        value = _FOLDED[kind](a.value, b.value)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        k.fail(node, f"Python cannot compute this constant: {error}", "repair it.")
+    if not isinstance(value, int | float):
+        k.fail(node, f"this constant is {shown(value)}, which is no real number", "use real numbers.")
+    return Constant(value, a.own or b.own)
+
+
+def _numbers(k: Lowering, a: Operand, b: Operand, text: str, node: ast.AST) -> tuple[Scalar, Scalar]:
+    left, right = common(k, a, b, f"`{text}`", node)
+    if left.dtype is _BOOL:
+        k.fail(node, f"`{text}` is not defined for bool", "convert: u32(a) counts a truth value as 0 or 1.")
+    return left, right
+
+
+def _quotient(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
+    left, right = _numbers(k, a, b, "/", node)
+    if left.dtype in INTEGERS:
+        k.fail(
+            node,
+            f"`/` of {_known(left).text} is a fraction in Python",
+            "write // for the quotient rounded down, or convert: f32(a) / f32(b).",
+        )
+    if left.dtype is None and left.cell is not None:
+        left.cell.root.fractional = True
+    return made(k, BinaryOp.DIV, left, right, node)
+
+
+def floor_division(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
+    """Returns ``a // b`` of integers, rounded down."""
+    left, right = _whole(k, a, b, "//", "write floor(a / b).", node)
+    if left.dtype is None or not left.dtype.is_signed:
+        return made(k, BinaryOp.DIV, left, right, node)
+    left, right = _named(k, left, node), _named(k, right, node)
+    quotient = made(k, BinaryOp.DIV, left, right, node)
+    rest = made(k, BinaryOp.MOD, left, right, node)
+    one = literal(k, Constant(1), _known(left), node)
+    lower = made(k, BinaryOp.SUB, quotient, one, node)
+    return _select(k, _rounds_down(k, rest, right, node), lower, quotient, node)
+
+
+def remainder(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
+    """Returns ``a % b`` of integers, which has the sign of ``b``."""
+    left, right = _whole(k, a, b, "%", "write a - floor(a / b) * b.", node)
+    if left.dtype is None or not left.dtype.is_signed:
+        return made(k, BinaryOp.MOD, left, right, node)
+    right = _named(k, right, node)
+    rest = k.let(made(k, BinaryOp.MOD, left, right, node), "rest", node)
+    return _select(k, _rounds_down(k, rest, right, node), made(k, BinaryOp.ADD, rest, right, node), rest, node)
+
+
+def _whole(k: Lowering, a: Operand, b: Operand, text: str, fix: str, node: ast.AST) -> tuple[Scalar, Scalar]:
+    left, right = _numbers(k, a, b, text, node)
+    if left.dtype in FLOATS:
+        k.fail(node, f"`{text}` of {_known(left).text} has no exact counterpart", fix)
+    return left, right
+
+
+def _rounds_down(k: Lowering, rest: Scalar, divisor: Scalar, node: ast.AST) -> Scalar:
+    """Returns whether a truncated quotient lies above the exact one: there is a rest, of the other sign."""
+    zero = literal(k, Constant(0), _known(rest), node)
+    if isinstance(divisor.expr, Literal):
+        op = BinaryOp.LT if divisor.expr.value > 0 else BinaryOp.GT
+        return made(k, op, rest, zero, node, _BOOL)
+    signs = made(k, BinaryOp.LT, made(k, BinaryOp.BIT_XOR, rest, divisor, node), zero, node, _BOOL)
+    return made(k, BinaryOp.AND, made(k, BinaryOp.NE, rest, zero, node, _BOOL), signs, node)
+
+
+def _select(k: Lowering, test: Scalar, on_true: Scalar, on_false: Scalar, node: ast.AST) -> Scalar:
+    changes = test.changes or on_true.changes or on_false.changes
+    expr = Select(test.expr, on_true.expr, on_false.expr, loc=k.loc(node))
+    return Scalar(expr, on_true.dtype, on_true.cell, changes)
+
+
+def select(k: Lowering, test: Scalar, on_true: Operand, on_false: Operand, node: ast.AST) -> Scalar:
+    """Returns one of two operands of one type."""
+    left, right = common(k, on_true, on_false, "the choice", node)
+    return _select(k, test, left, right, node)
+
+
+def _named(k: Lowering, value: Scalar, node: ast.AST) -> Scalar:
+    """Returns a value that may stand in an expression several times."""
+    from vyre.domain.ir.expr import Var
+
+    return value if isinstance(value.expr, Literal | Var) else k.let(value, "t", node)
+
+
+def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
+    base = scalar(k, a, node)
+    exponent = b.value if isinstance(b, Constant) else None
+    is_float = base.dtype is not None and base.dtype.is_float
+    if type(exponent) is not int or not 1 <= exponent <= (2 if is_float else 64):
+        k.fail(
+            node,
+            "`**` takes a constant exponent: 1 to 64 for integers, 2 for floats",
+            "write the product, x * x * x; exp2(log2(x) * y) is an approximation.",
+        )
+    base = _named(k, base, node)
+    found: Scalar | None = None
+    square, left = base, exponent
+    while True:
+        if left & 1:
+            found = square if found is None else made(k, BinaryOp.MUL, found, square, node)
+        left >>= 1
+        if not left:
+            return found or base
+        square = made(k, BinaryOp.MUL, square, square, node)
+        if left > 1:
+            square = _named(k, square, node)
+
+
+def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: ast.AST) -> Scalar:
+    left_shift = kind is ast.LShift
+    text = "<<" if left_shift else ">>"
+    if isinstance(a, Constant):
+        a = standalone(k, a, node) if not isinstance(b, Scalar) or b.dtype is None else literal(k, a, b.dtype, node)
+    value = scalar(k, a, node)
+    if value.dtype is not None and not value.dtype.is_integer:
+        k.fail(node, f"`{text}` is not defined for {value.dtype.text}", "use integers.")
+    op = BinaryOp.SHL if left_shift else BinaryOp.SHR
+    if value.dtype is None:
+        return Scalar(PLACEHOLDER, None, value.cell, value.changes)
+    width = value.dtype.bits
+    if isinstance(b, Constant):
+        if not isinstance(b.value, int) or isinstance(b.value, bool) or b.value < 0:
+            k.fail(node, f"the count of `{text}` is {b.value!r}", "give a count that is not negative.")
+        if b.value < width:
+            return made(k, op, value, literal(k, Constant(b.value), value.dtype, node), node)
+        if left_shift or not value.dtype.is_signed:
+            return literal(k, Constant(0), value.dtype, node)
+        return made(k, op, value, literal(k, Constant(width - 1), value.dtype, node), node)
+    count = integer(k, b, f"the count of `{text}`", node)
+    if count.dtype is not None and count.dtype not in (ScalarType.U32, value.dtype):
+        k.fail(
+            node, f"the count of `{text}` is {count.dtype.text}", f"convert it: u32(...) or {value.dtype.text}(...)."
+        )
+    if count.dtype is None or is_below(count.expr, width):
+        return made(k, op, value, count, node)
+    count = _named(k, count, node)
+    limit = literal(k, Constant(width), _known(count), node)
+    fits = made(k, BinaryOp.LT, count, limit, node, _BOOL)
+    shifted = made(k, op, value, count, node)
+    if left_shift or not value.dtype.is_signed:
+        return _select(k, fits, shifted, literal(k, Constant(0), value.dtype, node), node)
+    most = literal(k, Constant(width - 1), _known(count), node)
+    return made(k, op, value, _select(k, fits, count, most, node), node)
+
+
+def is_below(expr: Expr, limit: int) -> bool:
+    """Returns whether an integer is certainly in 0..limit-1, by its form."""
+    match expr:
+        case Literal():
+            return 0 <= expr.value < limit
+        case Binary(op=BinaryOp.BIT_AND, left=left, right=right):
+            return is_below(left, limit) or is_below(right, limit)
+        case Binary(op=BinaryOp.MOD, right=Literal() as divisor):
+            unsigned = divisor.dtype.kind is TypeKind.UNSIGNED
+            return unsigned and 0 < divisor.value <= limit
+        case _:
+            return False
+
+
+# ---------------------------------------------------------------- unary operators
+def unary(k: Lowering, op: ast.unaryop, operand: Operand, node: ast.AST) -> Operand:
+    """Returns ``op operand``."""
+    operand = k.settled(operand)
+    if isinstance(operand, Constant):
+        return _folded_unary(k, op, operand, node)
+    if isinstance(op, ast.Not):
+        return negated(k, operand, node)
+    value = scalar(k, operand, node)
+    if value.dtype is None:
+        if value.cell is not None and isinstance(op, ast.USub):
+            value.cell.root.negative = True
+        return value
+    match op:
+        case ast.UAdd():
+            if value.dtype is _BOOL:
+                k.fail(node, "`+` is not defined for bool", "convert: u32(...).")
+            return value
+        case ast.USub():
+            if value.dtype is _BOOL:
+                k.fail(node, "`-` is not defined for bool", "write `not`.")
+            made_of, dtype = UnaryOp.NEGATE, value.dtype
+        case _:
+            if value.dtype.is_float:
+                k.fail(node, f"`~` is not defined for {value.dtype.text}", "use integers.")
+            if value.dtype is _BOOL:
+                k.fail(node, "`~` of a bool is a number in Python", "write `not`.")
+            made_of, dtype = UnaryOp.BIT_NOT, value.dtype
+    return Scalar(Unary(made_of, value.expr, loc=k.loc(node)), dtype, None, value.changes)
+
+
+def _folded_unary(k: Lowering, op: ast.unaryop, operand: Constant, node: ast.AST) -> Constant:
+    value = operand.value
+    match op:
+        case ast.Not():
+            return Constant(not value)
+        case ast.USub():
+            return Constant(-value, operand.own)
+        case ast.UAdd():
+            return Constant(+value, operand.own)
+        case _:
+            if isinstance(value, float | bool):
+                k.fail(node, f"`~` is not defined for {value!r}", "use an int.")
+            return Constant(~value, operand.own)
+
+
+def negated(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:
+    """Returns ``not operand``."""
+    value = scalar(k, operand, node)
+    if value.dtype is _BOOL:
+        return Scalar(Unary(UnaryOp.LOGICAL_NOT, value.expr, loc=k.loc(node)), _BOOL, None, value.changes)
+    return Scalar(
+        Unary(UnaryOp.LOGICAL_NOT, condition(k, value, node).expr, loc=k.loc(node)), _BOOL, None, value.changes
+    )
+
+
+# ---------------------------------------------------------------- comparisons
+_COMPARED: Final[Mapping[type[ast.cmpop], tuple[BinaryOp, str, Callable[[Any, Any], bool]]]] = {
+    ast.Eq: (BinaryOp.EQ, "==", operator.eq),
+    ast.NotEq: (BinaryOp.NE, "!=", operator.ne),
+    ast.Lt: (BinaryOp.LT, "<", operator.lt),
+    ast.LtE: (BinaryOp.LE, "<=", operator.le),
+    ast.Gt: (BinaryOp.GT, ">", operator.gt),
+    ast.GtE: (BinaryOp.GE, ">=", operator.ge),
+}
+
+
+def compare(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
+    """Returns ``a op b``, a truth value."""
+    a, b = k.settled(a), k.settled(b)
+    if isinstance(op, ast.In | ast.NotIn):
+        return _among(k, op, a, b, node)
+    known = _COMPARED.get(type(op))
+    if known is None or not (isinstance(a, Scalar | Constant) and isinstance(b, Scalar | Constant)):
+        return _of_things(k, op, a, b, node)
+    made_of, text, fold = known
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return Constant(fold(a.value, b.value))
+    left, right = common(k, a, b, f"`{text}`", node)
+    if left.dtype is _BOOL and made_of not in (BinaryOp.EQ, BinaryOp.NE):
+        k.fail(node, f"`{text}` is not defined for bool", "convert: u32(a) counts a truth value as 0 or 1.")
+    return made(k, made_of, left, right, node, _BOOL)
+
+
+def _of_things(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
+    """Returns whether two Python objects, such as types, are the same."""
+    from vyre.domain.frontend.operands import Thing
+
+    if isinstance(a, Thing) and isinstance(b, Thing):
+        if isinstance(op, ast.Is | ast.Eq):
+            return Constant(a.value is b.value)
+        if isinstance(op, ast.IsNot | ast.NotEq):
+            return Constant(a.value is not b.value)
+    for operand in (a, b):
+        if isinstance(operand, Array | Items | Method):
+            not_a_value(k, operand, node)
+    if isinstance(op, ast.Is | ast.IsNot):
+        k.fail(node, "`is` compares objects, and values of a kernel are none", "write == or !=.")
+    for operand in (a, b):
+        scalar(k, operand, node)
+    raise AssertionError
+
+
+def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
+    if not isinstance(b, Items):
+        k.fail(node, "`in` looks into tuples only", "write a tuple of the values, x in (1, 2, 3), or a loop.")
+    found: Operand = Constant(False)
+    if isinstance(a, Scalar):
+        a = _named(k, a, node)
+    for item in b.items:
+        same = compare(k, ast.Eq(), a, item, node)
+        if isinstance(same, Constant) and isinstance(found, Constant):
+            found = Constant(found.value or same.value)
+        elif isinstance(found, Constant) and not found.value:
+            found = same
+        else:
+            found = binary(k, ast.BitOr(), found, same, node)
+    if isinstance(op, ast.In):
+        return found
+    return Constant(not found.value) if isinstance(found, Constant) else negated(k, found, node)
+
+
+__all__ = [
+    "binary",
+    "common",
+    "compare",
+    "condition",
+    "floor_division",
+    "integer",
+    "integer_range",
+    "is_below",
+    "literal",
+    "made",
+    "negated",
+    "not_a_value",
+    "remainder",
+    "scalar",
+    "select",
+    "spelled",
+    "standalone",
+    "typed",
+    "unary",
+]

@@ -127,9 +127,7 @@ def _to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> None:
             if not isinstance(of, Array):
                 k.fail(target, "only elements of arrays can be assigned", "assign the whole name.")
             indices = index_operands(k, target)
-            if isinstance(found, Scalar) and found.changes and any(map(has_effect, k.body[start:])):
-                k.fail(target, "the index changes what is stored", "write the index on a line of its own, before.")
-            store(k, of, indices, found, target)
+            store(k, of, indices, _evaluated_before(k, found, start, node), target)
         case ast.Attribute():
             k.fail(target, "attributes cannot be assigned in a kernel", "assign names and elements of arrays.")
         case _:
@@ -263,18 +261,24 @@ def _aug_assign(k: Lowering, node: ast.AugAssign) -> bool:
         if not isinstance(of, Array):
             k.fail(target, "only elements of arrays can be assigned", "assign the whole name.")
         indices = [_index_once(k, index, target) for index in index_operands(k, target)]
-        old: Operand = element(k, of, indices, target)
-        start = len(k.body)
+        old, start = element(k, of, indices, target), len(k.body)
         added = expression(k, node.value)
-        if isinstance(old, Scalar) and any(map(has_effect, k.body[start:])):
-            later = k.body[start:]
-            del k.body[start:]
-            old = k.let(old, "t", node)
-            k.body.extend(later)
-        store(k, of, indices, operators.binary(k, node.op, old, added, node), target)
+        before = _evaluated_before(k, old, start, node)
+        store(k, of, indices, operators.binary(k, node.op, before, added, node), target)
     else:
         refuse(k, target)
     return True
+
+
+def _evaluated_before(k: Lowering, found: Operand, start: int, node: ast.AST) -> Operand:
+    """Returns a value as it was before the statements from number ``start`` on, which may change what it reads."""
+    if not (isinstance(found, Scalar) and found.changes and any(map(has_effect, k.body[start:]))):
+        return found
+    later = k.body[start:]
+    del k.body[start:]
+    named = k.let(found, "t", node)
+    k.body.extend(later)
+    return named
 
 
 def _index_once(k: Lowering, index: Operand, node: ast.AST) -> Operand:

@@ -14,9 +14,10 @@ from vyre.domain.errors import InvalidInput, KernelSourceError, UnfitArguments
 from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
 from vyre.domain.frontend.definition import SIZE_NAMES, KernelDefinition, Parameter, Specialized
 from vyre.domain.frontend.inlined import Inlined
+from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import outside
-from vyre.domain.ir.numpy_scalars import Size, element_type, own_type, python_number, value_type
+from vyre.domain.ir.numpy_scalars import Size, element_type, own_type, python_number, value_type, whole_number
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
@@ -213,7 +214,7 @@ class Kernel(Generic[P]):
             if isinstance(one.type, ArrayType) and one.type.direction == "out":
                 size = self._output_shape(one, one.type, values, shapes)
                 shapes[one.name] = size
-                if not isinstance(one.type.size, Like | int):
+                if not isinstance(one.type.size, Like | int | tuple):
                     counts[one.name] = int(np.prod(size, dtype=np.int64))
             elif not isinstance(one.type, StaticType):
                 inputs[one.name] = values[one.name]
@@ -241,12 +242,18 @@ class Kernel(Generic[P]):
             return (size,)
         if isinstance(size, tuple):
             return size
-        if isinstance(size, str):
-            names = {name: _Sized(shape) for name, shape in shapes.items()} | {
-                name: value for name, value in values.items() if isinstance(value, int)
-            }
-            found = eval(size, {"__builtins__": {"len": len, "min": min, "max": max}}, names)
-            return tuple(found) if isinstance(found, tuple) else (int(found),)
+        if isinstance(size, SizeExpression):
+            numbers = {name: int(value) for name, value in values.items() if whole_number(value) is not None}
+            try:
+                found = size.shape(shapes, numbers)
+            except ZeroDivisionError:
+                found = (-1,)
+            if min(found) < 0:
+                raise InvalidInput(
+                    f"the size `{size.text}` of `{one.name}` of {self.__name__} is {shown(found)} for these arguments",
+                    fix="pass arrays that are long enough, or the output itself.",
+                )
+            return found
         raise InvalidInput(
             f"`{one.name}` of {self.__name__} is not given, and its size is not declared",
             fix='pass an array, or annotate it as Out[f32, like("x")].',
@@ -254,16 +261,6 @@ class Kernel(Generic[P]):
 
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"
-
-
-class _Sized:
-    """The lengths and the shape of an array, for expressions of sizes."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
 
 class ResolvedCall:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vyre.domain.errors import KernelSourceError
+from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, whole_number
 from vyre.domain.ir.types import ScalarType
@@ -32,13 +33,14 @@ class ArrayType:
 
     ``direction`` is "in", "inout" or "out".  ``element`` is a type, or the type parameter of a generic kernel.
     ``axes`` is 1, 2 or 3.  ``size``: of an output that the caller does not pass: ``Like``, a number of elements, a
-    tuple of sizes, or an expression of lengths as text; None: the caller passes an array or says ``output_counts``.
+    tuple of sizes, or an expression of lengths (as text until the kernel reads it); None: the caller passes an array or
+    says ``output_counts``.
     """
 
     direction: str
     element: ScalarType | TypeVar
     axes: int = 1
-    size: Like | int | tuple[int, ...] | str | None = None
+    size: Like | int | tuple[int, ...] | str | SizeExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,14 @@ def _array_type(direction: str, given: Any) -> ArrayType:
     parts = given if isinstance(given, tuple) else (given,)
     element, axes = _element(direction, parts[0]), 1
     size: Like | int | tuple[int, ...] | str | None = None
-    for part in parts[1:]:
-        number = whole_number(_unliteral(part))
+    for part in map(_unliteral, parts[1:]):
+        number = whole_number(part)
         if number is not None and 1 <= number <= MAX_AXES and axes == 1 and size is None:
             axes = number
         elif direction == "out" and size is None and isinstance(part, Like | str):
             size = part
         elif direction == "out" and size is None and isinstance(part, tuple) and part:
-            size = tuple(whole_number(one) or 0 for one in part)
+            size = tuple(_axis_size(one) for one in part)
         elif direction == "out" and size is None and number is not None and number > MAX_AXES:
             size = number
         else:
@@ -82,8 +84,19 @@ def _array_type(direction: str, given: Any) -> ArrayType:
     return ArrayType(direction, element, axes, size)
 
 
+def _axis_size(given: Any) -> int:
+    number = whole_number(given)
+    if number is None or number < 1:
+        raise KernelSourceError(
+            f"{shown(given)} is no size of an axis",
+            fix='give whole numbers from 1 on, or a text such as "len(x) + 1".',
+            loc=outside(),
+        )
+    return number
+
+
 def _unliteral(part: Any) -> Any:
-    """Returns the number in ``Literal[2]``, which type checkers want in the place of 2."""
+    """Returns what is in ``Literal[2]`` and ``Literal["len(x) - 2"]``, which type checkers want in the place of 2."""
     arguments = getattr(part, "__args__", None)
     return arguments[0] if arguments is not None and len(arguments) == 1 else part
 

@@ -6,10 +6,11 @@ import ast
 import struct
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.frontend.inlined import Inlined
+from vyre.domain.frontend.inlined import Inlined, Watch, watched
 from vyre.domain.frontend.lowering import Lowering
 from vyre.domain.frontend.operands import Constant, Items, Operand, Thing
 from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
@@ -20,10 +21,14 @@ _MISSING: Final = object()
 
 
 class Capture(NamedTuple):
-    """A constant that a program depends on: how to read it again, and the identity of the value it had."""
+    """A constant that a program depends on: how to read it again, and the identity of the value it had.
+
+    ``watch``: how to see at little cost that it is the same object.
+    """
 
     read: Callable[[], Any]
     value: object
+    watch: Watch
 
     def is_current(self) -> bool:
         """Returns whether the constant still has that value."""
@@ -54,11 +59,14 @@ def operand_of(k: Lowering, name: str, node: ast.AST, found: Any = _MISSING) -> 
             found = captured(name)
         except KeyError:
             k.fail(node, f"`{name}` is not defined", "assign it before, make it a parameter, or check its spelling.")
-        k.captures.append(Capture(lambda: captured(name), identity(found)))
+        key = id(captured), name
+        if key not in k.captures:
+            k.captures[key] = Capture(partial(captured, name), identity(found), captured.watch(name))
     elif isinstance(node, ast.Attribute) and not isinstance(found, ModuleType | FunctionType):
         holder, attribute = _holder(k, node), node.attr
         if holder is not None:
-            k.captures.append(Capture(lambda: getattr(holder, attribute), identity(found)))
+            read = partial(getattr, holder, attribute)
+            k.captures.setdefault((id(holder), attribute), Capture(read, identity(found), watched(holder, attribute)))
     return operand_from(k, found, name, node)
 
 

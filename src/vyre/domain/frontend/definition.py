@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from math import prod
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
-from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
+from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType
 from vyre.domain.frontend.captures import Capture
-from vyre.domain.frontend.inlined import captured_by
+from vyre.domain.frontend.inlined import Captured, Watch, captured_by
 from vyre.domain.frontend.lowering import Frame, Lowering
 from vyre.domain.frontend.names import names_of
 from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
+from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
 from vyre.domain.frontend.source import Source, source_of
 from vyre.domain.frontend.statements import declare_parameters, run_body
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
@@ -42,16 +44,32 @@ Types: TypeAlias = Mapping[str, ScalarType]
 """The types that the type parameters of a generic kernel stand for, by name."""
 
 
-@dataclass(frozen=True, slots=True)
 class Specialized:
-    """A program, and the captured constants on which it depends."""
+    """A program, and the captured constants on which it depends.
 
-    program: Program
-    captures: tuple[Capture, ...]
+    ``watches`` see at little cost that the constants still are the same objects.
+    """
+
+    __slots__ = ("captures", "program", "watches")
+
+    def __init__(self, program: Program, captures: tuple[Capture, ...]) -> None:
+        self.program: Final = program
+        self.captures: Final = captures
+        self.watches: tuple[Watch, ...] = tuple(one.watch for one in captures)
 
     def is_current(self) -> bool:
         """Returns whether all captured constants still have the values that are in the program."""
-        return all(capture.is_current() for capture in self.captures)
+        for read, held in self.watches:
+            if read() is not held:
+                return self._has_same_values()
+        return True
+
+    def _has_same_values(self) -> bool:
+        present = tuple((read, read()) for read, _ in self.watches)  # before their values, which may change meanwhile
+        if not all(capture.is_current() for capture in self.captures):
+            return False
+        self.watches = present
+        return True
 
 
 class KernelDefinition:
@@ -88,12 +106,55 @@ class KernelDefinition:
                 fix = f"write {node.arg}: In[f32], InOut[f32], Out[f32] for an array, {node.arg}: f32 for a number."
                 source.fail(node, f"the parameter `{node.arg}` has no annotation", fix)
             found.append(Parameter(node.arg, self._parameter_type(node), node))
-        names = {one.name for one in found}
-        for one in found:
-            size = one.type.size if isinstance(one.type, ArrayType) else None
-            if isinstance(size, Like) and (size.name not in names or size.name == one.name):
-                source.fail(one.node, f"there is no other parameter `{size.name}`", "name an array of this kernel.")
-        return tuple(found)
+        declared = tuple(found)
+        return tuple(self._with_size(one, declared) for one in declared)
+
+    def _with_size(self, one: Parameter, declared: tuple[Parameter, ...]) -> Parameter:
+        """Returns a parameter with the size that its annotation declares, read and checked."""
+        if not isinstance(one.type, ArrayType) or one.type.size is None:
+            return one
+        array, size = one.type, one.type.size
+        arrays = {other.name: other.type for other in declared if isinstance(other.type, ArrayType)}
+        if isinstance(size, Like):
+            self._check_model(one, size.name, arrays)
+            return one
+        if isinstance(size, str):
+            passed = {name: other.axes for name, other in arrays.items() if other.direction != "out"}
+            numbers = frozenset(other.name for other in declared if _is_whole(other.type))
+            try:
+                size = SizeExpression(size, passed, numbers)
+            except RefusedSize as error:
+                fix = f"write numbers, len({next(iter(passed), 'x')}), {next(iter(passed), 'x')}.shape[0], + - * // %, "
+                self.source.fail(
+                    one.node, f"the size `{array.size}` of `{one.name}`: {error}", f"{fix}min, max and commas."
+                )
+        axes = 1 if isinstance(size, int) else size.axes if isinstance(size, SizeExpression) else len(size)
+        if axes != array.axes and (array.axes != 1 or axes > MAX_AXES):
+            self.source.fail(
+                one.node,
+                f"`{one.name}` has {array.axes} axes, and a size of {axes}",
+                f"give one size for each axis, such as {('4, ' * array.axes)[:-2]}.",
+            )
+        return one._replace(type=replace(array, size=size, axes=axes))
+
+    def _check_model(self, one: Parameter, model: str, arrays: Mapping[str, ArrayType]) -> None:
+        """Refuses an output that is like no array, like itself by way of others, or like one with other axes."""
+        seen, name = {one.name}, model
+        while name in arrays and name not in seen:
+            seen.add(name)
+            size = arrays[name].size
+            if not isinstance(size, Like):
+                break
+            name = size.name
+        else:
+            self.source.fail(one.node, f"there is no other array `{name}`", "name an array parameter of this kernel.")
+        mine, other = arrays[one.name].axes, arrays[model].axes
+        if mine != other and mine != 1:
+            self.source.fail(
+                one.node,
+                f"`{one.name}` has {mine} axes, and `{model}` has {other}",
+                f'write Out[{arrays[one.name].element}, "..."] with the size of each axis.',
+            )
 
     def _parameter_type(self, node: ast.arg) -> ArrayType | StaticType | ScalarType | TypeVar:
         found = self.annotation(node.annotation, node.arg)
@@ -136,16 +197,6 @@ class KernelDefinition:
             self.source.fail(node, f"the annotation `{text}` cannot be read: {error}", "import what it names.")
 
     # ------------------------------------------------------------ programs
-    def captured(self, name: str, types: Types) -> Any:
-        """Returns what a name that is not local means; a type parameter means the type that it stands for."""
-        if name in types:
-            return types[name]
-        for one in getattr(self.function, "__type_params__", ()):
-            if one.__name__ == name:
-                return one
-        found = captured_by(self.function, name)
-        return types.get(found.__name__, found) if isinstance(found, TypeVar) else found
-
     def specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
         """Returns the program for some types and static values.
 
@@ -159,12 +210,12 @@ class KernelDefinition:
         from vyre.domain.validation.validator import check_rules
 
         check_rules(program).raise_if_invalid()
-        return Specialized(program, tuple(first.captures))
+        return Specialized(program, tuple(first.captures.values()))
 
     def _walk(
         self, types: Types, statics: Mapping[str, int | float | bool], known: Mapping[int, ScalarType]
     ) -> Lowering:
-        frame = Frame(self.source, self._names, lambda name: self.captured(name, types))
+        frame = Frame(self.source, self._names, Captured(self.function, types))
         k = Lowering(frame, known, self)
         parameters = self._operands(k, types, statics)
         for name, operand in parameters.items():
@@ -212,7 +263,7 @@ class KernelDefinition:
             k.binding(),
             _ACCESS[one.type.direction],
             element,
-            size if isinstance(size, int) else 0,
+            size if isinstance(size, int) else prod(size) if isinstance(size, tuple) else 0,
             is_output=one.type.direction == "out",
             like=size.name if isinstance(size, Like) else None,
             loc=k.loc(one.node),
@@ -234,3 +285,10 @@ def _annotations(function: FunctionType) -> Mapping[str, Any]:
 
 def _resolved(dtype: ScalarType | TypeVar, types: Types) -> ScalarType:
     return dtype if isinstance(dtype, ScalarType) else types[dtype.__name__]
+
+
+def _is_whole(given: ArrayType | StaticType | ScalarType | TypeVar) -> bool:
+    """Returns whether a parameter is a whole number, which sizes may be made of."""
+    if isinstance(given, StaticType):
+        return given.kind is int
+    return isinstance(given, ScalarType) and given.is_integer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import FunctionType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from vyre.domain.frontend.names import Names, names_of
 from vyre.domain.frontend.source import Source, source_of
@@ -14,6 +15,53 @@ from vyre.domain.ir.types import ScalarType
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+Watch: TypeAlias = tuple[Callable[[], object], object]
+"""How to read one thing again at little cost, and the object that was there."""
+_MISSING: Final = object()
+
+
+class Captured:
+    """What names that are not local to a function mean; read anew each time that it is called.
+
+    ``types`` are the types that type parameters of a generic kernel stand for, by name.
+    """
+
+    __slots__ = ("_types", "function")
+
+    def __init__(self, function: FunctionType, types: Mapping[str, ScalarType] | None = None) -> None:
+        self.function: Final = function
+        self._types: Final[Mapping[str, ScalarType]] = {} if types is None else types
+
+    def __call__(self, name: str) -> Any:
+        """Returns what ``name`` means now; raises ``KeyError`` where it means nothing."""
+        types = self._types
+        if name in types:
+            return types[name]
+        for one in getattr(self.function, "__type_params__", ()):
+            if one.__name__ == name:
+                return one
+        found = captured_by(self.function, name)
+        return types.get(found.__name__, found) if isinstance(found, TypeVar) else found
+
+    def watch(self, name: str) -> Watch:
+        """Returns how to see that a name still means the same object.
+
+        What is built into Python counts as the same until a global variable has its name.
+        """
+        function = self.function
+        free = function.__code__.co_freevars
+        if name in free and function.__closure__ is not None:
+            return watched(function.__closure__[free.index(name)], "cell_contents")
+        read = partial(function.__globals__.get, name, _MISSING)
+        return read, read()
+
+
+def watched(holder: object, attribute: str) -> Watch:
+    """Returns how to see that an attribute still is the same object."""
+    read = partial(getattr, holder, attribute, _MISSING)
+    return read, read()
 
 
 class Inlined(Generic[P, R]):
@@ -24,6 +72,8 @@ class Inlined(Generic[P, R]):
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        assert isinstance(function, FunctionType)
+        self.captured: Final = Captured(function)
         self._source: Source | None = None
         self._names: Names | None = None
 
@@ -44,11 +94,6 @@ class Inlined(Generic[P, R]):
         if self._names is None:
             self._names = names_of(self.source.tree, frozenset(argument_names(self.source.tree)))
         return self._names
-
-    def captured(self, name: str) -> Any:
-        """Returns what a name that is not local means; raises ``KeyError`` where it means nothing."""
-        assert isinstance(self.function, FunctionType)
-        return captured_by(self.function, name)
 
     def annotated(self, parameter: str) -> ScalarType | None:
         """Returns the type with which a parameter is annotated; None for none, and for types of arrays."""

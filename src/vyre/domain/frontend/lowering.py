@@ -7,10 +7,10 @@ program.  Both apply the same rules in the same order, so that the n-th unknown 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
@@ -24,7 +24,9 @@ from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
+    from vyre.domain.frontend.captures import Capture
     from vyre.domain.frontend.definition import KernelDefinition
+    from vyre.domain.frontend.inlined import Captured
 
 MAX_INLINED: Final = 32
 """How deeply calls of functions may be nested."""
@@ -91,7 +93,7 @@ class Frame:
 
     source: Source
     names: Names
-    captured: Callable[[str], Any]
+    captured: Captured
     env: dict[str, Operand | Variable] = field(default_factory=dict)
     assigned: set[str] = field(default_factory=set)
     holes: dict[str, Hole] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.bodies: list[list[Stmt | Hole]] = [[]]
         self.cells: list[Cell] = []
-        self.captures: list[Any] = []
+        self.captures: dict[tuple[int, str], Capture] = {}
         self.naming: dict[int, str] = {}
         self._types = types
         self._names: dict[str, int] = {}

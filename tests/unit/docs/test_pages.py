@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import runpy
@@ -16,6 +17,7 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from support.pages import Block, blocks_of, run_block, run_page
 from vyre.app.cli import main
 
 ROOT = Path(__file__).parents[3]
@@ -33,34 +35,46 @@ def test_generated_pages_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys:
     assert (exit_code, capsys.readouterr().out) == (0, ""), "run: python docs/generate.py"
 
 
+SHOWING = ("coming-from", "debugging", "python", "tutorial")
+"""Pages whose blocks of text are what their code prints."""
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page: Path) -> None:
-    names: dict[str, Any] = {"__name__": page.stem}
-    for block in python_blocks(page):
-        exec(compile(block, str(page), "exec"), names)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, shows_output=page.stem in SHOWING)
 
 
-def test_the_first_example_prints_what_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), {"__name__": "readme"})
-    printed, backend = capsys.readouterr().out.rsplit(maxsplit=1)
+TRIALS = {"saxpy", "blur", "histogram", "scan", "interpret"}
+
+
+def test_the_trial_kernels_of_a_newcomer_stand_in_the_tutorial_in_at_most_25_lines() -> None:
+    text = "\n".join(python_blocks(ROOT / "docs" / "tutorial.md"))
+    lengths = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            lengths[node.name] = (node.end_lineno or 0) - node.decorator_list[0].lineno + 1
+    assert set(lengths) >= TRIALS
+    assert max(lengths.values()) <= 25
+    assert all(re.search(rf"^(?!def ).*\b{name}[.(]", text, re.MULTILINE) for name in TRIALS)
+
+
+def first_python(page: Path) -> Block:
+    return next(block for block in blocks_of(page) if block.language == "python")
+
+
+def test_the_first_example_prints_what_the_readme_says() -> None:
+    printed, backend = run_block(first_python(ROOT / "README.md"), {"__name__": "readme"}).rsplit(maxsplit=1)
     assert f"`{printed}`" in (ROOT / "README.md").read_text("utf-8")
     with vyre.open() as session:
         assert backend == session.backend
 
 
-def test_the_debugging_page_shows_what_its_examples_print(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs" / "debugging.md"
-    names: dict[str, Any] = {"__name__": "debugging"}
-    for block in python_blocks(page):
-        exec(compile(block, "kernel.py", "exec"), names)
-    shown = re.findall(r"^```text\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(shown) == 2
-    assert " ".join(capsys.readouterr().out.split()) == " ".join(" ".join(shown).split())
-
-
 def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), names)
+    run_block(first_python(ROOT / "README.md"), names)
     monkeypatch.chdir(tmp_path)
     Path("saxpy.vyre").write_text(names["saxpy"].to_text(), "utf-8")
     np.save("x.npy", names["xs"])

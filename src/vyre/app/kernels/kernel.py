@@ -348,4 +348,4 @@ def function(decorated: Callable[P, R], /) -> Inlined[P, R]:
     """
     if not isinstance(decorated, FunctionType):
         raise KernelSourceError(f"{shown(decorated)} is no Python function", fix="decorate a `def`.", loc=outside())
-    return Inlined(decorated)
+    return Inlined(decorated, dict(sys._getframe(1).f_locals))

@@ -113,4 +113,3 @@ def operand_from(k: Lowering, found: Any, name: str, node: ast.AST) -> Operand:
         f"`{name}` is {shown(found)}, of the type {type(found).__name__}, which may change",
         "pass it as a parameter, or capture a number or a tuple of numbers.",
     )
-    raise AssertionError

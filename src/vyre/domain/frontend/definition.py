@@ -9,16 +9,18 @@ from math import prod
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType
+from vyre.domain.frontend.assignment import declare_parameters
+from vyre.domain.frontend.blocks import run_body
 from vyre.domain.frontend.captures import Capture
-from vyre.domain.frontend.inlined import Captured, Watch, captured_by
-from vyre.domain.frontend.lowering import Frame, Lowering
+from vyre.domain.frontend.expressions import EXPRESSIONS
+from vyre.domain.frontend.inlined import Captured, Watch, annotation_of
+from vyre.domain.frontend.lowering import Frame, Lowering, Rules
 from vyre.domain.frontend.names import names_of
 from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
 from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
 from vyre.domain.frontend.source import Source, source_of
-from vyre.domain.frontend.statements import declare_parameters, run_body
+from vyre.domain.frontend.statements import STATEMENTS
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
 from vyre.domain.ir.numpy_scalars import value_type
@@ -170,31 +172,11 @@ class KernelDefinition:
             f"write {instead}." if instead else "write In[f32], InOut[f32] or Out[f32] for an array, f32 for a number."
         )
         self.source.fail(node, f"`{node.arg}` is annotated as {written}, which is no type of vyre", fix)
-        raise AssertionError
 
     def annotation(self, node: ast.expr | None, parameter: str | None = None) -> Any:
         """Returns what an annotation means; ``parameter`` is the name of the parameter that has it."""
         assert node is not None
-        text = ast.unparse(node)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        given = _annotations(self.function).get(parameter) if parameter is not None else None
-        if given is not None and not isinstance(given, str):
-            return given
-        names = dict(self._local_names)
-        for name in self.function.__code__.co_freevars:
-            try:
-                names[name] = captured_by(self.function, name)
-            except KeyError:
-                continue
-        for one in getattr(self.function, "__type_params__", ()):
-            names[one.__name__] = one
-        try:
-            return eval(text, self.function.__globals__, names)  # an annotation is the user's own code
-        except KernelSourceError:
-            raise
-        except Exception as error:
-            self.source.fail(node, f"the annotation `{text}` cannot be read: {error}", "import what it names.")
+        return annotation_of(self.function, self.source, self._local_names, node, parameter)
 
     # ------------------------------------------------------------ programs
     def specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
@@ -216,7 +198,7 @@ class KernelDefinition:
         self, types: Types, statics: Mapping[str, int | float | bool], known: Mapping[int, ScalarType]
     ) -> Lowering:
         frame = Frame(self.source, self._names, Captured(self.function, types))
-        k = Lowering(frame, known, self)
+        k = Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS))
         parameters = self._operands(k, types, statics)
         for name, operand in parameters.items():
             frame.env[name] = operand
@@ -273,14 +255,6 @@ class KernelDefinition:
         loc = k.loc(node)
         k.buffers.append(Buffer.make(name, k.binding(), Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH, loc=loc))
         return Scalar(Load(name, Literal(_U32, 0, loc=loc), loc=loc), dtype.widened)
-
-
-def _annotations(function: FunctionType) -> Mapping[str, Any]:
-    """Returns the annotations of a function; empty where they cannot be evaluated yet."""
-    try:
-        return function.__annotations__
-    except NameError:  # CPython 3.14 evaluates them when they are asked for
-        return {}
 
 
 def _resolved(dtype: ScalarType | TypeVar, types: Types) -> ScalarType:

@@ -9,8 +9,10 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
+from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.names import Names, names_of
 from vyre.domain.frontend.source import Source, source_of
+from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.types import ScalarType
 
 P = ParamSpec("P")
@@ -67,8 +69,9 @@ def watched(holder: object, attribute: str) -> Watch:
 class Inlined(Generic[P, R]):
     """A function of kernels.  Called by Python, it is the Python function that it was made of."""
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], local_names: Mapping[str, Any]) -> None:
         self.function: Final = function
+        self._local_names = local_names
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -95,25 +98,44 @@ class Inlined(Generic[P, R]):
             self._names = names_of(self.source.tree, frozenset(argument_names(self.source.tree)))
         return self._names
 
-    def annotated(self, parameter: str) -> ScalarType | None:
-        """Returns the type with which a parameter is annotated; None for none, and for types of arrays."""
-        annotation = getattr(self.function, "__annotations__", {}).get(parameter)
-        if isinstance(annotation, str):
-            assert isinstance(self.function, FunctionType)
-            try:
-                annotation = captured_by(self.function, annotation)
-            except KeyError:
-                return None
-        return annotation if isinstance(annotation, ScalarType) and annotation.is_executable else None
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Returns the values of parameters that may be left out, as they were when the function was made."""
+        assert isinstance(self.function, FunctionType)
+        tree = self.source.tree.args
+        by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
+        values = self.function.__defaults__ or ()
+        found = dict(zip(by_position[len(by_position) - len(values) :], values, strict=True))
+        return found | (self.function.__kwdefaults__ or {})
+
+    def annotated(self, parameter: ast.arg) -> ScalarType | None:
+        """Returns the scalar type with which a parameter is annotated; None for none, and for any other annotation.
+
+        Raises ``KernelSourceError`` for an annotation that means nothing, and for a type that no value has.
+        """
+        if parameter.annotation is None:
+            return None
+        assert isinstance(self.function, FunctionType)
+        found = annotation_of(self.function, self.source, self._local_names, parameter.annotation, parameter.arg)
+        dtype = found if isinstance(found, ScalarType) else value_type(found)
+        if dtype is not None and not dtype.is_executable:
+            fix = f"write {dtype.widened.text}; arrays of {dtype.text} narrow what is stored to them."
+            self.source.fail(parameter, f"no value has the type {dtype.text}, which exists in arrays only", fix)
+        return dtype
 
     def __repr__(self) -> str:
         return f"<vyre.function {self.__name__}>"
 
 
+def argument_nodes(tree: ast.FunctionDef) -> tuple[ast.arg, ...]:
+    """Returns the parameters of a function, in order."""
+    arguments = tree.args
+    return (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+
+
 def argument_names(tree: ast.FunctionDef) -> list[str]:
     """Returns the names of the parameters of a function, in order."""
-    arguments = tree.args
-    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [one.arg for one in argument_nodes(tree)]
 
 
 def captured_by(function: FunctionType, name: str) -> Any:
@@ -130,3 +152,42 @@ def captured_by(function: FunctionType, name: str) -> Any:
         return getattr(builtins, name)
     except AttributeError:
         raise KeyError(name) from None
+
+
+# ---------------------------------------------------------------- annotations
+def annotation_of(
+    function: FunctionType,
+    source: Source,
+    local_names: Mapping[str, Any],
+    node: ast.expr,
+    parameter: str | None = None,
+) -> Any:
+    """Returns what an annotation means; ``parameter`` is the name of the parameter that has it.
+
+    ``local_names``: the names of the function in which this one was made.  Raises ``KernelSourceError``.
+    """
+    given = _annotations(function).get(parameter) if parameter is not None else None
+    if given is not None and not isinstance(given, str):
+        return given
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
+    names = dict(local_names)
+    for name in function.__code__.co_freevars:
+        try:
+            names[name] = captured_by(function, name)
+        except KeyError:
+            continue
+    names |= {one.__name__: one for one in getattr(function, "__type_params__", ())}
+    try:
+        return eval(text, function.__globals__, names)  # an annotation is the user's own code
+    except KernelSourceError:
+        raise
+    except Exception as error:
+        source.fail(node, f"the annotation `{text}` cannot be read: {error}", "import or define what it names.")
+
+
+def _annotations(function: FunctionType) -> Mapping[str, Any]:
+    """Returns the annotations of a function; empty where they cannot be evaluated yet."""
+    try:
+        return function.__annotations__
+    except NameError:  # CPython 3.14 evaluates them when they are asked for
+        return {}

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ast
-from typing import Final
+from collections.abc import Mapping
 
-from vyre.domain.frontend.inlined import Inlined
-from vyre.domain.frontend.lowering import MAX_INLINED, Frame, Hole, Lowering, Returns, Variable
-from vyre.domain.frontend.operands import Constant, Items, Operand, Scalar, Thing
-from vyre.domain.frontend.operators import common, scalar, standalone, typed
+from vyre.domain.frontend.assignment import declare_parameters
+from vyre.domain.frontend.blocks import run_body
+from vyre.domain.frontend.call_arguments import refuse_stars
+from vyre.domain.frontend.captures import operand_from
+from vyre.domain.frontend.evaluation import operands
+from vyre.domain.frontend.inlined import Inlined, argument_names, argument_nodes
+from vyre.domain.frontend.lowering import MAX_INLINED, Frame, Lowering, Returns
+from vyre.domain.frontend.operands import Constant, Items, Operand, Scalar
+from vyre.domain.frontend.operators import typed
+from vyre.domain.frontend.returns import declare_results
 from vyre.domain.ir.expr import LaunchId, Literal, Var
-from vyre.domain.ir.stmt import Assign, Break, Let
-from vyre.domain.ir.types import ScalarType
-
-_BOOL: Final = ScalarType.BOOL
 
 
 def inline(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Operand:
     """Returns what a call of a function evaluates to, after recording its statements."""
-    from vyre.domain.frontend.statements import declare_parameters, run_body
-
     if len(k.frames) > MAX_INLINED:
         k.fail(
             node,
@@ -31,23 +31,22 @@ def inline(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Opera
     for name, operand in arguments.items():
         frame.env[name] = operand
         frame.assigned.add(name)
-    body = function.source.tree.body
-    frame.returns = Returns(k.hole(), is_last=_returns_last(body))
+    tree = function.source.tree
+    returns = frame.returns = Returns(k.hole(), is_last=_returns_last(tree.body))
     k.frames.append(frame)
     k.frame = frame
     try:
         declare_parameters(k, arguments)
-        run_body(k, body)
-        returns = frame.returns
-        found = returns.result
-        if found is None and returns.variables:
-            values = tuple(k.read(variable, function.source.tree) for variable in returns.variables)
-            found = Items(values) if returns.is_tuple else values[0]
-            _declare(k, returns, function.source.tree)
+        if run_body(k, tree.body) and returns.variables is not None:
+            k.fail(
+                tree.body[-1],
+                f"`{function.__name__}` may end here without `return`, and gives a value elsewhere",
+                "end every way through the function with `return`.",
+            )
+        return declare_results(k, returns, tree)
     finally:
         k.frames.pop()
         k.frame = k.frames[-1]
-    return Thing(None) if found is None else found
 
 
 def _returns_last(body: list[ast.stmt]) -> bool:
@@ -56,126 +55,62 @@ def _returns_last(body: list[ast.stmt]) -> bool:
     return len(returns) == 1 and returns[0] is body[-1]
 
 
+# ---------------------------------------------------------------- arguments
 def _arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> dict[str, Operand]:
-    from vyre.domain.frontend.calls import _refuse_stars
-    from vyre.domain.frontend.expressions import operands
-
-    _refuse_stars(k, node)
+    """Returns what the parameters of a function are given, in their order."""
+    refuse_stars(k, node)
     tree = function.source.tree.args
     if tree.vararg is not None or tree.kwarg is not None:
         k.fail(node, f"`{function.__name__}` takes *args or **kwargs", "give each parameter a name.")
-    positional = [one.arg for one in (*tree.posonlyargs, *tree.args)]
-    only = [one.arg for one in tree.kwonlyargs]
-    wanted: dict[str, ast.expr] = dict(zip(positional, node.args, strict=False))
-    wrong = len(node.args) > len(positional)
-    for keyword in node.keywords:
-        name = keyword.arg or ""
-        if name in wanted or name not in (*positional, *only):
-            wrong = True
-        wanted[name] = keyword.value
-    defaults = dict(zip(reversed(positional), reversed(tree.defaults), strict=False))
-    defaults |= {name: value for name, value in zip(only, tree.kw_defaults, strict=True) if value is not None}
-    missing = [name for name in (*positional, *only) if name not in wanted and name not in defaults]
-    if wrong or missing:
-        parameters = ", ".join((*positional, *only))
-        k.fail(
-            node,
-            f"the arguments do not fit `{function.__name__}({parameters})`",
-            f"give {', '.join(missing)}." if missing else "repair the call.",
+    written = _written_arguments(k, function, node)
+    given = dict(zip(written, operands(k, list(written.values())), strict=True))
+    defaults = function.defaults
+    found = {}
+    for one in argument_nodes(function.source.tree):
+        name = one.arg
+        operand = (
+            _evaluated(k, given[name], name, node)
+            if name in given
+            else operand_from(k, defaults[name], f"{name} of {function.__name__}", node)
         )
-    given = dict(zip(wanted, operands(k, list(wanted.values())), strict=True))
-    found = {
-        name: _argument(k, given[name], name, node) if name in given else _default(k, function, defaults[name])
-        for name in (*positional, *only)
-    }
-    for one in (*tree.posonlyargs, *tree.args, *tree.kwonlyargs):
-        dtype = function.annotated(one.arg)
-        if dtype is not None and isinstance(found[one.arg], Scalar | Constant):
-            found[one.arg] = typed(k, found[one.arg], dtype, f"`{one.arg}` of {function.__name__}", node)
+        dtype = function.annotated(one)
+        if dtype is not None and isinstance(operand, Scalar | Constant):
+            operand = typed(k, operand, dtype, f"`{name}` of {function.__name__}", node)
+        found[name] = operand
     return found
 
 
-def _argument(k: Lowering, operand: Operand, name: str, node: ast.AST) -> Operand:
-    """Returns an argument, which Python evaluates once."""
+def _written_arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Mapping[str, ast.expr]:
+    """Returns the arguments of a call by parameter, in the order in which they are written."""
+    tree = function.source.tree.args
+    by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
+    by_name = [one.arg for one in (*tree.args, *tree.kwonlyargs)]
+    found: dict[str, ast.expr] = dict(zip(by_position, node.args, strict=False))
+    unknown = [one.arg or "" for one in node.keywords if one.arg not in by_name]
+    twice = [one.arg for one in node.keywords if one.arg in found]
+    found |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+    names = argument_names(function.source.tree)
+    missing = [name for name in names if name not in found and name not in function.defaults]
+    if unknown:
+        problem, fix = f"has no parameter `{unknown[0]}` to be named", f"its parameters are {', '.join(names)}."
+    elif twice:
+        problem, fix = f"gets `{twice[0]}` twice", "give it once."
+    elif len(node.args) > len(by_position):
+        problem, fix = (
+            f"takes {len(by_position)} arguments by position, and {len(node.args)} are given",
+            "leave some out.",
+        )
+    elif missing:
+        problem, fix = f"gets no {' and no '.join(f'`{name}`' for name in missing)}", f"give {', '.join(missing)}."
+    else:
+        return found
+    k.fail(node, f"`{function.__name__}({', '.join(names)})` {problem}", fix)
+
+
+def _evaluated(k: Lowering, operand: Operand, name: str, node: ast.AST) -> Operand:
+    """Returns an argument, which Python evaluates once and before the function runs."""
+    if isinstance(operand, Items):
+        return Items(tuple(_evaluated(k, item, name, node) for item in operand.items))
     if isinstance(operand, Scalar) and (operand.changes or not isinstance(operand.expr, Var | Literal | LaunchId)):
         return k.let(operand, name, node)
     return operand
-
-
-def _default(k: Lowering, function: Inlined[..., object], node: ast.expr) -> Operand:
-    from vyre.domain.frontend.expressions import expression
-
-    caller = k.frame
-    k.frame = Frame(function.source, function.names, function.captured)
-    try:
-        return expression(k, node)
-    finally:
-        k.frame = caller
-
-
-# ---------------------------------------------------------------- return
-def return_value(k: Lowering, node: ast.Return) -> bool:
-    """Records ``return`` in an inlined function; returns whether the next statement can be reached, which it cannot."""
-    from vyre.domain.frontend.expressions import expression
-
-    returns = k.frame.returns
-    assert returns is not None
-    found = Thing(None) if node.value is None else expression(k, node.value)
-    if returns.is_last:
-        if isinstance(found, Scalar) and found.changes:
-            found = k.let(found, "result", node)
-        returns.result = found
-        return False
-    _assign(k, returns, found, node)
-    if returns.flag is not None:
-        k.emit(Assign(returns.flag.name, Literal(_BOOL, 1), loc=k.loc(node)))
-    if any(not loop.unrolled for loop in k.frame.loops):
-        k.emit(Break(loc=k.loc(node)))
-    return False
-
-
-def _assign(k: Lowering, returns: Returns, found: Operand, node: ast.Return) -> None:
-    if isinstance(found, Thing) and found.value is None and returns.variables is None:
-        return
-    items = found.items if isinstance(found, Items) else (found,)
-    if returns.variables is None:
-        returns.is_tuple = isinstance(found, Items)
-        returns.variables = [_variable(k, item, node) for item in items]
-    if len(items) != len(returns.variables) or isinstance(found, Items) is not returns.is_tuple:
-        k.fail(node, "the `return` statements of the function give different numbers of values", "repair one of them.")
-    for variable, item in zip(returns.variables, items, strict=True):
-        like = k.read(variable, node)
-        _, value = common(k, like, item, "the results of the function", node)
-        k.emit(Assign(variable.name, value.expr, loc=k.loc(node)))
-
-
-def _variable(k: Lowering, item: Operand, node: ast.AST) -> Variable:
-    item = k.settled(item)
-    if isinstance(item, Constant) and item.own is None and not isinstance(item.value, bool):
-        known = k.unknown(fractional=isinstance(item.value, float), negative=item.value < 0)
-        if isinstance(known, ScalarType):
-            return Variable(k.unique("result"), known)
-        return Variable(k.unique("result"), None, known)
-    value = standalone(k, item, node) if isinstance(item, Constant) else scalar(k, item, node)
-    return Variable(k.unique("result"), value.dtype, value.cell)
-
-
-def _declare(k: Lowering, returns: Returns, node: ast.AST) -> None:
-    """Declares the variables of the results where the function began."""
-    assert returns.variables is not None
-    returns.start.more = [
-        Let(one.name, Literal(one.dtype or ScalarType.U32, 0), loc=k.loc(node)) for one in returns.variables
-    ]
-
-
-def returned_flag(k: Lowering, node: ast.AST) -> Variable:
-    """Returns the variable that tells whether the open function has returned, and declares it on first use."""
-    returns = k.frame.returns
-    assert returns is not None
-    if returns.flag is None:
-        returns.flag = Variable(k.unique("returned"), _BOOL)
-        k.fill(returns.start, returns.flag, node)
-    return returns.flag
-
-
-__all__ = ["Hole", "inline", "return_value", "returned_flag"]

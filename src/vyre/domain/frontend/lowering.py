@@ -7,10 +7,10 @@ program.  Both apply the same rules in the same order, so that the n-th unknown 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
@@ -76,7 +76,7 @@ class Returns:
 
     ``start`` is the place for declarations where the function begins.  ``is_last``: its only ``return`` is its last
     statement, and gives ``result``.  Else ``variables`` hold the items of the result, and ``flag``, where one is
-    needed, tells whether the function has returned.
+    needed, tells whether the function has returned.  ``gives_nothing``: there was a ``return`` without a value.
     """
 
     start: Hole
@@ -85,6 +85,7 @@ class Returns:
     is_tuple: bool = False
     variables: list[Variable] | None = None
     flag: Variable | None = None
+    gives_nothing: bool = False
 
 
 @dataclass(slots=True)
@@ -100,12 +101,31 @@ class Frame:
     loops: list[LoopState] = field(default_factory=list)
     returns: Returns | None = None
 
+    @property
+    def is_in_loop(self) -> bool:
+        """Returns whether a loop of the program is open, out of which a ``break`` leads."""
+        return any(not loop.unrolled for loop in self.loops)
+
+    def forget(self, name: str) -> None:
+        """Ends the life of a variable whose body is closed."""
+        self.env.pop(name, None)
+        self.holes.pop(name, None)
+        self.assigned.discard(name)
+
+
+class Rules(NamedTuple):
+    """What is done for each kind of syntax."""
+
+    expressions: Mapping[type[ast.expr], Callable[[Lowering, Any], Operand]]
+    statements: Mapping[type[ast.stmt], Callable[[Lowering, Any], bool]]
+
 
 class Lowering:
     """The state of a walk."""
 
-    def __init__(self, frame: Frame, types: Types, definition: KernelDefinition) -> None:
+    def __init__(self, frame: Frame, types: Types, definition: KernelDefinition, rules: Rules) -> None:
         self.frame: Frame = frame
+        self.rules: Final = rules
         self._definition = definition
         self.frames: list[Frame] = [frame]
         self.buffers: list[Buffer] = []
@@ -115,6 +135,7 @@ class Lowering:
         self.naming: dict[int, str] = {}
         self._types = types
         self._names: dict[str, int] = {}
+        self._scopes: list[list[tuple[Frame, str]]] = [[]]
 
     # ------------------------------------------------------------ errors and places
     def loc(self, node: ast.AST) -> SourceLocation:
@@ -137,13 +158,16 @@ class Lowering:
 
     @contextmanager
     def open(self) -> Iterator[list[Stmt | Hole]]:
-        """Opens a body, which is closed at the end of the block."""
+        """Opens a body, which is closed at the end of the block; the variables that it declares end there."""
         made: list[Stmt | Hole] = []
         self.bodies.append(made)
+        self._scopes.append([])
         try:
             yield made
         finally:
             self.bodies.pop()
+            for frame, name in self._scopes.pop():
+                frame.forget(name)
 
     # ------------------------------------------------------------ locals
     def unique(self, hint: str) -> str:
@@ -179,6 +203,10 @@ class Lowering:
     def read(self, variable: Variable, node: ast.AST) -> Scalar:
         """Returns the present value of a variable."""
         return Scalar(Var(variable.name, loc=self.loc(node)), variable.dtype, variable.cell, changes=True)
+
+    def declares(self, name: str) -> None:
+        """Says that the open body declares a variable of the open function."""
+        self._scopes[-1].append((self.frame, name))
 
     def hole(self) -> Hole:
         """Reserves the place of a declaration in the open body."""

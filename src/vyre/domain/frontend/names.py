@@ -1,9 +1,9 @@
 """How the local names of a function are kept: as a fixed value, as the variable of a loop, or as a variable.
 
-Python's names belong to the whole function; those of a program end with the body that declares them.  A name that is
-bound once, before everything that reads it and in the same body, is a local that never changes.  A name bound by one
-``for`` and read only in its body is the variable of that loop.  Every other name is a variable, which is declared in
-the innermost body around all of its uses.
+Python's names belong to the whole function; those of a program end with the body that declares them.  A name that a
+body binds once, before everything that reads it and in the same body, is a local that never changes; several bodies
+may do so, each for itself.  A name that is bound by ``for`` and read only in the body of that loop is its variable.
+Every other name is a variable, which is declared in the innermost body around all of its uses.
 """
 
 from __future__ import annotations
@@ -87,22 +87,48 @@ def names_of(function: ast.FunctionDef, parameters: frozenset[str]) -> Names:
 
 
 def _plan(mentions: list[Mention], loop_bodies: dict[int, int], *, is_parameter: bool) -> NamePlan:
-    binds = [mention for mention in mentions if mention.use is not Use.READ]
-    first = mentions[0]
-    home = _common(mentions)
-    only = binds[0]
-    if len(binds) == 1 and not is_parameter:
-        if only.use is Use.BIND and only is first and len(home) == len(only.place) - 1:
-            return NamePlan(Kind.FIXED)
-        body = loop_bodies.get(id(only.node))
-        if body is not None and all(_is_in(mention.place, body) for mention in mentions if mention is not only):
-            return NamePlan(Kind.LOOP)
     if is_parameter:
         return NamePlan(Kind.VARIABLE, home=0, declared_at=0)
-    depth = len(home)
+    if _is_fixed(mentions):
+        return NamePlan(Kind.FIXED)
+    if _is_of_loops(mentions, loop_bodies):
+        return NamePlan(Kind.LOOP)
+    first, depth = mentions[0], len(_common(mentions))
     number, statement = first.place[depth]
     by_first = first.use is Use.BIND and len(first.place) == depth + 1
     return NamePlan(Kind.VARIABLE, number, statement, by_first)
+
+
+def _is_fixed(mentions: list[Mention]) -> bool:
+    """Returns whether each value of a name is read only after it is bound and in the same body, which binds it once."""
+    binds = [mention for mention in mentions if mention.use is not Use.READ]
+    bodies = [bind.place[-1][0] for bind in binds]
+    if any(bind.use is not Use.BIND for bind in binds) or not _are_apart(binds, bodies):
+        return False
+    bound: set[int] = set()
+    for mention in mentions:
+        if mention.use is Use.BIND:
+            bound.add(mention.place[-1][0])
+        elif not any(_is_in(mention.place, body) for body in bound):
+            return False
+    return True
+
+
+def _is_of_loops(mentions: list[Mention], loop_bodies: dict[int, int]) -> bool:
+    """Returns whether a name is bound by loops only, and read only in their bodies."""
+    binds = [mention for mention in mentions if mention.use is not Use.READ]
+    if any(bind.use is not Use.LOOP for bind in binds):
+        return False
+    bodies = [loop_bodies[id(bind.node)] for bind in binds]
+    reads = (mention for mention in mentions if mention.use is Use.READ)
+    return _are_apart(binds, bodies) and all(any(_is_in(read.place, body) for body in bodies) for read in reads)
+
+
+def _are_apart(binds: list[Mention], bodies: list[int]) -> bool:
+    """Returns whether every binding lies outside the bodies for which the others bind the name."""
+    return len(set(bodies)) == len(bodies) and not any(
+        _is_in(bind.place, body) for n, bind in enumerate(binds) for m, body in enumerate(bodies) if n != m
+    )
 
 
 def _common(mentions: list[Mention]) -> tuple[int, ...]:

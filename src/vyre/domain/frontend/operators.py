@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend.lowering import Lowering
-from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar
-from vyre.domain.ir.bits import integer_range, value_bits
-from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar, Thing
+from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary, Var
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
@@ -73,10 +73,9 @@ def scalar(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:
     if isinstance(operand, Constant):
         return standalone(k, operand, node)
     not_a_value(k, operand, node)
-    raise AssertionError
 
 
-def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> None:
+def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> NoReturn:
     """Raises the error for something that is used where a value is needed."""
     match operand:
         case Array(name=name, axes=axes):
@@ -247,7 +246,6 @@ def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST)
     if kind is ast.Mod:
         return remainder(k, a, b, node)
     k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
-    raise AssertionError
 
 
 def _folded(k: Lowering, kind: type[ast.operator], a: Constant, b: Constant, node: ast.AST) -> Constant:
@@ -289,7 +287,7 @@ def floor_division(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar
     left, right = _whole(k, a, b, "//", "write floor(a / b).", node)
     if left.dtype is None or not left.dtype.is_signed:
         return made(k, BinaryOp.DIV, left, right, node)
-    left, right = _named(k, left, node), _named(k, right, node)
+    left, right = named(k, left, node), named(k, right, node)
     quotient = made(k, BinaryOp.DIV, left, right, node)
     rest = made(k, BinaryOp.MOD, left, right, node)
     one = literal(k, Constant(1), _known(left), node)
@@ -302,7 +300,7 @@ def remainder(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
     left, right = _whole(k, a, b, "%", "write a - floor(a / b) * b.", node)
     if left.dtype is None or not left.dtype.is_signed:
         return made(k, BinaryOp.MOD, left, right, node)
-    right = _named(k, right, node)
+    right = named(k, right, node)
     rest = k.let(made(k, BinaryOp.MOD, left, right, node), "rest", node)
     return _select(k, _rounds_down(k, rest, right, node), made(k, BinaryOp.ADD, rest, right, node), rest, node)
 
@@ -336,10 +334,8 @@ def select(k: Lowering, test: Scalar, on_true: Operand, on_false: Operand, node:
     return _select(k, test, left, right, node)
 
 
-def _named(k: Lowering, value: Scalar, node: ast.AST) -> Scalar:
+def named(k: Lowering, value: Scalar, node: ast.AST) -> Scalar:
     """Returns a value that may stand in an expression several times."""
-    from vyre.domain.ir.expr import Var
-
     return value if isinstance(value.expr, Literal | Var) else k.let(value, "t", node)
 
 
@@ -353,7 +349,7 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
             "`**` takes a constant exponent: 1 to 64 for integers, 2 for floats",
             "write the product, x * x * x; exp2(log2(x) * y) is an approximation.",
         )
-    base = _named(k, base, node)
+    base = named(k, base, node)
     found: Scalar | None = None
     square, left = base, exponent
     while True:
@@ -364,7 +360,7 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
             return found or base
         square = made(k, BinaryOp.MUL, square, square, node)
         if left > 1:
-            square = _named(k, square, node)
+            square = named(k, square, node)
 
 
 def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: ast.AST) -> Scalar:
@@ -394,7 +390,7 @@ def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: 
         )
     if count.dtype is None or is_below(count.expr, width):
         return made(k, op, value, count, node)
-    count = _named(k, count, node)
+    count = named(k, count, node)
     limit = literal(k, Constant(width), _known(count), node)
     fits = made(k, BinaryOp.LT, count, limit, node, _BOOL)
     shifted = made(k, op, value, count, node)
@@ -504,8 +500,6 @@ def compare(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -
 
 def _of_things(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
     """Returns whether two Python objects, such as types, are the same."""
-    from vyre.domain.frontend.operands import Thing
-
     if isinstance(a, Thing) and isinstance(b, Thing):
         if isinstance(op, ast.Is | ast.Eq):
             return Constant(a.value is b.value)
@@ -516,9 +510,7 @@ def _of_things(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST
             not_a_value(k, operand, node)
     if isinstance(op, ast.Is | ast.IsNot):
         k.fail(node, "`is` compares objects, and values of a kernel are none", "write == or !=.")
-    for operand in (a, b):
-        scalar(k, operand, node)
-    raise AssertionError
+    not_a_value(k, a if isinstance(a, Thing) else b, node)
 
 
 def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
@@ -526,7 +518,7 @@ def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) ->
         k.fail(node, "`in` looks into tuples only", "write a tuple of the values, x in (1, 2, 3), or a loop.")
     found: Operand = Constant(False)
     if isinstance(a, Scalar):
-        a = _named(k, a, node)
+        a = named(k, a, node)
     for item in b.items:
         same = compare(k, ast.Eq(), a, item, node)
         if isinstance(same, Constant) and isinstance(found, Constant):
@@ -538,26 +530,3 @@ def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) ->
     if isinstance(op, ast.In):
         return found
     return Constant(not found.value) if isinstance(found, Constant) else negated(k, found, node)
-
-
-__all__ = [
-    "binary",
-    "common",
-    "compare",
-    "condition",
-    "floor_division",
-    "integer",
-    "integer_range",
-    "is_below",
-    "literal",
-    "made",
-    "negated",
-    "not_a_value",
-    "remainder",
-    "scalar",
-    "select",
-    "spelled",
-    "standalone",
-    "typed",
-    "unary",
-]

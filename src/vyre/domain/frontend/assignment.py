@@ -1,0 +1,164 @@
+"""Assignment to names, tuples of names and elements of arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from vyre.domain.frontend import operators
+from vyre.domain.frontend.arrays import store
+from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before
+from vyre.domain.frontend.lowering import Lowering, Variable, flexible
+from vyre.domain.frontend.names import Kind
+from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar
+from vyre.domain.frontend.operators import literal, standalone, typed
+from vyre.domain.frontend.refused import refuse
+from vyre.domain.ir.expr import Var
+from vyre.domain.ir.stmt import Assign, Let
+from vyre.domain.ir.types import ScalarType
+
+
+def declare_parameters(k: Lowering, arguments: Mapping[str, Operand]) -> None:
+    """Makes variables of the parameters that the function assigns."""
+    for name, operand in arguments.items():
+        if name in k.frame.names.plans:
+            del k.frame.env[name]
+            set_name(k, name, operand, k.frame.source.tree)
+
+
+def assign_to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> None:
+    """Records the assignment of a value to a target."""
+    match target:
+        case ast.Name(id=name):
+            set_name(k, name, found, node)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            _unpack(k, targets, found, node)
+        case ast.Subscript():
+            start = len(k.body)
+            of = array_of(k, target)
+            indices = index_operands(k, target)
+            store(k, of, indices, kept_before(k, found, start, node), target)
+        case ast.Attribute():
+            k.fail(target, "attributes cannot be assigned in a kernel", "assign names and elements of arrays.")
+        case _:
+            refuse(k, target)
+
+
+def array_of(k: Lowering, target: ast.Subscript) -> Array:
+    """Returns the array of which an element is assigned."""
+    of = expression(k, target.value)
+    if isinstance(of, Array):
+        return of
+    if isinstance(of, Items):
+        k.fail(
+            target,
+            "items of a tuple cannot be assigned",
+            "make a new tuple, or use vyre.private_array(f32, n) for memory of the lane.",
+        )
+    k.fail(target, "only elements of arrays can be assigned", "assign the whole name.")
+
+
+def _unpack(k: Lowering, targets: list[ast.expr], found: Operand, node: ast.AST) -> None:
+    for target in targets:
+        if isinstance(target, ast.Starred):
+            refuse(k, target)
+    if not isinstance(found, Items):
+        k.fail(node, "one value is assigned to several names", "give a tuple of as many items.")
+    if len(found.items) != len(targets):
+        items = "one item is" if len(found.items) == 1 else f"{len(found.items)} items are"
+        names = "one name" if len(targets) == 1 else f"{len(targets)} names"
+        k.fail(node, f"{items} assigned to {names}", "give as many items as there are names.")
+    # Python evaluates all items before it assigns the first one.
+    if len(targets) > 1:
+        found = Items(
+            tuple(kept(k, item, node, _hint(k, target)) for target, item in zip(targets, found.items, strict=True))
+        )
+    for target, item in zip(targets, found.items, strict=True):
+        assign_to(k, target, item, node)
+
+
+def _hint(k: Lowering, target: ast.expr) -> str:
+    is_fixed = isinstance(target, ast.Name) and k.plan(target.id).kind is Kind.FIXED
+    return target.id if isinstance(target, ast.Name) and is_fixed else "t"
+
+
+# ---------------------------------------------------------------- names
+def set_name(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
+    """Gives a name a value."""
+    frame = k.frame
+    found = k.settled(found)
+    if k.plan(name).kind is Kind.VARIABLE:
+        known = frame.env.get(name)
+        if isinstance(known, Variable):
+            value = fitted(k, known, found, f"what is assigned to `{name}`", node)
+            k.emit(Assign(known.name, value.expr, loc=k.loc(node)))
+        else:
+            _declare(k, name, found, node)
+    elif isinstance(found, Scalar) and _is_made_here(found):
+        frame.env[name] = k.let(found, name, node)
+    else:
+        frame.env[name] = kept(k, found, node, name)
+    frame.assigned.add(name)
+
+
+def _is_made_here(found: Scalar) -> bool:
+    """Returns whether a value is evaluated by an assignment; a local that never changes only gets another name."""
+    return found.changes or not isinstance(found.expr, Var) or found.dtype is None
+
+
+def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
+    """Declares a variable with its first value."""
+    frame = k.frame
+    if not isinstance(found, Scalar | Constant):
+        k.fail(
+            node,
+            f"`{name}` is assigned more than once, and holds {_kind(found)}",
+            "give each of them a name of its own.",
+        )
+    variable, value = _new_variable(k, name, found, node)
+    frame.env[name] = variable
+    hole = frame.holes.pop(name, None)
+    if hole is None:
+        k.declares(name)
+        k.emit(Let(variable.name, value.expr, loc=k.loc(node)))
+    else:
+        k.fill(hole, variable, node)
+        k.emit(Assign(variable.name, value.expr, loc=k.loc(node)))
+
+
+def _new_variable(k: Lowering, name: str, found: Scalar | Constant, node: ast.AST) -> tuple[Variable, Scalar]:
+    unique = k.unique(name)
+    if not is_bare(found):
+        value = standalone(k, found, node) if isinstance(found, Constant) else found
+        return Variable(unique, value.dtype, value.cell), value
+    assert isinstance(found, Constant)
+    is_fraction = isinstance(found.value, float)
+    if found.value < 0 and not is_fraction:
+        k.fail(
+            node,
+            f"the variable `{name}` starts with a negative number, and which signed type it has is not said",
+            f"annotate it: {name}: i32 = {found.value}.",
+        )
+    known = k.unknown(fractional=is_fraction, negative=found.value < 0)
+    if isinstance(known, ScalarType):
+        return Variable(unique, known), literal(k, found, known, node)
+    return Variable(unique, None, known), flexible(known)
+
+
+def is_bare(found: Operand) -> bool:
+    """Returns whether an operand is a number of Python, which takes its type from its uses."""
+    return isinstance(found, Constant) and found.own is None and not isinstance(found.value, bool)
+
+
+def _kind(found: Operand) -> str:
+    return {Array: "an array", Items: "a tuple"}.get(type(found), "something that is no number")
+
+
+def fitted(k: Lowering, variable: Variable, found: Operand, role: str, node: ast.AST) -> Scalar:
+    """Returns a value with the type of a variable; ``role`` names it in the error."""
+    if variable.dtype is None and variable.cell is not None:
+        variable.dtype = variable.cell.root.dtype
+    if variable.dtype is not None:
+        return typed(k, found, variable.dtype, role, node)
+    _, value = operators.common(k, k.read(variable, node), found, role, node)
+    return value

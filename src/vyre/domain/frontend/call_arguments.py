@@ -1,0 +1,88 @@
+"""The arguments of calls in a kernel."""
+
+from __future__ import annotations
+
+import ast
+
+from vyre.domain.frontend.evaluation import operands
+from vyre.domain.frontend.lowering import Lowering
+from vyre.domain.frontend.operands import Constant, Operand, Thing
+from vyre.domain.ir.numpy_scalars import value_type
+from vyre.domain.ir.types import ScalarType
+
+
+def positional(k: Lowering, node: ast.Call, count: int) -> list[Operand]:
+    """Returns so many arguments, given by position."""
+    refuse_stars(k, node)
+    if node.keywords or len(node.args) != count:
+        name, given = ast.unparse(node.func), len(node.args) + len(node.keywords)
+        are_given = "one is given" if given == 1 else f"{given} are given"
+        k.fail(node, f"`{name}` takes {counted(count)}, and {are_given}", f"write {name}({', '.join('xyz'[:count])}).")
+    return operands(k, node.args)
+
+
+def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> list[Operand]:
+    """Returns the arguments in the order of the parameters ``names``, without those that are left out at the end.
+
+    ``least``: how many must be given.  The name "*" takes any number of arguments, by position.
+    """
+    refuse_stars(k, node)
+    written = ast.unparse(node.func)
+    if names == ("*",):
+        if node.keywords:
+            word = node.keywords[0].arg
+            k.fail(node, f"`{written}` takes no argument `{word}` in a kernel", "give the values by position only.")
+        if len(node.args) < least:
+            k.fail(node, f"`{written}` takes at least {counted(least)}", f"write {written}(x).")
+        return operands(k, node.args)
+    slots: list[ast.expr | None] = [None] * len(names)
+    for index, argument in enumerate(node.args[: len(names)]):
+        slots[index] = argument
+    wrong = len(node.args) > len(names)
+    for keyword in node.keywords:
+        if keyword.arg in names and slots[names.index(keyword.arg)] is None:
+            slots[names.index(keyword.arg)] = keyword.value
+        else:
+            wrong = True
+    given = len(slots)
+    while given and slots[given - 1] is None:
+        given -= 1
+    found = [slot for slot in slots[:given] if slot is not None]
+    if wrong or given < least or len(found) != given:
+        wanted = counted(least) if least == len(names) else f"{least} to {counted(len(names))}"
+        k.fail(node, f"the arguments do not fit `{written}({', '.join(names)})` of kernels", f"give {wanted}.")
+    return operands(k, found)
+
+
+def counted(count: int) -> str:
+    """Returns a number of arguments in words."""
+    return {0: "no arguments", 1: "one argument"}.get(count, f"{count} arguments")
+
+
+def refuse_stars(k: Lowering, node: ast.Call) -> None:
+    """Raises an error for ``*`` and ``**`` in a call."""
+    if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
+        k.fail(node, "`*` and `**` cannot stand in a call of a kernel", "write each argument.")
+
+
+def whole_argument(k: Lowering, operand: Operand, what: str, node: ast.AST, fix: str = "") -> int:
+    """Returns an int that is known while the kernel is being built; ``what`` names it in the error."""
+    if not isinstance(operand, Constant) or not isinstance(operand.value, int) or isinstance(operand.value, bool):
+        fix = fix or "give an int, a captured constant or a Static[int] parameter."
+        k.fail(node, f"{what} is not an int that is known while the kernel is being built", fix)
+    return int(operand.value)
+
+
+def type_argument(k: Lowering, operand: Operand, node: ast.AST) -> ScalarType:
+    """Returns the type that an argument names."""
+    dtype = as_type(operand.value) if isinstance(operand, Thing) else None
+    if dtype is None:
+        k.fail(node, "the first argument is no type", "give one, such as f32.")
+    return dtype
+
+
+def as_type(held: object) -> ScalarType | None:
+    """Returns the type that a Python object stands for: one of vyre, or one of NumPy."""
+    if isinstance(held, ScalarType):
+        return held
+    return value_type(held) if isinstance(held, type) else None

@@ -1,0 +1,75 @@
+"""Methods of values and arrays: ``x.bitcast(f32)``, ``counts.atomic_add(i, 1)``."""
+
+from __future__ import annotations
+
+import ast
+
+from vyre.domain.frontend.arrays import position
+from vyre.domain.frontend.call_arguments import bound, positional, type_argument
+from vyre.domain.frontend.evaluation import expression
+from vyre.domain.frontend.lowering import Lowering
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar
+from vyre.domain.frontend.operators import standalone, typed
+from vyre.domain.frontend.python_functions import converted
+from vyre.domain.ir.expr import Atomic, Bitcast, Expr
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, Ordering, bitcast_is_legal
+from vyre.domain.shown import shown
+
+
+def call_method(k: Lowering, method: Method, node: ast.Call) -> Operand:
+    if isinstance(method.of, Array):
+        return _atomic(k, method.of, method.name, node)
+    (target,) = positional(k, node, 1)
+    dtype = type_argument(k, target, node)
+    if method.name == "cast":
+        return converted(k, dtype, method.of, node)
+    value = standalone(k, method.of, node) if isinstance(method.of, Constant) else method.of
+    if value.dtype is None:
+        return Scalar(PLACEHOLDER, dtype)
+    if not bitcast_is_legal(value.dtype, dtype):
+        k.fail(
+            node,
+            f"{value.dtype.text} cannot be bitcast to {dtype.text}",
+            "bitcast between u32, i32 and f32, or between u64, i64 and f64.",
+        )
+    return Scalar(Bitcast(dtype, value.expr, loc=k.loc(node)), dtype, None, value.changes)
+
+
+def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
+    op = AtomicOp[name.removeprefix("atomic_").upper()]
+    compares = op is AtomicOp.COMPARE_EXCHANGE
+    ordering = _ordering(k, node)
+    parameters = ("index", "expected", "value") if compares else ("index", "value")
+    rest = ast.copy_location(
+        ast.Call(node.func, node.args, [one for one in node.keywords if one.arg != "ordering"]), node
+    )
+    given = bound(k, rest, parameters, len(parameters))
+    if array.is_private:
+        fix = f"write {array.name}[i] = ...: no other lane has the array."
+        k.fail(node, f"`{array.name}` is memory of one lane, on which there are no atomics", fix)
+    if not array.is_writable:
+        k.fail(node, f"`{array.name}` is read-only; an atomic reads and writes it", "annotate it as InOut or Out.")
+    if array.element not in ATOMIC_ELEMENTS:
+        k.fail(
+            node,
+            f"`{array.name}` holds {array.element!r}, on which there are no atomics",
+            "use an array of u32, i32 or u64; add floats up in workgroup memory, or as integers in fixed point.",
+        )
+    at = given[0]
+    index = position(k, array, list(at.items) if isinstance(at, Items) else [at], node)
+    expected = typed(k, given[1], array.dtype, "the expected value", node) if compares else None
+    value = typed(k, given[-1], array.dtype, "the operand of an atomic", node)
+    compared: Expr | None = None if expected is None else expected.expr
+    atomic = Atomic(op, array.name, index.expr, compared, value.expr, ordering, loc=k.loc(node))
+    return k.let(Scalar(atomic, array.dtype), "old", node)
+
+
+def _ordering(k: Lowering, node: ast.Call) -> Ordering:
+    for keyword in node.keywords:
+        if keyword.arg == "ordering":
+            found = expression(k, keyword.value)
+            held = getattr(found, "value", None)
+            if isinstance(held, Ordering):
+                return held
+            k.fail(node, f"ordering={shown(held)} is no memory ordering", "give one, such as vyre.Ordering.RELAXED.")
+    return Ordering.SEQ_CST

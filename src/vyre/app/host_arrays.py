@@ -68,7 +68,7 @@ class HostInputs:
         self._title = program.name or "the program"
         self._names = tuple(b.name for b in buffers)
         self._outputs = frozenset(b.name for b in program.abi_buffers if not b.takes_input)
-        self._converters = tuple(_converter(b) for b in buffers)
+        self._converters = tuple(converter_of(b) for b in buffers)
         self._slots = tuple(zip(self._names, self._converters, strict=True))
 
     @property
@@ -127,7 +127,8 @@ def _list(names: Sequence[object]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
-def _converter(buffer: Buffer) -> Converter:
+def converter_of(buffer: Buffer) -> Converter:
+    """Returns the conversion of arguments for a buffer to their bytes; it raises ``InvalidInput``."""
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
     if buffer.is_push:
         return _push_converter(buffer.name, buffer.element)
@@ -266,10 +267,21 @@ class HostOutputs:
         """Returns storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
         expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
         for name, array in out.items():
-            self._check_out(name, array)
+            if name not in self.names:
+                raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
+            self.checked_target(name, array, f"out `{name}`")
         _check_aliasing(out, inputs)
         sized = tuple(out[name].size if name in out else None for name in self.names)
+        return self.sized_storage(sized, shapes)
+
+    def sized_storage(self, sized: tuple[int | None, ...], shapes: Shapes | None = None) -> CopyOutStorage:
+        """Returns storage that refuses outputs of another number of elements than ``sized``, None meaning any."""
         return CopyOutStorage(self._raw, self.names, sized, shapes)
+
+    @property
+    def converts(self) -> bool:
+        """Whether the bytes of a run are not those of the arrays that a caller gets."""
+        return self._any_bool
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """Returns the results as arrays of the host type; they own their memory."""
@@ -287,23 +299,23 @@ class HostOutputs:
             return tuple(arrays)
         return tuple(a != 0 if is_bool else a for a, is_bool in zip(arrays, self._is_bool, strict=True))
 
-    def _check_out(self, name: str, array: object) -> None:
-        if name not in self.names:
-            raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
+    def checked_target(self, name: str, array: object, title: str) -> Array:
+        """Returns an array that can receive the output ``name``; raises ``InvalidInput`` for any other."""
         if not isinstance(array, np.ndarray):
-            raise InvalidInput(f"out `{name}` is {kind_of(array)}", fix="pass a NumPy array.")
-        whole_array(array, f"out `{name}`")
+            raise InvalidInput(f"{title} is {kind_of(array)}", fix="pass a NumPy array.")
+        whole_array(array, title)
         slot = self.names.index(name)
         expected = np.dtype(np.bool_) if self._is_bool[slot] else self._raw[slot]
         if array.dtype != expected:
             raise InvalidInput(
-                f"out `{name}` is an array of {array.dtype}, the output is one of {expected}",
+                f"{title} is an array of {array.dtype}, the output is one of {expected}",
                 fix=f"pass an array of {_dtype_text(expected)}.",
             )
         if not array.flags.writeable:
-            raise InvalidInput(f"out `{name}` is read-only", fix="pass a writable array, e.g. a copy.")
+            raise InvalidInput(f"{title} is read-only", fix="pass a writable array, e.g. a copy.")
         if not array.flags.c_contiguous:
-            raise InvalidInput(f"out `{name}` is not C-contiguous", fix="pass numpy.empty(...) and copy from it.")
+            raise InvalidInput(f"{title} is not C-contiguous", fix="pass numpy.empty(...) and copy from it.")
+        return array
 
 
 class ArrayStorage:

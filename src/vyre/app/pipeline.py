@@ -165,6 +165,17 @@ class Pipeline:
             self._annotate(error)
             raise
 
+    def fill(self, views: tuple[HostBytes, ...], storage: OutputStorage) -> None:
+        """Runs on converted inputs, and writes the outputs to ``storage``."""
+        if self._lease.closed:
+            self._lease.check_open()
+        try:
+            timing = self._compiled.dispatch(views, storage)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+        self._noted(timing)
+
     def check_open(self) -> None:
         """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a forked process."""
         self._lease.check_open()

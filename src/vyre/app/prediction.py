@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig, OutputArena
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import HostBytes, Phases
+    from vyre.ports.backend import HostBytes, OutputStorage, Phases
     from vyre.ports.support import Telemetry
 
 Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
@@ -187,6 +187,13 @@ class ObservedPipeline(Pipeline):
             self._lease.check_open()
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         return super().run(views, out, outputs, shapes)
+
+    def fill(self, views: tuple[HostBytes, ...], storage: OutputStorage) -> None:
+        """Reports the run to the observer, then runs as ``Pipeline.fill``."""
+        if self._lease.closed:
+            self._lease.check_open()
+        self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
+        super().fill(views, storage)
 
     def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
         """Reports the run to the observer, then submits as ``Pipeline.submit``."""

@@ -19,6 +19,7 @@ from vyre.domain.shown import kind_of
 from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 
 if TYPE_CHECKING:
+    from vyre.app.kernels.plans import CallPlan
     from vyre.app.pipeline import Pipeline
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.names import Grid
@@ -50,10 +51,12 @@ Make: TypeAlias = Callable[[Wanted], "Pipeline"]
 class PreparedPipelines:
     """A cache of pipelines; every method may be called from any thread.
 
-    ``table`` is for reading; the first item of an entry is the pipeline.
+    ``table`` is for reading; the first item of an entry is the pipeline.  ``calls`` holds the plans of called kernels,
+    which keep their pipelines.
     """
 
     def __init__(self) -> None:
+        self.calls: Final[dict[object, CallPlan]] = {}
         self.table: Final[dict[Key, tuple[Pipeline, Wanted]]] = {}
         self._flights = _flights()
         self._lock = Lock()
@@ -96,9 +99,17 @@ class PreparedPipelines:
         """
         with self._lock:
             self._flights = _flights()
+            self.calls.clear()
             for key, (_, wanted) in list(self.table.items()):
                 if programs is None or program_digest(wanted.program) in programs:
                     del self.table[key]
+
+    def keep_call(self, key: object, plan: CallPlan) -> None:
+        """Keeps the plan of calls, and drops the oldest one where there are too many."""
+        with self._lock:
+            while len(self.calls) >= PREPARED:
+                del self.calls[next(iter(self.calls))]
+            self.calls[key] = plan
 
     def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
         found = self.table.get(wanted.key)  # another thread may have finished its preparation since the lookup

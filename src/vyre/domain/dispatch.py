@@ -127,7 +127,7 @@ class DispatchConfig:
         for name in ("grid", "extent", "workgroup"):
             given = getattr(self, name)
             if given is not None:
-                axes = _axes(name, given)
+                axes = axes_of(name, given)
                 object.__setattr__(self, name, axes if name == "extent" else (*axes, 1, 1)[:3])
         if self.grid is not None and self.extent is not None:
             raise InvalidConfig(
@@ -188,8 +188,8 @@ def _check_int(name: str, value: object, low: int, high: int | None) -> None:
         raise InvalidConfig(f"{name}={shown(value)} is not an int in {limits}", fix=f"use {limits}, or leave it out.")
 
 
-def _axes(name: str, value: object) -> tuple[int, ...]:
-    """Returns ``value`` as a tuple; a number is the size of the first axis."""
+def axes_of(name: str, value: object) -> tuple[int, ...]:
+    """Returns ``value`` as a tuple; a number is the size of the first axis.  Raises ``InvalidConfig``."""
     axes = value if isinstance(value, tuple) else (value,)
     if isinstance(value, bool) or not isinstance(value, int | tuple):
         raise InvalidConfig(

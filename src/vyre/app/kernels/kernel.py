@@ -4,42 +4,55 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from threading import Lock
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
-import numpy as np
-
+from vyre.app.kernels.arguments import Arguments
+from vyre.app.kernels.current_session import current_session
+from vyre.app.kernels.plans import CallPlan
+from vyre.app.kernels.specializations import Specializations
+from vyre.domain.arguments import expect
+from vyre.domain.dispatch import axes_of
 from vyre.domain.errors import InvalidInput, KernelSourceError, UnfitArguments
-from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
-from vyre.domain.frontend.definition import SIZE_NAMES, KernelDefinition, Parameter, Specialized
+from vyre.domain.frontend.definition import KernelDefinition
 from vyre.domain.frontend.inlined import Inlined
-from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import outside
-from vyre.domain.ir.numpy_scalars import Size, element_type, own_type, python_number, value_type, whole_number
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.numpy_scalars import Size, element_type
+from vyre.domain.ir.program import Program, ProgramSource
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
+    from vyre.app.kernels.arguments import Values
     from vyre.app.pipeline import Pipeline
     from vyre.app.session import Session
+    from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.names import Grid
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Key: TypeAlias = tuple[Any, ...]
+Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+"""The workgroups or the lanes along each axis, one of which is given."""
 DEFAULT_WORKGROUP: Final = 256
 
 
-class Kernel(Generic[P]):
+class Kernel(ProgramSource, Generic[P]):
     """A kernel in plain Python; call it with its arguments, or pass it to a session where a program is wanted.
 
     ``saxpy(2.0, xs, ys)`` runs it on the session of the enclosing ``with session:``, or on the default session of the
-    process.  Arrays given for ``InOut`` and ``Out`` are written in place; ``Out`` arrays that are left out are
-    returned.
-    ``saxpy[grid](...)`` runs that many workgroups, ``saxpy.over(extent)(...)`` that many lanes.
+    process.  Arrays given for ``InOut`` and ``Out`` are written in place; ``Out`` arrays that are left out, or None,
+    are returned, several of them as a tuple.  A resident array of the session stands for any array.
+    ``saxpy[grid](...)`` runs that many workgroups, ``saxpy.over(extent)(...)`` that many lanes.  Without either, a
+    kernel that writes an array of two or three axes has one lane for each element of the first such array, with x along
+    the last axis; any other has the grid of ``Session.dispatch``.
+
+    A call sees the contents that its arguments have when it begins, also where an array that is written shares memory
+    with one that is read; two arrays that are written must not share memory (``InvalidResource``).  A call that traps
+    leaves all arrays of the host as they were; one that is interrupted, or runs out of memory, may have written some
+    of its results.  Raises ``UnfitArguments`` (a ``TypeError``) for arguments that do not fit the parameters,
+    ``InvalidInput`` for arrays of other types, read-only or not C-contiguous, and what ``Session.dispatch`` raises.
     """
 
     def __init__(self, definition: KernelDefinition) -> None:
@@ -47,28 +60,36 @@ class Kernel(Generic[P]):
         self.__name__ = definition.name
         self.__doc__ = definition.function.__doc__
         self.__wrapped__ = definition.function
-        self._programs: dict[Key, Specialized] = {}
-        self._lock = Lock()
-        parameters = definition.parameters
-        self._generic: Final = tuple(sorted({v.__name__ for one in parameters for v in _type_variables(one)}))
-        self._statics: Final = tuple(one.name for one in parameters if isinstance(one.type, StaticType))
+        self._arity: Final = len(definition.parameters)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """What the arguments of calls mean."""
+        return Arguments(self.definition)
+
+    @cached_property
+    def _made(self) -> Specializations:
+        return Specializations(self.definition, self.arguments.generic, self.arguments.statics)
 
     # ------------------------------------------------------------ programs
     @property
     def program(self) -> Program:
         """Returns the program.  Raises ``KernelSourceError``, and ``InvalidInput`` for a generic kernel."""
-        if self._generic or self._statics:
-            names = (*self._generic, *self._statics)
+        names = self._open_names
+        if names:
             given = ", ".join(f"{name}=..." for name in names)
             raise InvalidInput(
                 f"`{self.__name__}` is generic over {', '.join(names)}, so it has no single program",
                 fix=f"write {self.__name__}.specialize({given}).",
             )
-        return self._specialized((), ())
+        return self._made.get((), ()).program
 
     def specialize(self, **values: Any) -> Program:
-        """Returns the program for types and static values, by name: ``kernel.specialize(T=f32, n=16)``."""
-        names = (*self._generic, *self._statics)
+        """Returns the program for types and static values, by name: ``kernel.specialize(T=f32, n=16)``.
+
+        Raises ``UnfitArguments`` for other names, ``InvalidInput`` for other values, and ``KernelSourceError``.
+        """
+        names = self._open_names
         if set(values) != set(names):
             raise UnfitArguments(
                 f"`{self.__name__}` is generic over {', '.join(names) or 'nothing'}",
@@ -77,237 +98,95 @@ class Kernel(Generic[P]):
                 else f"write {self.__name__}.program.",
                 loc=outside(),
             )
-        types = tuple(_type_of(name, values[name]) for name in self._generic)
-        statics = tuple(self._static(name, values[name]) for name in self._statics)
-        return self._specialized(types, statics)
+        given = self.arguments
+        types = tuple(_type_of(name, values[name]) for name in given.generic)
+        statics = tuple(given.static(name, values[name]) for name in given.statics)
+        return self._made.get(types, statics).program
 
-    def _specialized(self, types: tuple[ScalarType, ...], statics: tuple[int | float | bool, ...]) -> Program:
-        key = types, tuple((type(one), one) for one in statics)
-        found = self._programs.get(key)
-        if found is None or not found.is_current():
-            with self._lock:
-                found = self._programs.get(key)
-                if found is None or not found.is_current():
-                    found = self.definition.specialized(
-                        dict(zip(self._generic, types, strict=True)), dict(zip(self._statics, statics, strict=True))
-                    )
-                    self._programs[key] = found
-        return found.program
+    @property
+    def _open_names(self) -> tuple[str, ...]:
+        return (*self.arguments.generic, *self.arguments.statics)
 
-    def _static(self, name: str, value: Any) -> int | float | bool:
-        kind = next(
-            one.type.kind for one in self.definition.parameters if one.name == name and isinstance(one.type, StaticType)
-        )
-        number = python_number(value)
-        if kind is float and type(number) is int:
-            number = float(number)
-        if type(number) is not kind:
-            raise InvalidInput(f"`{name}` of {self.__name__} is {shown(value)}, no {kind.__name__}", fix="pass one.")
-        return number
+    def compile(self, session: Session | None = None, config: DispatchConfig | None = None, **values: Any) -> Pipeline:
+        """Compiles the kernel ahead of its first call, on ``session`` or on the one that a call would use.
 
-    def compile(self, session: Session | None = None, **values: Any) -> Pipeline:
-        """Compiles the kernel ahead of its first call; ``values`` as for ``specialize``."""
-        from vyre.app.kernels.current_session import current_session
+        ``values``: types and static values, as for ``specialize``.  The pipeline takes the inputs of the program, which
+        are those of the kernel and the sizes of arrays of several axes.
+        """
+        from vyre.app.session import Session
 
+        expect("session", session, (Session, type(None)), "a Session, or None")
         program = self.specialize(**values) if values else self.program
-        return (session or current_session()).compile(program)
+        return (current_session() if session is None else session).compile(program, config)
 
     # ------------------------------------------------------------ calls
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Runs the kernel."""
-        return self._run(given, named, None, None)
+        """Runs the kernel; returns the outputs that are left out."""
+        return self._run(given, named, None)
 
-    def __getitem__(self, grid: Grid) -> Launcher:
-        return Launcher(self, grid, None)
+    def __getitem__(self, grid: Grid) -> Launcher[P]:
+        """Returns the kernel with so many workgroups along each axis, x first.  Raises ``InvalidConfig``."""
+        return Launcher(self, (axes_of("grid", grid), None))
 
-    def over(self, extent: Grid) -> Launcher:
-        """Returns the kernel with so many lanes along each axis; the grid covers them."""
-        return Launcher(self, None, extent)
+    def over(self, extent: Grid) -> Launcher[P]:
+        """Returns the kernel with so many lanes along each axis, x first; the grid covers them.  Raises
+        ``InvalidConfig``.
+        """
+        return Launcher(self, (None, axes_of("extent", extent)))
 
-    def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], grid: Any, extent: Any) -> Any:
-        from vyre.app.kernels.current_session import current_session
-
-        values = self._bound(given, named)
-        call = self.resolve(values)
+    def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any:
+        arguments = self.arguments
+        if named or len(given) != self._arity:
+            given = arguments.bound(given, named)
         session = current_session()
-        if grid is None and extent is None:
-            extent = call.extent
-        pipeline = session.compile(call.program, grid=grid, extent=extent, output_counts=call.output_counts or None)
-        result = pipeline(call.inputs)
-        returned = []
-        for one in self.definition.parameters:
-            if not isinstance(one.type, ArrayType) or one.type.direction == "in":
-                continue
-            array = values.get(one.name)
-            if array is None:
-                found = result[one.name]
-                shape = call.shapes.get(one.name)
-                returned.append(found if shape is None else found.reshape(shape))
-            else:
-                array.reshape(-1)[...] = result[one.name].reshape(-1)
-        if not returned:
-            return None
-        return returned[0] if len(returned) == 1 else tuple(returned)
-
-    def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = self.definition.parameters
-        values = dict(zip((one.name for one in parameters), given, strict=False))
-        wrong = len(given) > len(parameters) or any(name in values for name in named)
-        values.update(named)
-        names = [one.name for one in parameters]
-        needed = [one.name for one in parameters if not _is_optional(one)]
-        missing = [name for name in needed if values.get(name) is None]
-        if wrong or missing or any(name not in names for name in values):
-            raise UnfitArguments(
-                f"the arguments do not fit {self.__name__}({', '.join(names)})",
-                fix=f"give {', '.join(missing)}." if missing else "give each argument once.",
-                loc=outside(),
-            )
-        return values
-
-    def resolve(self, values: Mapping[str, Any]) -> ResolvedCall:
-        """Returns the program and the inputs for arguments by name."""
-        types: dict[str, ScalarType] = {}
-        sizes: dict[str, tuple[int, ...]] = {}
-        for one in self.definition.parameters:
-            value = values.get(one.name)
-            if isinstance(one.type, ArrayType):
-                if value is not None:
-                    sizes[one.name] = self._array_shape(one, one.type, value, types)
-            elif isinstance(one.type, TypeVar) and value is not None:
-                known = own_type(value) or value_type(getattr(value, "dtype", None))
-                if known is not None:
-                    types.setdefault(one.type.__name__, known)
-        for name in self._generic:
-            if name not in types:
-                raise InvalidInput(
-                    f"the type {name} of `{self.__name__}` follows from none of the arguments",
-                    fix="pass a NumPy array or scalar of that type.",
-                )
-        statics = tuple(self._static(name, values[name]) for name in self._statics)
-        program = self._specialized(tuple(types[name] for name in self._generic), statics)
-        return self._call(program, values, sizes)
-
-    def _array_shape(
-        self, one: Parameter, wanted: ArrayType, value: Any, types: dict[str, ScalarType]
-    ) -> tuple[int, ...]:
-        shape = tuple(getattr(value, "shape", ()) or ())
-        if isinstance(wanted.element, TypeVar):
-            known = element_type(getattr(value, "dtype", None))
-            if known is not None and types.setdefault(wanted.element.__name__, known) is not known:
-                name = wanted.element.__name__
-                raise InvalidInput(
-                    f"`{one.name}` of {self.__name__} holds {known.text}, and {name} is {types[name].text} already",
-                    fix="pass arrays of one type.",
-                )
-        if wanted.axes > 1 and len(shape) != wanted.axes:
-            raise InvalidInput(
-                f"`{one.name}` of {self.__name__} has {wanted.axes} axes, got {shown(value)} with {len(shape)}",
-                fix=f"pass an array with {wanted.axes} axes, such as x.reshape(...).",
-            )
-        return shape
-
-    def _call(self, program: Program, values: Mapping[str, Any], shapes: dict[str, tuple[int, ...]]) -> ResolvedCall:
-        inputs: dict[str, Any] = {}
-        counts: dict[str, int] = {}
-        for one in self.definition.parameters:
-            if isinstance(one.type, ArrayType) and one.type.direction == "out":
-                size = self._output_shape(one, one.type, values, shapes)
-                shapes[one.name] = size
-                if not isinstance(one.type.size, Like | int | tuple):
-                    counts[one.name] = int(np.prod(size, dtype=np.int64))
-            elif not isinstance(one.type, StaticType):
-                inputs[one.name] = values[one.name]
-        extent = None
-        for one in self.definition.parameters:
-            if not isinstance(one.type, ArrayType):
-                continue
-            shape = shapes[one.name]
-            for axis in range(one.type.axes - 1, 0, -1):
-                inputs[f"{one.name}_{SIZE_NAMES[axis - 1]}"] = shape[-axis]
-            if one.type.axes > 1 and one.type.direction != "in" and extent is None:
-                extent = tuple(reversed(shape))
-        return ResolvedCall(program, inputs, counts, shapes, extent)
-
-    def _output_shape(
-        self, one: Parameter, wanted: ArrayType, values: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        given = shapes.get(one.name)
-        if given is not None:
-            return given
-        size = wanted.size
-        if isinstance(size, Like):
-            return shapes[size.name]
-        if isinstance(size, int):
-            return (size,)
-        if isinstance(size, tuple):
-            return size
-        if isinstance(size, SizeExpression):
-            numbers = {name: int(value) for name, value in values.items() if whole_number(value) is not None}
+        key: Any = self
+        if launch is not None or arguments.traits:
             try:
-                found = size.shape(shapes, numbers)
-            except ZeroDivisionError:
-                found = (-1,)
-            if min(found) < 0:
-                raise InvalidInput(
-                    f"the size `{size.text}` of `{one.name}` of {self.__name__} is {shown(found)} for these arguments",
-                    fix="pass arrays that are long enough, or the output itself.",
-                )
-            return found
-        raise InvalidInput(
-            f"`{one.name}` of {self.__name__} is not given, and its size is not declared",
-            fix='pass an array, or annotate it as Out[f32, like("x")].',
+                key = (self, launch, *[trait(given[at]) for at, trait in arguments.traits])
+            except (AttributeError, TypeError, ValueError):
+                key = None  # an argument of a wrong kind, which is refused below
+        try:
+            plan = session._pipelines.calls.get(key)
+        except TypeError:  # a trait without a hash
+            key = plan = None
+        if plan is None or not plan.specialized.is_current():
+            plan = self._planned(session, key, given, launch)
+        return plan.run(given)
+
+    def _planned(self, session: Session, key: object, given: Values, launch: Launch | None) -> CallPlan:
+        """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
+        self.arguments.bound(given, {})
+        resolved = self.arguments.resolved(given)
+        specialized = self._made.get(resolved.types, resolved.statics)
+        grid, extent = (None, resolved.extent) if launch is None else launch
+        pipeline = session.compile(
+            specialized.program, grid=grid, extent=extent, output_counts=resolved.output_counts or None
         )
+        plan = CallPlan(self.arguments, resolved, specialized, pipeline, session._lease)
+        if key is not None:
+            session._pipelines.keep_call(key, plan)
+        return plan
 
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"
 
 
-class ResolvedCall:
-    """What one call runs: the program, its inputs by name, sizes of outputs, and the lanes where they are known."""
-
-    __slots__ = ("extent", "inputs", "output_counts", "program", "shapes")
-
-    def __init__(
-        self,
-        program: Program,
-        inputs: dict[str, Any],
-        output_counts: dict[str, int],
-        shapes: dict[str, tuple[int, ...]],
-        extent: tuple[int, ...] | None,
-    ) -> None:
-        self.program = program
-        self.inputs = inputs
-        self.output_counts = output_counts
-        self.shapes = shapes
-        self.extent = extent
-
-
-class Launcher:
+class Launcher(Generic[P]):
     """A kernel with a number of workgroups or of lanes; call it with the arguments of the kernel."""
 
-    __slots__ = ("_extent", "_grid", "_kernel")
+    __slots__ = ("_kernel", "_launch")
 
-    def __init__(self, kernel: Kernel[...], grid: Any, extent: Any) -> None:
+    def __init__(self, kernel: Kernel[P], launch: Launch) -> None:
         self._kernel = kernel
-        self._grid = grid
-        self._extent = extent
+        self._launch = launch
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Runs the kernel."""
-        return self._kernel._run(given, named, self._grid, self._extent)
+        """Runs the kernel; returns the outputs that are left out."""
+        return self._kernel._run(given, named, self._launch)
 
-
-def _type_variables(one: Parameter) -> tuple[TypeVar, ...]:
-    if isinstance(one.type, TypeVar):
-        return (one.type,)
-    if isinstance(one.type, ArrayType) and isinstance(one.type.element, TypeVar):
-        return (one.type.element,)
-    return ()
-
-
-def _is_optional(one: Parameter) -> bool:
-    return isinstance(one.type, ArrayType) and one.type.direction == "out"
+    def __repr__(self) -> str:
+        grid, extent = self._launch
+        return f"<{self._kernel!r} on {f'{extent} lanes' if grid is None else f'{grid} workgroups'}>"
 
 
 def _type_of(name: str, given: Any) -> ScalarType:

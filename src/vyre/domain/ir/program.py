@@ -36,6 +36,8 @@ __all__ = [
     "MemoryKind",
     "OpId",
     "Program",
+    "ProgramSource",
+    "program_of",
 ]
 
 
@@ -147,3 +149,17 @@ class Program(Node):
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))
         return f"<Program {self.name or 'unnamed'} workgroup={wg} buffers={len(self.buffers)}>"
+
+
+class ProgramSource:
+    """Something that stands for a program wherever one is taken: a kernel in plain Python."""
+
+    @property
+    def program(self) -> Program:
+        """Returns the program.  Raises ``VyreError`` where there is none."""
+        raise NotImplementedError
+
+
+def program_of(given: Any) -> Any:
+    """Returns the program of a kernel, and anything else unchanged."""
+    return given.program if isinstance(given, ProgramSource) else given

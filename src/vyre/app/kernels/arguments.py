@@ -1,0 +1,326 @@
+"""What the arguments of a call mean to a kernel: types and static values, shapes, and sizes of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import numpy as np
+
+from vyre.app.host_memory import host_memory
+from vyre.app.resident import ResidentArray
+from vyre.domain.errors import InvalidInput, UnfitArguments
+from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
+from vyre.domain.frontend.definition import SIZE_NAMES, KernelDefinition, Parameter
+from vyre.domain.frontend.size_expressions import SizeExpression
+from vyre.domain.ir.caller import outside
+from vyre.domain.ir.numpy_scalars import element_type, own_type, python_number, type_fix, whole_number
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.shown import kind_of, shown
+
+Values: TypeAlias = tuple[Any, ...]
+"""One argument for each parameter, in order; None for an output that the caller leaves out."""
+Shape: TypeAlias = tuple[int, ...]
+Trait: TypeAlias = tuple[int, Callable[[Any], object]]
+"""The position of an argument, and what of it a program, a grid or the size of an output depends on."""
+
+
+class Resolved(NamedTuple):
+    """What follows from the arguments of a call.
+
+    ``shapes``: those of all arrays, by name.  ``output_counts``: elements of outputs whose size the program leaves
+    open.  ``hidden``: the sizes that are passed as parameters of their own.  ``extent``: the lanes of a kernel that
+    writes an array of several axes, else None.
+    """
+
+    types: tuple[ScalarType, ...]
+    statics: tuple[int | float | bool, ...]
+    shapes: dict[str, Shape]
+    output_counts: dict[str, int]
+    hidden: dict[str, int]
+    extent: Shape | None
+
+
+class Arguments:
+    """The parameters of a kernel, and what arguments mean to them."""
+
+    def __init__(self, definition: KernelDefinition) -> None:
+        self.title: Final = definition.name
+        self.parameters: Final = definition.parameters
+        self.names: Final = tuple(one.name for one in self.parameters)
+        self.generic: Final = tuple(sorted({v.__name__ for one in self.parameters for v in _type_variables(one)}))
+        self.statics: Final = tuple(one.name for one in self.parameters if isinstance(one.type, StaticType))
+        self.arrays: Final = tuple(
+            (place, one.name, one.type) for place, one in enumerate(self.parameters) if isinstance(one.type, ArrayType)
+        )
+        self.traits: Final[tuple[Trait, ...]] = tuple(self._traits())
+
+    # ---------------------------------------------------------------- binding
+    def bound(self, given: Sequence[Any], named: Mapping[str, Any]) -> Values:
+        """Returns the arguments by position, for those of a call.  Raises ``UnfitArguments``."""
+        values: dict[str, Any] = dict(zip(self.names, given, strict=False))
+        twice = [name for name in named if name in values]
+        unknown = [name for name in named if name not in self.names]
+        values.update(named)
+        missing = [one.name for one in self.parameters if values.get(one.name) is None and not is_output(one)]
+        if len(given) > len(self.names) or twice or unknown or missing:
+            self._refuse(len(given), twice, unknown, missing)
+        return tuple([values.get(name) for name in self.names])
+
+    def _refuse(self, given: int, twice: list[str], unknown: list[str], missing: list[str]) -> NoReturn:
+        signature = f"{self.title}({', '.join(self.names)})"
+        if unknown:
+            what, fix = f"has no parameter `{unknown[0]}`", f"its parameters are {', '.join(self.names) or 'none'}."
+        elif twice:
+            what, fix = f"got `{twice[0]}` twice", "give it by position or by name."
+        elif given > len(self.names):
+            what, fix = f"takes {len(self.names)} arguments, got {given}", "give each parameter once."
+        else:
+            what, fix = f"got nothing for `{missing[0]}`", f"give {', '.join(missing)}."
+        raise UnfitArguments(f"{signature} {what}", fix=fix, loc=outside())
+
+    def of_inputs(self, inputs: Any) -> Values:
+        """Returns the arguments by position, for the ``inputs`` of a session's methods.
+
+        They are a mapping by name, or a sequence of all but outputs.  Raises ``InvalidInput``.
+        """
+        passed = [one.name for one in self.parameters if not is_output(one)]
+        if isinstance(inputs, Mapping):
+            named = inputs
+        elif isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes | bytearray | memoryview):
+            if len(inputs) != len(passed):
+                raise InvalidInput(
+                    f"{self.title} takes {len(passed)} inputs, got {len(inputs)}",
+                    fix=f"pass exactly {', '.join(passed)}, in this order.",
+                )
+            named = dict(zip(passed, inputs, strict=True))
+        else:
+            raise InvalidInput(
+                f"inputs is {kind_of(inputs)}", fix="pass a dict from the names of parameters to data, or a list."
+            )
+        missing = [name for name in passed if named.get(name) is None]
+        unknown = [name for name in named if name not in self.names]
+        if missing or unknown:
+            wrong = f"input `{missing[0]}` is missing" if missing else f"{shown(unknown[0])} is no parameter"
+            raise InvalidInput(f"{self.title}: {wrong}", fix=f"pass exactly {', '.join(passed) or 'nothing'}.")
+        return tuple([named.get(name) for name in self.names])
+
+    # ---------------------------------------------------------------- resolving
+    def resolved(self, values: Values, output_counts: Mapping[str, int] | None = None) -> Resolved:
+        """Returns what follows from the arguments.  ``output_counts``: sizes that the caller gives otherwise.
+
+        Raises ``InvalidInput``.
+        """
+        types = self._types(values)
+        numbers = {name: number for name, value in self._by_name(values) if (number := whole_number(value)) is not None}
+        statics = tuple(self.static(name, values[self.names.index(name)]) for name in self.statics)
+        shapes: dict[str, Shape] = {}
+        for place, name, array in self.arrays:
+            if values[place] is not None:
+                shapes[name] = self._passed_shape(name, array, values[place], types)
+        passed = frozenset(shapes)
+        counts: dict[str, int] = {}
+        for _, name, array in self.arrays:
+            if array.direction != "out":
+                continue
+            declared = self._declared(name, array, shapes, numbers, output_counts or {})
+            given = shapes.get(name) if name in passed else None
+            shape = declared if given is None else self._fitting(name, array, given, declared)
+            if shape is None:
+                raise InvalidInput(
+                    f"`{name}` of {self.title} is not given, and its size is not declared",
+                    fix=f'pass an array, or annotate it as Out[{_text(array)}, like("x")].',
+                )
+            shapes[name] = shape
+            if not isinstance(array.size, Like | int | tuple):
+                counts[name] = prod(shape)
+        return Resolved(
+            tuple(types[name] for name in self.generic), statics, shapes, counts, *self._launch_sizes(shapes)
+        )
+
+    def _by_name(self, values: Values) -> list[tuple[str, Any]]:
+        return list(zip(self.names, values, strict=True))
+
+    def _launch_sizes(self, shapes: Mapping[str, Shape]) -> tuple[dict[str, int], Shape | None]:
+        hidden: dict[str, int] = {}
+        extent: Shape | None = None
+        for _, name, array in self.arrays:
+            if array.axes == 1:
+                continue
+            shape = shapes[name]
+            for axis in range(array.axes - 1, 0, -1):
+                hidden[f"{name}_{SIZE_NAMES[axis - 1]}"] = shape[-axis]
+            if array.direction != "in" and extent is None:
+                extent = tuple([max(1, size) for size in reversed(shape)])
+        return hidden, extent
+
+    def _types(self, values: Values) -> dict[str, ScalarType]:
+        """Returns the types that follow from arrays and then, where none tells, from NumPy scalars."""
+        found: dict[str, ScalarType] = {}
+        if not self.generic:
+            return found
+        for place, name, array in self.arrays:
+            dtype = getattr(values[place], "dtype", None)
+            if not isinstance(array.element, TypeVar) or dtype is None:
+                continue
+            known, parameter = element_type(dtype), array.element.__name__
+            if known is None:
+                raise InvalidInput(
+                    f"`{name}` of {self.title} is an array of {dtype}, which vyre does not have",
+                    fix=f"{type_fix(dtype) or 'pass x.astype(...) of a type that it has'}.",
+                )
+            if found.setdefault(parameter, known) is not known:
+                raise InvalidInput(
+                    f"`{name}` of {self.title} holds {known.text}, and {parameter} is {found[parameter].text} already",
+                    fix="pass arrays of one type.",
+                )
+        for one, value in zip(self.parameters, values, strict=True):
+            if isinstance(one.type, TypeVar) and one.type.__name__ not in found:
+                known = own_type(value)
+                if known is not None:
+                    found[one.type.__name__] = known
+        for parameter in self.generic:
+            if parameter not in found:
+                raise InvalidInput(
+                    f"the type {parameter} of `{self.title}` follows from none of the arguments",
+                    fix="pass a NumPy array or scalar of that type.",
+                )
+        return found
+
+    def static(self, name: str, value: Any) -> int | float | bool:
+        """Returns the value of a static parameter as a plain number.  Raises ``InvalidInput``."""
+        kind = next(one.type.kind for one in self.parameters if one.name == name and isinstance(one.type, StaticType))
+        number = python_number(value)
+        if kind is float and type(number) is int:
+            with suppress(OverflowError):
+                number = float(number)
+        if type(number) is not kind:
+            raise InvalidInput(
+                f"`{name}` of {self.title} is {shown(value)}, {kind_of(value)}",
+                fix=f"pass {'an' if kind is int else 'a'} {kind.__name__}, from which the program is made.",
+            )
+        found: int | float | bool = number
+        return found
+
+    def _passed_shape(self, name: str, array: ArrayType, value: Any, types: Mapping[str, ScalarType]) -> Shape:
+        if isinstance(value, np.ndarray | ResidentArray):
+            shape = value.shape
+        elif isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
+            shape = ()  # refused with its name when it is converted
+        else:
+            held = host_memory(value, f"input `{name}`")
+            element = array.element if isinstance(array.element, ScalarType) else types[array.element.__name__]
+            shape = held.shape if isinstance(held, np.ndarray) else (held.nbytes // element.size,)
+        if array.axes == 1:
+            return shape or (1,)
+        if len(shape) != array.axes:
+            raise InvalidInput(
+                f"`{name}` of {self.title} has {array.axes} axes, got {kind_of(value)} with {len(shape)}",
+                fix=f"pass an array with {array.axes} axes, such as x.reshape(...).",
+            )
+        return shape
+
+    def _declared(
+        self,
+        name: str,
+        array: ArrayType,
+        shapes: Mapping[str, Shape],
+        numbers: Mapping[str, int],
+        counts: Mapping[str, int],
+    ) -> Shape | None:
+        """Returns the shape that an output has by its declaration; None where it is left open."""
+        size = array.size
+        if isinstance(size, Like):
+            if size.name in shapes:
+                return shapes[size.name]
+            model = next(other for _, known, other in self.arrays if known == size.name)
+            return self._declared(size.name, model, shapes, numbers, counts)
+        if isinstance(size, int):
+            return (size,)
+        if isinstance(size, tuple):
+            return size
+        if isinstance(size, SizeExpression):
+            return self._evaluated(name, size, shapes, numbers)
+        count = counts.get(name)
+        return None if type(count) is not int or array.axes != 1 else (count,)
+
+    def _evaluated(
+        self, name: str, size: SizeExpression, shapes: Mapping[str, Shape], numbers: Mapping[str, int]
+    ) -> Shape:
+        flat = {other: (prod(shapes[other]),) if array.axes == 1 else shapes[other] for _, other, array in self.arrays
+                if other in shapes}  # fmt: skip
+        try:
+            found = size.shape(flat, numbers)
+        except ZeroDivisionError:
+            found = None
+        except KeyError as error:
+            raise InvalidInput(f"`{error.args[0]}` of {self.title} is no whole number", fix="pass an int.") from None
+        if found is None or min(found) < 0:
+            what = "divides by zero" if found is None else f"is {', '.join(map(str, found))}"
+            raise InvalidInput(
+                f"the size `{size.text}` of `{name}` of {self.title} {what} for these arguments",
+                fix="pass arguments for which it is a size, or the output itself.",
+            )
+        return found
+
+    def _fitting(self, name: str, array: ArrayType, given: Shape, declared: Shape | None) -> Shape:
+        """Returns the shape of an output that the caller passes.  Raises ``InvalidInput`` if another is declared."""
+        if declared is not None:
+            fits = given == declared if array.axes > 1 else prod(given) == prod(declared)
+            if not fits:
+                raise InvalidInput(
+                    f"`{name}` of {self.title} has the shape {given}, and its declared size is {declared}",
+                    fix=f"pass numpy.empty({declared}, ...), or leave it out.",
+                )
+        return given
+
+    # ---------------------------------------------------------------- traits
+    def _traits(self) -> list[Trait]:
+        sizes = any(isinstance(array.size, SizeExpression) for _, _, array in self.arrays)
+        opened = any(array.direction == "out" and array.size is None for _, _, array in self.arrays)
+        found: list[Trait] = []
+        for place, one in enumerate(self.parameters):
+            if isinstance(one.type, StaticType):
+                found.append((place, _static_trait))
+            elif isinstance(one.type, TypeVar):
+                found.append((place, own_type))
+            elif isinstance(one.type, ArrayType):
+                if isinstance(one.type.element, TypeVar):
+                    found.append((place, _dtype_trait))
+                if one.type.axes > 1 or sizes or (opened and one.type.direction == "out"):
+                    found.append((place, _shape_trait))
+            elif sizes:
+                found.append((place, whole_number))
+        return found
+
+
+def is_output(one: Parameter) -> bool:
+    """Returns whether a caller may leave out the argument for a parameter."""
+    return isinstance(one.type, ArrayType) and one.type.direction == "out"
+
+
+def _static_trait(value: Any) -> object:
+    return (type(value), value) if type(value) is int or type(value) is bool else (type(value), repr(value))
+
+
+def _dtype_trait(value: Any) -> object:
+    return None if value is None else value.dtype
+
+
+def _shape_trait(value: Any) -> object:
+    return None if value is None else value.shape
+
+
+def _type_variables(one: Parameter) -> tuple[TypeVar, ...]:
+    if isinstance(one.type, TypeVar):
+        return (one.type,)
+    if isinstance(one.type, ArrayType) and isinstance(one.type.element, TypeVar):
+        return (one.type.element,)
+    return ()
+
+
+def _text(array: ArrayType) -> str:
+    element = array.element.text if isinstance(array.element, ScalarType) else array.element.__name__
+    return element if array.axes == 1 else f"{element}, {array.axes}"

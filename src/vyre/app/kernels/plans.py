@@ -1,0 +1,312 @@
+"""``CallPlan``: a kernel compiled for what it is called with, and the conversions of its arguments.
+
+Arrays that the kernel writes are the memory in which the backend writes, without a copy, if the program cannot trap and
+no other argument shares their memory.  Else the run fills arrays of its own, which are copied when it has succeeded.
+Either way the results are those of a run whose inputs are the contents before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from vyre.app.host_arrays import HostOutputs, converter_of, host_dtype
+from vyre.app.kernels.arguments import Shape, Values
+from vyre.app.resident import ResidentArray
+from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.frontend.annotations import Like
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Trap, walk_statements
+from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.app.kernels.arguments import Arguments, Resolved
+    from vyre.app.lease import BackendLease
+    from vyre.app.pipeline import Pipeline
+    from vyre.domain.frontend.definition import Specialized
+
+Array: TypeAlias = "npt.NDArray[Any]"
+Convert: TypeAlias = Callable[[object], memoryview]
+_ALIGNMENT: Final = 7
+"""The bits of an address that are clear where words of 8 bytes are aligned."""
+_NUMBERS: Final = (int, float, np.generic)
+
+
+class _Written(NamedTuple):
+    """An array that a kernel writes.
+
+    ``at``: the position of the argument.  ``place``: that among the inputs, or None.  ``dtype``: of the caller's array.
+    ``shape``: of an output that is left out, unless it is like the argument ``model``.
+    """
+
+    at: int
+    place: int | None
+    dtype: np.dtype[Any]
+    shape: Shape
+    model: int | None
+
+
+class CallPlan:
+    """Runs calls of one kernel whose arguments have the same types, static values and sizes of axes."""
+
+    __slots__ = (
+        "_arguments",
+        "_hidden",
+        "_in_place",
+        "_lease",
+        "_names",
+        "_outputs",
+        "_pairs",
+        "_pipeline",
+        "_read",
+        "_template",
+        "_title",
+        "_updated",
+        "_written",
+        "specialized",
+    )
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        resolved: Resolved,
+        specialized: Specialized,
+        pipeline: Pipeline,
+        lease: BackendLease,
+    ) -> None:
+        self.specialized: Final = specialized
+        self._arguments: Final = arguments
+        self._title: Final = arguments.title
+        self._names: Final = arguments.names
+        self._pipeline: Final = pipeline
+        self._lease: Final = lease
+        program = specialized.program
+        places = {name: place for place, name in enumerate(arguments.names)}
+        models = {name: array.size.name for _, name, array in arguments.arrays if isinstance(array.size, Like)}
+        template: list[Any] = []
+        read: list[tuple[int, int, Convert]] = []
+        updated: list[tuple[int, int, Convert]] = []
+        written: list[_Written] = []
+        for buffer in program.abi_buffers:
+            place = len(template) if buffer.takes_input else None
+            if buffer.takes_input:
+                convert = converter_of(buffer)
+                fixed = resolved.hidden.get(buffer.name)
+                template.append(None if fixed is None else convert(fixed))
+                if fixed is None:
+                    convert = _remembering(convert) if buffer.is_push else convert
+                    (updated if buffer.is_returned else read).append((len(template) - 1, places[buffer.name], convert))
+            if buffer.is_returned:
+                assert isinstance(buffer.element, ScalarType)
+                model = models.get(buffer.name)
+                while model in models:
+                    model = models[model]
+                written.append(
+                    _Written(
+                        places[buffer.name],
+                        place,
+                        host_dtype(buffer.element),
+                        resolved.shapes[buffer.name],
+                        None if model is None else places[model],
+                    )
+                )
+        self._template: Final = template
+        self._read: Final = tuple(read)
+        self._updated: Final = tuple(updated)
+        self._written: Final = tuple(written)
+        self._hidden: Final = resolved.hidden
+        self._outputs: Final = HostOutputs([buffer for buffer in program.abi_buffers if buffer.is_returned])
+        arrays = [place for place, _, _ in arguments.arrays]
+        targets = [one.at for one in written]
+        self._pairs: Final = tuple(
+            (one, other)
+            for one in targets
+            for other in arrays
+            if one != other and not (other in targets and other < one)
+        )
+        self._in_place: Final = not self._outputs.converts and not _may_trap(program)
+
+    def run(self, values: Values) -> Any:
+        """Runs the kernel; returns the outputs that are left out."""
+        lease = self._lease
+        if not self._in_place or (lease.has_residents and any(type(value) is ResidentArray for value in values)):
+            return self._run_checked(values)
+        views = self._template.copy()
+        for slot, at, convert in self._read:
+            views[slot] = convert(values[at])
+        memory: list[memoryview] = []
+        returned: list[Array] | None = None
+        for at, place, dtype, shape, model in self._written:
+            array = values[at]
+            if array is None:
+                if place is not None:
+                    return self._run_checked(values)
+                if model is not None:
+                    like = values[model]
+                    if type(like) is not np.ndarray:
+                        return self._run_checked(values)
+                    shape = like.shape
+                array = np.empty(shape, dtype)
+                returned = [] if returned is None else returned
+                returned.append(array)
+            elif type(array) is not np.ndarray or array.dtype is not dtype:
+                return self._run_checked(values)
+            view = memoryview(array)  # type: ignore[arg-type]  # ndarray has __buffer__ in the stubs from 3.12 on
+            if view.readonly or not view.c_contiguous or not view.nbytes:
+                return self._run_checked(values)
+            view = view.cast("B")
+            if not array.flags.owndata and addressof(c_char.from_buffer(view)) & _ALIGNMENT:
+                return self._run_checked(values)
+            memory.append(view)
+            if place is not None:
+                views[place] = view.toreadonly()
+        for one, other in self._pairs:
+            first, second = values[one], values[other]
+            if first is None or second is None:
+                continue
+            if (
+                first is second
+                or type(second) is not np.ndarray
+                or (not (first.flags.owndata and second.flags.owndata) and np.may_share_memory(first, second))
+            ):
+                return self._run_checked(values)
+        self._pipeline.fill(tuple(views), InPlace(memory, self._outputs.names))
+        if returned is None:
+            return None
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    # ---------------------------------------------------------------- details
+    def _run_checked(self, values: Values) -> Any:
+        """Checks what is written, runs on memory of its own, and copies the results where the run has succeeded."""
+        self._arguments.bound(values, {})
+        resident = [self._names[at] for at, value in enumerate(values) if isinstance(value, ResidentArray)]
+        targets = [self._target(one, values[one.at]) for one in self._written]
+        self._check_apart(values)
+        shapes = tuple([self._shape(one, values) for one in self._written])
+        if resident:
+            return self._run_resident(values, resident, targets, shapes)
+        views = self._template.copy()
+        for place, at, convert in (*self._read, *self._updated):
+            views[place] = convert(values[at])
+        sizes = tuple([None if target is None else target.size for target in targets])
+        storage = self._outputs.sized_storage(sizes, shapes)
+        self._pipeline.fill(tuple(views), storage)
+        return _delivered(self._outputs.arrays(storage), targets)
+
+    def _run_resident(
+        self, values: Values, resident: Sequence[str], targets: Sequence[Array | None], shapes: Sequence[Shape]
+    ) -> Any:
+        for name, value in zip(self._names, values, strict=True):
+            if isinstance(value, ResidentArray) and not self._lease.owns(value):
+                raise InvalidResource(
+                    f"`{name}` of {self._title} is {value!r}, which another session holds",
+                    fix="call the kernel inside `with session:` with the session of all its resident arrays.",
+                )
+        outputs = {self._names[one.at] for one in self._written if one.place is None}
+        named = {
+            name: value
+            for name, value in zip(self._names, values, strict=True)
+            if name in resident or (value is not None and name not in outputs and self._is_buffer(name))
+        }
+        result = self._pipeline(named | self._hidden)
+        arrays, places = [], []
+        for one, target, shape in zip(self._written, targets, shapes, strict=True):
+            name = self._names[one.at]
+            if name not in resident:
+                array = result[name]
+                arrays.append(array.reshape(shape) if target is None else array)
+                places.append(target)
+        return _delivered(arrays, places)
+
+    def _is_buffer(self, name: str) -> bool:
+        return any(buffer.name == name for buffer in self.specialized.program.abi_buffers)
+
+    def _target(self, one: _Written, array: object) -> Array | None:
+        """Returns the array that receives a result, None where there is none.  Raises ``InvalidInput``."""
+        if array is None or isinstance(array, ResidentArray):
+            return None
+        name = self._names[one.at]
+        return self._outputs.checked_target(name, array, f"`{name}` of {self._title}")
+
+    def _check_apart(self, values: Values) -> None:
+        """Refuses two arguments that are written and share memory."""
+        for number, one in enumerate(self._written):
+            for other in self._written[:number]:
+                first, second = values[one.at], values[other.at]
+                if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+                    shared = first is second or np.may_share_memory(first, second)
+                else:
+                    shared = first is second and first is not None
+                if shared:
+                    raise InvalidResource(
+                        f"`{self._names[other.at]}` and `{self._names[one.at]}` of {self._title} share memory, and "
+                        "both are written",
+                        fix="give each of them memory of its own, such as a copy.",
+                    )
+
+    def _shape(self, one: _Written, values: Values) -> Shape:
+        like = None if one.model is None else values[one.model]
+        return like.shape if isinstance(like, np.ndarray | ResidentArray) else one.shape
+
+
+class InPlace:
+    """``OutputStorage`` in the caller's own arrays."""
+
+    __slots__ = ("_memory", "_names")
+
+    def __init__(self, memory: Sequence[memoryview], names: Sequence[str]) -> None:
+        self._memory = memory
+        self._names = names
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Returns the memory of the arrays.  Raises ``InvalidInput`` for arrays of another size."""
+        memory = self._memory
+        if sizes != tuple(map(len, memory)):
+            for name, view, size in zip(self._names, memory, sizes, strict=True):
+                if len(view) != size:
+                    raise InvalidInput(
+                        f"`{name}` has {len(view)} bytes, the output has {size}",
+                        fix="pass an array of exactly that size, or leave it out.",
+                    )
+        return tuple(memory)
+
+    def clear(self) -> None:
+        """Does nothing: what a failed run has written stays."""
+
+
+def _delivered(arrays: Sequence[Array], targets: Sequence[Array | None]) -> Any:
+    """Copies results to the arrays of the caller, and returns those without one."""
+    returned = []
+    for array, target in zip(arrays, targets, strict=True):
+        if target is None:
+            returned.append(array)
+        else:
+            target.reshape(-1)[...] = array.reshape(-1)
+    if not returned:
+        return None
+    return returned[0] if len(returned) == 1 else tuple(returned)
+
+
+def _remembering(convert: Convert) -> Convert:
+    """Returns a conversion of numbers that keeps the bytes of the last one: the same object is the same number."""
+    last: tuple[object, memoryview] = (object(), memoryview(b""))
+
+    def converted(value: object) -> memoryview:
+        nonlocal last
+        known, view = last
+        if known is not value:
+            view = convert(value)
+            if isinstance(value, _NUMBERS):
+                last = value, view
+        return view
+
+    return converted
+
+
+def _may_trap(program: Program) -> bool:
+    return any(isinstance(stmt, Trap) for stmt in walk_statements(program.body))

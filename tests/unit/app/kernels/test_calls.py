@@ -1,0 +1,262 @@
+"""Calls of kernels: what is written in place, what is returned, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import vyre
+from vyre import In, InOut, Out, bool_, f32, i32, like, u32
+
+
+@vyre.kernel
+def saxpy(a: f32, x: In[f32], y: InOut[f32]) -> None:
+    i = vyre.global_id()
+    if i < len(x):
+        y[i] = a * x[i] + y[i]
+
+
+@vyre.kernel
+def doubled(x: In[f32], y: Out[f32, like("x")]) -> None:
+    i = vyre.global_id()
+    if i < len(x):
+        y[i] = x[i] * 2
+
+
+@vyre.kernel
+def swapped(x: InOut[f32], y: InOut[f32]) -> None:
+    i = vyre.global_id()
+    if i < len(x):
+        kept = x[i]
+        x[i] = y[i]
+        y[i] = kept
+
+
+@vyre.kernel
+def reversed_into(x: In[f32], y: InOut[f32]) -> None:
+    i = vyre.global_id()
+    if i < len(x):
+        y[i] = x[len(x) - 1 - i]
+
+
+@vyre.kernel
+def trapping(y: InOut[f32], at: u32) -> None:
+    i = vyre.global_id()
+    y[i] = 7.0
+    if i == at:
+        vyre.trap(i, "found")
+
+
+@vyre.kernel(workgroup=(8, 8))
+def transposed(x: In[f32, 2], y: Out[f32, "x.shape[1], x.shape[0]"]) -> None:  # noqa: F821, UP037
+    r, c = vyre.global_id(1), vyre.global_id(0)
+    y[r, c] = x[c, r]
+
+
+@vyre.kernel
+def flags(x: In[bool_], y: InOut[bool_]) -> None:
+    i = vyre.global_id()
+    if i < len(x):
+        y[i] = y[i] and not x[i]
+
+
+@pytest.fixture(params=["reference", "cpu"])
+def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
+    with vyre.open(backend=request.param) as opened:
+        yield opened
+
+
+def numbers(count: int = 6, start: float = 0.0) -> npt.NDArray[np.float32]:
+    return np.arange(count, dtype=np.float32) + np.float32(start)
+
+
+@pytest.mark.parametrize("a", [2.0, 2, np.float32(2), np.float64(2), np.int8(2), np.array(2)])
+def test_arrays_are_written_in_place_and_numbers_are_of_python_or_numpy(session: vyre.Session, a: Any) -> None:
+    x, y = numbers(), numbers(start=10)
+    for _ in range(3):  # the first call plans
+        before = y.copy()
+        assert saxpy(a, x, y) is None
+        assert y.tolist() == (2 * x + before).tolist()
+    assert x.tolist() == numbers().tolist()
+
+
+def test_arguments_may_be_given_by_name(session: vyre.Session) -> None:
+    y = numbers()
+    saxpy(y=y, a=1.0, x=numbers())
+    assert y.tolist() == (numbers() * 2).tolist()
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 6, 1), (0,), (3, 0)])
+def test_an_output_that_is_left_out_is_returned_in_the_shape_of_its_model(
+    session: vyre.Session, shape: tuple[int, ...]
+) -> None:
+    x = numbers(int(np.prod(shape))).reshape(shape)
+    for found in (doubled(x), doubled(x, None), doubled(x=x)):
+        assert found.tolist() == (x * 2).tolist()
+        assert found.shape == shape
+    given = np.empty(shape, np.float32)
+    assert doubled(x, given) is None
+    assert given.tolist() == (x * 2).tolist()
+
+
+def test_arrays_of_two_axes_have_a_lane_for_each_element(session: vyre.Session) -> None:
+    x = numbers(35).reshape(5, 7)
+    assert transposed(x).tolist() == x.T.tolist()
+    assert transposed(x[:3]).tolist() == x[:3].T.tolist()
+    y = np.empty((7, 5), np.float32)
+    transposed(x, y)
+    assert y.tolist() == x.T.tolist()
+    assert transposed(np.empty((0, 4), np.float32)).shape == (4, 0)
+
+
+@pytest.mark.parametrize("step", ["view", "odd", "same", "overlap", "bytes"])
+def test_what_shares_memory_is_read_as_it_was_before_the_call(session: vyre.Session, step: str) -> None:
+    held = numbers(9)
+    y = held[:8] if step != "odd" else held[1:]
+    x: Any = {"same": y, "overlap": held[1:], "bytes": memoryview(y)}.get(step, numbers(8, 3))
+    expected = np.asarray(x)[::-1].tolist()
+    for _ in range(2):
+        held[:] = numbers(9)
+        reversed_into(x, y)
+        assert y.tolist() == expected
+
+
+def test_two_arrays_that_are_written_share_no_memory(session: vyre.Session) -> None:
+    held = numbers(6)
+    for first, second in ((held, held), (held[:4], held[2:]), (held.reshape(2, 3), held)):
+        with pytest.raises(vyre.InvalidResource, match=r"`x` and `y` of swapped share memory.*Fix: "):
+            swapped(first, second)
+    assert held.tolist() == numbers(6).tolist()
+    swapped(held[:3], held[3:])
+    assert held.tolist() == [3, 4, 5, 0, 1, 2]
+
+
+def test_a_call_that_traps_leaves_its_arrays_as_they_were(session: vyre.Session) -> None:
+    y = numbers()
+    with pytest.raises(vyre.TrapError):
+        trapping(y, 3)
+    assert y.tolist() == numbers().tolist()
+    trapping(y, 300)
+    assert y.tolist() == [7.0] * 6
+
+
+def test_truth_values_are_written_to_arrays_of_numpy(session: vyre.Session) -> None:
+    x, y = np.array([True, False, False]), np.array([True, True, False])
+    flags(x, y)
+    assert y.tolist() == [False, True, False]
+
+
+def _big(x: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    return x.astype(">f4")
+
+
+def _frozen(x: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    y = x.copy()
+    y.flags.writeable = False
+    return y
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda y: y.astype(np.float64), "float64"),
+        (_big, ">f4"),
+        (_frozen, "read-only"),
+        (lambda y: np.repeat(y, 2)[::2], "not C-contiguous"),
+        (lambda y: y.tolist(), "a list"),
+        (lambda y: bytearray(y.tobytes()), "a bytearray"),
+        (lambda y: np.ma.masked_array(y), "masked"),
+        (lambda y: y.astype(object), "Python objects"),
+        (lambda y: 3.0, "a float"),
+    ],
+)
+def test_arrays_that_cannot_be_written_are_refused(session: vyre.Session, wrong: Any, message: str) -> None:
+    for x, y in ((numbers(), wrong(numbers())), (numbers(), wrong(numbers()))):
+        with pytest.raises(vyre.InvalidInput, match=r"`y` of saxpy .*Fix: ") as caught:
+            saxpy(2.0, x, y)
+        assert message in str(caught.value)
+        saxpy(2.0, x, numbers())  # the next call finds a plan
+
+
+def test_an_output_of_another_size_is_refused(session: vyre.Session) -> None:
+    for _ in range(2):
+        with pytest.raises(vyre.InvalidInput, match=r"`y`.*Fix: "):
+            doubled(numbers(4), numbers(5))
+        doubled(numbers(4), numbers(4))
+    with pytest.raises(vyre.InvalidInput, match=r"`y` of transposed has the shape \(5, 7\).*\(7, 5\)"):
+        transposed(numbers(35).reshape(5, 7), np.empty((5, 7), np.float32))
+    with pytest.raises(vyre.InvalidInput, match="`x` of transposed has 2 axes, got an ndarray with 1"):
+        transposed(numbers(4))
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        ((2.0,), {}, "got nothing for `x`. Fix: give x, y"),
+        ((2.0, numbers()), {}, "got nothing for `y`"),
+        ((2.0, numbers(), None), {}, "got nothing for `y`"),
+        ((2.0, numbers(), numbers(), 3), {}, "takes 3 arguments, got 4"),
+        ((2.0, numbers()), {"x": numbers(), "y": numbers()}, "got `x` twice"),
+        ((2.0, numbers()), {"z": numbers()}, "has no parameter `z`"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(
+    session: vyre.Session, given: tuple[Any, ...], named: dict[str, Any], message: str
+) -> None:
+    for _ in range(2):
+        with pytest.raises(TypeError, match=message) as caught:
+            saxpy(*given, **named)
+        assert isinstance(caught.value, vyre.VyreError)
+        saxpy(2.0, numbers(), numbers())
+
+
+def test_a_grid_counts_workgroups_and_an_extent_lanes(session: vyre.Session) -> None:
+    @vyre.kernel(workgroup=4)
+    def touched(y: InOut[i32]) -> None:
+        y[vyre.global_id()] = 1
+
+    for launched, count in ((touched[2], 8), (touched[3,], 12), (touched.over(5), 8), (touched, 16)):
+        y = np.zeros(16, np.int32)
+        launched(y)
+        assert y.tolist() == [1] * count + [0] * (16 - count)
+
+
+@pytest.mark.parametrize("grid", [0, -1, True, 1.5, "2", (1, 2, 3, 4), (), None, [2]])
+def test_a_grid_of_another_kind_is_refused(grid: Any) -> None:
+    with pytest.raises(vyre.InvalidConfig, match="Fix: "):
+        saxpy[grid]
+    with pytest.raises(vyre.InvalidConfig, match="Fix: "):
+        saxpy.over(grid)
+
+
+def test_an_output_without_a_declared_size_must_be_passed(session: vyre.Session) -> None:
+    @vyre.kernel
+    def counted(y: Out[u32]) -> None:
+        y[vyre.global_id()] = vyre.global_id()
+
+    with pytest.raises(vyre.InvalidInput, match="`y` of counted is not given, and its size is not declared"):
+        counted()
+    for count in (3, 5, 3):
+        y = np.full(count, 9, np.uint32)
+        counted(y)
+        assert y.tolist() == list(range(count))
+
+
+def test_resident_arrays_stand_for_arrays(session: vyre.Session) -> None:
+    with session.resident(numbers()) as x, session.resident(numbers(start=1)) as y:
+        saxpy(2.0, x, y)
+        assert y.download().tolist() == (numbers() * 3 + 1).tolist()
+        host = numbers()
+        saxpy(2.0, x, host)
+        assert host.tolist() == (numbers() * 3).tolist()
+        assert doubled(x).tolist() == (numbers() * 2).tolist()
+        doubled(x, y)
+        assert y.download().tolist() == (numbers() * 2).tolist()
+        with vyre.open(backend=session.backend):
+            for arguments in ((2.0, numbers(), y), (2.0, x, numbers())):
+                with pytest.raises(vyre.InvalidResource, match=r"another session.*Fix: "):
+                    saxpy(*arguments)

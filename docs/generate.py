@@ -9,6 +9,7 @@ from pathlib import Path
 
 import decision_catalogue
 import error_page
+import python_page
 
 from vyre.domain.ir import expr, stmt
 from vyre.domain.ir.node import Node
@@ -242,6 +243,7 @@ def pages() -> dict[Path, str]:
     """Returns the content of every generated page by path."""
     return {
         ROOT / "docs" / "errors.md": error_page.render(),
+        ROOT / "docs" / "python.md": python_page.render(table, type_names),
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),

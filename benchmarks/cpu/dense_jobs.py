@@ -47,7 +47,7 @@ def _mandelbrot(session: Session, data: Data) -> Side:
     numbers = {name: data[name] for name in ("width", "rounds", "left", "top", "step")}
     return one_launch(
         session,
-        mandelbrot.mandelbrot(),
+        mandelbrot.mandelbrot.program,
         numbers,
         "counts",
         np.zeros(width * height, np.uint32),
@@ -201,13 +201,13 @@ def _blake3(session: Session, data: Data) -> Side:
     memory = Memory(session, {"text": text.view(np.uint32), **nodes})
     steps = [
         Step(
-            blake3_chunks.hash_chunks(),
+            blake3_chunks.hash_chunks.program,
             {"length": text.size, **memory.named(text="text", values="even")},
             extent=chunks,
             output_counts={"values": chunks * words},
         )
     ]
-    parents, source, to, count = blake3_chunks.hash_parents(), "even", "odd", chunks
+    parents, source, to, count = blake3_chunks.hash_parents.program, "even", "odd", chunks
     while count > 1:
         above = (count + 1) // 2
         named = memory.named(nodes=source, parents=to)

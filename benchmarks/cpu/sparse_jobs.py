@@ -33,7 +33,7 @@ def _dfa_data(n: int) -> dict[str, Any]:
 
 
 def _dfa(session: Session, data: Data) -> Side:
-    program = dfa_scan.dfa_scan(_CHUNK)
+    program = dfa_scan.dfa_scan_by_builder(_CHUNK)
     extent = -(-data["text"].size // _CHUNK)
     return one_launch(session, program, data, "visits", np.zeros_like(data["accepting"]), extent=extent)
 
@@ -192,7 +192,7 @@ def _spmv_data(rows: int, entries: int) -> dict[str, Any]:
 
 
 def _spmv(session: Session, data: Data) -> Side:
-    return one_launch(session, spmv.spmv(), data, "y", np.zeros_like(data["x"]))
+    return one_launch(session, spmv.spmv.program, data, "y", np.zeros_like(data["x"]))
 
 
 def _spmv_expected(data: Data) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from vyre.app.kernels.kernel import Kernel
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.ir.program import Program
 
@@ -53,16 +54,22 @@ def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
 class Example:
     """One kernel of the gallery.
 
-    ``checked_by`` names the source of the expected answer.  ``run`` differs from ``dispatch_once`` where the
-    algorithm iterates.
+    ``builder`` makes its program with a ``ProgramBuilder``; ``kernel`` is the same kernel in plain Python, whose
+    program has the same digest; None: it is written for the builder only.  ``checked_by`` names the source of the
+    expected answer.  ``run`` differs from ``dispatch_once`` where the algorithm iterates.
     """
 
     name: str
     title: str
-    program: Callable[[], Program]
+    builder: Callable[[], Program]
     case: Callable[[], Case]
     checked_by: str
     run: Callable[[Dispatcher, Program, Case], Outputs] = field(default=dispatch_once)
+    kernel: Kernel[...] | None = None
+
+    def program(self) -> Program:
+        """Returns the program: of the kernel in plain Python, or of the builder where there is none."""
+        return self.builder() if self.kernel is None else self.kernel.program
 
 
 def mismatches(case: Case, outputs: Outputs) -> list[str]:

@@ -65,7 +65,7 @@ def _text_jobs(text: bytes) -> list[Job]:
         Job(
             "scan for patterns",
             f"{len(PATTERNS)} in {size}",
-            dfa_scan.dfa_scan,
+            dfa_scan.EXAMPLE.program,
             lambda session, program: dfa_scan.scan(session, program, data, machine),
             lambda: dfa_scan.occurrences(text, PATTERNS),
             "re",
@@ -73,7 +73,7 @@ def _text_jobs(text: bytes) -> list[Job]:
         Job(
             "byte histogram",
             size,
-            byte_histogram.byte_histogram,
+            byte_histogram.EXAMPLE.program,
             lambda session, program: byte_histogram.histogram(session, program, data),
             lambda: byte_histogram.counted(text),
             "collections.Counter",
@@ -81,7 +81,7 @@ def _text_jobs(text: bytes) -> list[Job]:
         Job(
             "lines and words",
             size,
-            word_count.word_count,
+            word_count.EXAMPLE.program,
             lambda session, program: session.dispatch(program, {"text": data})["counts"],
             lambda: np.array([text.count(b"\n"), len(text.split())], np.uint32),
             "bytes.split",
@@ -89,7 +89,7 @@ def _text_jobs(text: bytes) -> list[Job]:
         Job(
             "BLAKE3",
             size,
-            blake3_chunks.hash_chunks,
+            blake3_chunks.EXAMPLE.program,
             lambda session, program: np.frombuffer(blake3_chunks.digest(session, program, data), np.uint8),
             lambda: np.frombuffer(blake3.blake3(text).digest(), np.uint8),
             "blake3",
@@ -105,7 +105,7 @@ def _line_jobs(text: bytes) -> list[Job]:
         Job(
             "where lines end",
             f"{len(lines):,} line lengths",
-            prefix_scan.prefix_scan,
+            prefix_scan.EXAMPLE.program,
             lambda session, program: session.dispatch(program, {"data": lengths})["sums"],
             lambda: np.array(list(accumulate(lengths.tolist())), np.uint32),
             "itertools.accumulate",
@@ -113,7 +113,7 @@ def _line_jobs(text: bytes) -> list[Job]:
         Job(
             "sort lines by prefix",
             f"{prefixes.size:,} lines",
-            bitonic_sort.compare_exchange,
+            bitonic_sort.EXAMPLE.program,
             lambda session, program: bitonic_sort.sort(session, program, prefixes),
             lambda: np.array(sorted(prefixes.tolist()), np.uint32),
             "sorted()",
@@ -132,7 +132,7 @@ def _graph_jobs(library: StandardLibrary) -> list[Job]:
         Job(
             f"imports from {library.modules[start]}",
             size,
-            bfs.bfs_level,
+            bfs.EXAMPLE.program,
             lambda session, program: bfs.bfs(session, program, row_ptr, col, start),
             lambda: plain_bfs(nodes, edges, start),
             "a plain BFS",
@@ -140,7 +140,7 @@ def _graph_jobs(library: StandardLibrary) -> list[Job]:
         Job(
             "groups of modules",
             size,
-            components.propagate_labels,
+            components.EXAMPLE.program,
             lambda session, program: components.components(session, program, nodes, src, dst),
             lambda: plain_components(nodes, edges),
             "union-find",
@@ -154,7 +154,7 @@ def _picture_jobs() -> list[Job]:
         Job(
             "edges",
             f"{photo.shape[1]} x {photo.shape[0]} photograph",
-            sobel.sobel,
+            sobel.EXAMPLE.program,
             lambda session, program: sobel.edges(session, program, photo),
             lambda: sobel.edges_by_numpy(photo),
             "NumPy",
@@ -163,7 +163,7 @@ def _picture_jobs() -> list[Job]:
         Job(
             "mandelbrot",
             f"{VIEW_SHAPE[1]} x {VIEW_SHAPE[0]} pixels",
-            mandelbrot.mandelbrot,
+            mandelbrot.EXAMPLE.program,
             lambda session, program: mandelbrot.escape_counts(session, program, VIEW_SHAPE, **VIEW),
             lambda: mandelbrot.counts_by_numpy(VIEW_SHAPE, **VIEW),
             "NumPy",

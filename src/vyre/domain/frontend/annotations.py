@@ -32,9 +32,9 @@ class ArrayType:
     """How an array is passed to a kernel.
 
     ``direction`` is "in", "inout" or "out".  ``element`` is a type, or the type parameter of a generic kernel.
-    ``axes`` is 1, 2 or 3.  ``size``: of an output that the caller does not pass: ``Like``, a number of elements, a
-    tuple of sizes, or an expression of lengths (as text until the kernel reads it); None: the caller passes an array or
-    says ``output_counts``.
+    ``axes`` is 1, 2 or 3.  ``size``: a number of elements or a tuple of sizes, which every array that is passed must
+    have; of an output that the caller does not pass also ``Like``, or an expression of lengths (as text until the
+    kernel reads it).  None: the caller passes an array of any size, or says ``output_counts``.
     """
 
     direction: str
@@ -69,9 +69,9 @@ def _array_type(direction: str, given: Any) -> ArrayType:
             axes = number
         elif direction == "out" and size is None and isinstance(part, Like | str):
             size = part
-        elif direction == "out" and size is None and isinstance(part, tuple) and part:
+        elif size is None and isinstance(part, tuple) and part:
             size = tuple(_axis_size(one) for one in part)
-        elif direction == "out" and size is None and number is not None and number > MAX_AXES:
+        elif size is None and number is not None and number > MAX_AXES:
             size = number
         else:
             name = {"in": "In", "inout": "InOut", "out": "Out"}[direction]

@@ -134,7 +134,10 @@ def _counted(k: Lowering, node: ast.For, call: ast.Call) -> bool:
     name, loc = node.target.id, k.loc(node)
     is_variable = k.plan(name).kind is Kind.VARIABLE
     before = set(k.frame.assigned)
+    values = _known_values(k, limits, call)
     unique = k.unique(f"{name}_round" if is_variable else name)
+    if values and min(values[0], values[-1]) >= 0:
+        k.greatest[unique] = max(values[0], values[-1])
     at = Scalar(Var(unique, loc=loc), start.dtype, start.cell)
     k.frame.loops.append(LoopState(unrolled=False))
     with k.open() as body:
@@ -145,7 +148,7 @@ def _counted(k: Lowering, node: ast.For, call: ast.Call) -> bool:
             k.frame.assigned.add(name)
         run_body(k, node.body)
     k.frame.loops.pop()
-    k.frame.assigned = before | {name} if is_variable and _has_rounds(k, limits, call) else before
+    k.frame.assigned = before | {name} if is_variable and values else before
     k.emit(Loop(unique, start.expr, stop.expr, step.expr, closed(body), loc=loc))
     return True
 
@@ -159,10 +162,10 @@ def _limits(k: Lowering, call: ast.Call) -> list[Operand]:
     return [*found, given[2] if len(given) == 3 else Constant(1)]
 
 
-def _has_rounds(k: Lowering, limits: list[Operand], node: ast.AST) -> bool:
-    """Returns whether a loop certainly has a round."""
+def _known_values(k: Lowering, limits: list[Operand], node: ast.AST) -> range:
+    """Returns the values of a loop variable, none if they are not known while the kernel is being built."""
     numbers = [limit for limit in limits if isinstance(limit, Constant)]
-    return len(numbers) == 3 and len(_as_range(k, numbers, node)) > 0
+    return _as_range(k, numbers, node) if len(numbers) == 3 else range(0)
 
 
 def _as_range(k: Lowering, numbers: list[Constant], node: ast.AST) -> range:

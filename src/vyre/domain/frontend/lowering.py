@@ -133,6 +133,8 @@ class Lowering:
         self.cells: list[Cell] = []
         self.captures: dict[tuple[int, str], Capture] = {}
         self.naming: dict[int, str] = {}
+        self.greatest: dict[str, int] = {}
+        """The greatest value of each loop variable whose values are known and never negative."""
         self._types = types
         self._names: dict[str, int] = {}
         self._scopes: list[list[tuple[Frame, str]]] = [[]]

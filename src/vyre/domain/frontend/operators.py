@@ -20,6 +20,8 @@ from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
 
 _BOOL: Final = ScalarType.BOOL
+_WRAPS_AT_LEAST: Final = 1 << 31
+"""Every integer type that values have holds all smaller numbers."""
 _INFINITIES: Final = (float("inf"), float("-inf"))
 
 
@@ -388,7 +390,7 @@ def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: 
         k.fail(
             node, f"the count of `{text}` is {count.dtype.text}", f"convert it: u32(...) or {value.dtype.text}(...)."
         )
-    if count.dtype is None or is_below(count.expr, width):
+    if count.dtype is None or is_below(k, count.expr, width):
         return made(k, op, value, count, node)
     count = named(k, count, node)
     limit = literal(k, Constant(width), _known(count), node)
@@ -400,18 +402,33 @@ def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: 
     return made(k, op, value, _select(k, fits, count, most, node), node)
 
 
-def is_below(expr: Expr, limit: int) -> bool:
-    """Returns whether an integer is certainly in 0..limit-1, by its form."""
+def is_below(k: Lowering, expr: Expr, limit: int) -> bool:
+    """Returns whether an integer is certainly in 0..limit-1, by its form and the ends of the loops around it."""
+    most = _most(k, expr)
+    return most is not None and most < limit
+
+
+def _most(k: Lowering, expr: Expr) -> int | None:
+    """Returns a number that an integer, which is not negative, certainly does not exceed; None where none is seen."""
     match expr:
         case Literal():
-            return 0 <= expr.value < limit
+            return int(expr.value) if expr.value >= 0 else None
+        case Var():
+            return k.greatest.get(expr.name)
         case Binary(op=BinaryOp.BIT_AND, left=left, right=right):
-            return is_below(left, limit) or is_below(right, limit)
+            found = [most for most in (_most(k, left), _most(k, right)) if most is not None]
+            return min(found, default=None)
         case Binary(op=BinaryOp.MOD, right=Literal() as divisor):
             unsigned = divisor.dtype.kind is TypeKind.UNSIGNED
-            return unsigned and 0 < divisor.value <= limit
+            return int(divisor.value) - 1 if unsigned and divisor.value > 0 else None
+        case Binary(op=BinaryOp.MUL | BinaryOp.ADD as op, left=left, right=right):
+            one, other = _most(k, left), _most(k, right)
+            if one is None or other is None:
+                return None
+            most = one * other if op is BinaryOp.MUL else one + other
+            return most if most < _WRAPS_AT_LEAST else None
         case _:
-            return False
+            return None
 
 
 # ---------------------------------------------------------------- unary operators

@@ -8,15 +8,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Out, Program, ProgramBuilder, u32
 from vyre.gallery.applications.graphs import UNREACHED, Words, compressed_rows, plain_bfs, random_edges
 from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs
 
 NODES = 500
 
 
-def bfs_level() -> Program:
-    """Builds the kernel: each node at ``depth`` gives its unreached neighbours the level ``depth + 1``."""
+@vyre.kernel(workgroup=64)
+def bfs_level(
+    depth: u32,
+    row_ptr: In[u32],
+    col: In[u32],
+    levels: In[u32],
+    new_levels: InOut[u32],
+    changed: Out[u32, (1,)],
+) -> None:
+    """Each node at ``depth`` gives its unreached neighbours the level ``depth + 1``."""
+    node = vyre.global_id()
+    if node < len(levels) and levels[node] == depth:
+        for edge in range(row_ptr[node], row_ptr[node + 1]):
+            target = col[edge]
+            if levels[target] == UNREACHED:
+                new_levels.atomic_min(target, depth + 1)
+                changed[0] = 1
+
+
+def bfs_level_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("bfs_level", workgroup=64) as p:
         depth = p.param("depth", u32)
         row_ptr = p.input("row_ptr", u32)
@@ -24,7 +44,7 @@ def bfs_level() -> Program:
         levels = p.input("levels", u32)
         new_levels = p.inout("new_levels", u32)
         changed = p.output("changed", u32, 1)
-        node = p.global_id()
+        node = p.let(p.global_id(), "node")
         with (
             p.if_((node < levels.length) & (levels[node] == depth)),
             p.for_(row_ptr[node], row_ptr[node + 1], name="edge") as edge,
@@ -63,4 +83,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"levels": bfs(session, program, row_ptr, col, int(np.asarray(case.inputs["source"])))}
 
 
-EXAMPLE = Example("bfs", "breadth-first search over CSR", bfs_level, case, "a plain BFS", run)
+EXAMPLE = Example(
+    "bfs", "breadth-first search over CSR", bfs_level_by_builder, case, "a plain BFS", run, kernel=bfs_level
+)

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, u32
+import vyre
+from vyre import DispatchConfig, InOut, Program, ProgramBuilder, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 
-def compare_exchange() -> Program:
-    """Builds the kernel: one lane orders one pair.
+@vyre.kernel(workgroup=256)
+def compare_exchange(block: u32, stride: u32, keys: InOut[u32]) -> None:
+    """One lane orders one pair.
 
     The pair's elements are ``stride`` apart, in ascending order where bit ``block`` of the index is clear.
     """
+    pair = vyre.global_id()
+    if pair < len(keys) // 2:
+        low = pair // stride * (stride * 2) + pair % stride
+        high = low + stride
+        x, y = keys[low], keys[high]
+        ascending = low & block == 0
+        if (x > y) == ascending:
+            keys[low], keys[high] = y, x
+
+
+def compare_exchange_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("compare_exchange", workgroup=256) as p:
         block = p.param("block", u32)
         stride = p.param("stride", u32)
         keys = p.inout("keys", u32)
-        pair = p.global_id()
+        pair = p.let(p.global_id(), "pair")
         with p.if_(pair < keys.length / 2):
             low = p.let((pair / stride) * (stride * 2) + pair % stride, "low")
             high = p.let(low + stride, "high")
             x = p.let(keys[low], "x")
             y = p.let(keys[high], "y")
-            ascending = (low & block) == 0
+            ascending = p.let((low & block) == 0, "ascending")
             with p.if_((x > y) == ascending):
                 keys[low] = y
                 keys[high] = x
@@ -58,4 +72,12 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"keys": sort(session, program, np.asarray(case.inputs["keys"]))}
 
 
-EXAMPLE = Example("bitonic-sort", "bitonic sort in global memory", compare_exchange, case, "sorted()", run)
+EXAMPLE = Example(
+    "bitonic-sort",
+    "bitonic sort in global memory",
+    compare_exchange_by_builder,
+    case,
+    "sorted()",
+    run,
+    kernel=compare_exchange,
+)

@@ -1,41 +1,186 @@
 """BLAKE3 of a whole input: one lane per chunk of 1024 bytes, then the tree level by level.
 
-The compression function is that of P14: a Python function over values that all three kernels use.
+The compression function is a ``vyre.function`` that both kernels use: every word of the state gets a new name.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from typing import TypeAlias
 
 import blake3
 import numpy as np
 
-from vyre import DispatchConfig, Operand, Program, ProgramBuilder, Value, max_, min_, select, u32
-from vyre.gallery.basics.p14_blake3_block import CHUNK_END, CHUNK_START, IV, PARENT, ROOT, mix_rounds
+import vyre
+from vyre import (
+    BufferHandle,
+    DispatchConfig,
+    In,
+    Operand,
+    Out,
+    Program,
+    ProgramBuilder,
+    Value,
+    max_,
+    min_,
+    rotr,
+    select,
+    u32,
+)
+from vyre.gallery.basics.p14_blake3_block import (
+    CHUNK_END,
+    CHUNK_START,
+    COLUMNS,
+    DIAGONALS,
+    IV,
+    PARENT,
+    PERMUTATION,
+    ROOT,
+    ROUNDS,
+)
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 BLOCK_BYTES, BLOCK_WORDS, CHUNK_BYTES, DIGEST_WORDS = 64, 16, 1024, 8
+Words: TypeAlias = tuple[int, ...]
 
 
-def compress(
-    p: ProgramBuilder, chaining: list[Operand], message: list[Value], counter: Operand, length: Operand, flags: Operand
-) -> list[Value]:
+@vyre.function
+def mix(a: u32, b: u32, c: u32, d: u32, x: u32, y: u32) -> tuple[u32, u32, u32, u32]:
+    """Returns four words of the state after the quarter round G."""
+    a0 = a + b + x
+    d0 = vyre.rotr(d ^ a0, 16)
+    c0 = c + d0
+    b0 = vyre.rotr(b ^ c0, 12)
+    a1 = a0 + b0 + y
+    d1 = vyre.rotr(d0 ^ a1, 8)
+    c1 = c0 + d1
+    b1 = vyre.rotr(b0 ^ c1, 7)
+    return a1, b1, c1, d1
+
+
+@vyre.function
+def mixed(s: Words, m: Words) -> Words:
+    """Returns the sixteen words of the state after one round: four columns, then four diagonals."""
+    a0, b0, c0, d0 = mix(s[0], s[4], s[8], s[12], m[0], m[1])
+    a1, b1, c1, d1 = mix(s[1], s[5], s[9], s[13], m[2], m[3])
+    a2, b2, c2, d2 = mix(s[2], s[6], s[10], s[14], m[4], m[5])
+    a3, b3, c3, d3 = mix(s[3], s[7], s[11], s[15], m[6], m[7])
+    e0, f1, g2, h3 = mix(a0, b1, c2, d3, m[8], m[9])
+    e1, f2, g3, h0 = mix(a1, b2, c3, d0, m[10], m[11])
+    e2, f3, g0, h1 = mix(a2, b3, c0, d1, m[12], m[13])
+    e3, f0, g1, h2 = mix(a3, b0, c1, d2, m[14], m[15])
+    return e0, e1, e2, e3, f0, f1, f2, f3, g0, g1, g2, g3, h0, h1, h2, h3
+
+
+@vyre.function
+def permuted(m: Words) -> Words:
+    """Returns the words of a block in the order of the next round."""
+    return m[2], m[6], m[3], m[10], m[7], m[0], m[4], m[13], m[1], m[11], m[12], m[5], m[9], m[14], m[15], m[8]
+
+
+@vyre.function
+def block_at(words: In[u32], first: u32) -> Words:
+    """Returns the sixteen words of a block."""
+    w0, w1, w2, w3 = words[first], words[first + 1], words[first + 2], words[first + 3]
+    w4, w5, w6, w7 = words[first + 4], words[first + 5], words[first + 6], words[first + 7]
+    w8, w9, w10, w11 = words[first + 8], words[first + 9], words[first + 10], words[first + 11]
+    w12, w13, w14, w15 = words[first + 12], words[first + 13], words[first + 14], words[first + 15]
+    return w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15
+
+
+@vyre.function
+def compress(h: Words, m0: Words, counter: u32, length: u32, flags: u32) -> Words:
     """Returns the eight words of the chaining value after one block."""
-    start: tuple[Operand, ...] = (*chaining, *IV[:4], counter, 0, length, flags)
-    state = [p.var(word, f"s{q}") for q, word in enumerate(start)]
-    mix_rounds(state, message)
-    return [state[q] ^ state[q + 8] for q in range(DIGEST_WORDS)]
+    s0 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], IV[0], IV[1], IV[2], IV[3], counter, 0, length, flags
+    s1, m1 = mixed(s0, m0), permuted(m0)
+    s2, m2 = mixed(s1, m1), permuted(m1)
+    s3, m3 = mixed(s2, m2), permuted(m2)
+    s4, m4 = mixed(s3, m3), permuted(m3)
+    s5, m5 = mixed(s4, m4), permuted(m4)
+    s6, m6 = mixed(s5, m5), permuted(m5)
+    s = mixed(s6, m6)
+    return s[0] ^ s[8], s[1] ^ s[9], s[2] ^ s[10], s[3] ^ s[11], s[4] ^ s[12], s[5] ^ s[13], s[6] ^ s[14], s[7] ^ s[15]
 
 
-def hash_chunks() -> Program:
-    """Builds the kernel that computes the chaining value of each chunk.
+@vyre.kernel(workgroup=32)
+def hash_chunks(length: u32, text: In[u32], values: Out[u32]) -> None:
+    """Computes the chaining value of each chunk.
 
     The text is passed as words, padded with zeros to whole blocks.
     """
-    with ProgramBuilder("blake3_chunks", workgroup=32) as p:
+    chunk = vyre.global_id()
+    begin = chunk * CHUNK_BYTES
+    if begin < length or chunk == 0:
+        size = min(length - begin, CHUNK_BYTES)
+        blocks = max((size + (BLOCK_BYTES - 1)) // BLOCK_BYTES, 1)
+        root = ROOT if length <= CHUNK_BYTES else 0
+        h0, h1, h2, h3, h4, h5, h6, h7 = IV
+        for block in range(blocks):
+            message = block_at(text, begin // 4 + block * BLOCK_WORDS)
+            starts = CHUNK_START if block == 0 else 0
+            ends = CHUNK_END | root if block == blocks - 1 else 0
+            used = min(size - block * BLOCK_BYTES, BLOCK_BYTES)
+            chaining = h0, h1, h2, h3, h4, h5, h6, h7
+            h0, h1, h2, h3, h4, h5, h6, h7 = compress(chaining, message, chunk, used, starts | ends)
+        for q, word in enumerate((h0, h1, h2, h3, h4, h5, h6, h7)):
+            values[chunk * DIGEST_WORDS + q] = word
+
+
+@vyre.kernel(workgroup=32)
+def hash_parents(count: u32, nodes: In[u32], parents: Out[u32]) -> None:
+    """Computes one level of the tree: each pair of nodes makes a parent; an odd last node moves up unchanged."""
+    i = vyre.global_id()
+    if i * 2 + 1 < count:
+        message = block_at(nodes, i * (2 * DIGEST_WORDS))
+        flags = PARENT | ROOT if count == 2 else PARENT
+        for q, word in enumerate(compress(IV, message, 0, BLOCK_BYTES, flags)):
+            parents[i * DIGEST_WORDS + q] = word
+    else:
+        for q in vyre.static(range(DIGEST_WORDS)):
+            parents[i * DIGEST_WORDS + q] = nodes[i * (2 * DIGEST_WORDS) + q]
+
+
+class Recorded:
+    """The same functions for a ``ProgramBuilder``: Python runs them, and they record what they compute."""
+
+    def __init__(self, p: ProgramBuilder) -> None:
+        self._p = p
+
+    def mix(self, state: list[Operand], a: int, b: int, c: int, d: int, words: list[Value]) -> None:
+        """Applies the quarter round G to four words of the state."""
+        for word, first, second in ((words[0], 16, 12), (words[1], 8, 7)):
+            state[a] = self._p.let(_value(state[a]) + state[b] + word)
+            state[d] = self._p.let(rotr(_value(state[d]) ^ state[a], first))
+            state[c] = self._p.let(state[c] + _value(state[d]))
+            state[b] = self._p.let(rotr(_value(state[b]) ^ state[c], second))
+
+    def block_at(self, words: BufferHandle, first: Operand) -> list[Value]:
+        """Returns the sixteen words of a block."""
+        at = self._p.let(_value(first), "first")
+        return [self._p.let(words[at + q] if q else words[at], f"w{q}") for q in range(BLOCK_WORDS)]
+
+    def compress(
+        self, chaining: list[Operand], message: list[Value], counter: Operand, length: Operand, flags: Operand
+    ) -> list[Value]:
+        """Returns the eight words of the chaining value after one block."""
+        state: list[Operand] = [*chaining, *IV[:4], counter, 0, length, flags]
+        for _ in range(ROUNDS):
+            for k, lanes in enumerate((*COLUMNS, *DIAGONALS)):
+                self.mix(state, *lanes, message[2 * k : 2 * k + 2])
+            message = [message[k] for k in PERMUTATION]
+        return [_value(state[q]) ^ state[q + 8] for q in range(DIGEST_WORDS)]
+
+
+def _value(word: Operand) -> Value:
+    return word if isinstance(word, Value) else u32(word)
+
+
+def hash_chunks_by_builder() -> Program:
+    """Builds the program of ``hash_chunks`` with a ``ProgramBuilder``."""
+    with ProgramBuilder("hash_chunks", workgroup=32) as p:
         length = p.param("length", u32)
         text = p.input("text", u32)
         values = p.output("values", u32)
+        functions = Recorded(p)
         chunk = p.let(p.global_id(), "chunk")
         begin = p.let(chunk * CHUNK_BYTES, "begin")
         with p.if_((begin < length) | (chunk == 0)):
@@ -44,34 +189,31 @@ def hash_chunks() -> Program:
             root = p.let(select(length <= CHUNK_BYTES, ROOT, 0), "root")
             chaining = [p.var(word, f"h{q}") for q, word in enumerate(IV)]
             with p.for_(0, blocks, name="block") as block:
-                first = p.let(begin / 4 + block * BLOCK_WORDS, "first")
-                message = [p.let(text[first + q], f"m{q}") for q in range(BLOCK_WORDS)]
-                starts = select(block == 0, CHUNK_START, 0)
-                ends = select(block == blocks - 1, u32(CHUNK_END) | root, 0)
-                used = min_(size - block * BLOCK_BYTES, BLOCK_BYTES)
-                for word, new in zip(
-                    chaining, compress(p, [*chaining], message, chunk, used, starts | ends), strict=True
-                ):
+                message = functions.block_at(text, begin / 4 + block * BLOCK_WORDS)
+                starts = p.let(select(block == 0, CHUNK_START, 0), "starts")
+                ends = p.let(select(block == blocks - 1, u32(CHUNK_END) | root, 0), "ends")
+                used = p.let(min_(size - block * BLOCK_BYTES, BLOCK_BYTES), "used")
+                before = [p.let(word, "before") for word in chaining]
+                flags = p.let(starts | ends, "flags")
+                for word, new in zip(chaining, functions.compress([*before], message, chunk, used, flags), strict=True):
                     word.assign(new)
-            for q, word in enumerate(chaining):
+            for q, word in enumerate([p.let(word, "word") for word in chaining]):
                 values[chunk * DIGEST_WORDS + q] = word
     return p.build()
 
 
-@cache
-def hash_parents() -> Program:
-    """Builds the kernel for one level of the tree: each pair of nodes makes a parent; an odd last node moves up
-    unchanged.
-    """
-    with ProgramBuilder("blake3_parents", workgroup=32) as p:
+def hash_parents_by_builder() -> Program:
+    """Builds the program of ``hash_parents`` with a ``ProgramBuilder``."""
+    with ProgramBuilder("hash_parents", workgroup=32) as p:
         count = p.param("count", u32)
         nodes = p.input("nodes", u32)
         parents = p.output("parents", u32)
+        functions = Recorded(p)
         i = p.let(p.global_id(), "i")
         with p.if_(i * 2 + 1 < count):
-            message = [p.let(nodes[i * (2 * DIGEST_WORDS) + q], f"m{q}") for q in range(BLOCK_WORDS)]
-            flags = u32(PARENT) | select(count == 2, ROOT, 0)
-            for q, word in enumerate(compress(p, [*IV], message, 0, BLOCK_BYTES, flags)):
+            message = functions.block_at(nodes, i * (2 * DIGEST_WORDS))
+            flags = p.let(select(count == 2, PARENT | ROOT, PARENT), "flags")
+            for q, word in enumerate(functions.compress([*IV], message, 0, BLOCK_BYTES, flags)):
                 parents[i * DIGEST_WORDS + q] = word
         with p.else_():
             for q in range(DIGEST_WORDS):
@@ -89,7 +231,7 @@ def digest(session: Dispatcher, chunk_program: Program, text: Array) -> bytes:
         {"length": int(text.size), "text": padded.view(np.uint32)},
         DispatchConfig(extent=(count,), output_counts={"values": count * DIGEST_WORDS}),
     )["values"]
-    parent_program = hash_parents()
+    parent_program = hash_parents.program
     while count > 1:
         above = (count + 1) // 2
         config = DispatchConfig(extent=(above,), output_counts={"parents": above * DIGEST_WORDS})
@@ -109,4 +251,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"digest": np.frombuffer(digest(session, program, np.asarray(case.inputs["text"])), np.uint8)}
 
 
-EXAMPLE = Example("blake3-chunks", "BLAKE3 of chunks and their tree", hash_chunks, case, "blake3", run)
+EXAMPLE = Example(
+    "blake3-chunks", "BLAKE3 of chunks and their tree", hash_chunks_by_builder, case, "blake3", run, kernel=hash_chunks
+)

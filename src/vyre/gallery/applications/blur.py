@@ -4,41 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, i32, select, u8, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, i32, like, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 RADIUS = 2
 
 
-def blur() -> Program:
-    """Builds the kernel: each lane computes one pixel; pixels outside the picture do not count."""
+@vyre.kernel(workgroup=(16, 8))
+def blur(picture: In[u8, 2], blurred: Out[u8, 2, like("picture")]) -> None:
+    """Each lane computes one pixel; pixels outside the picture do not count."""
+    x, y = i32(vyre.global_id(0)), i32(vyre.global_id(1))
+    height, width = i32(picture.shape[0]), i32(picture.shape[1])
+    total, count = 0, 0
+    for down in range(-RADIUS, RADIUS + 1):
+        for right in range(-RADIUS, RADIUS + 1):
+            row, column = y + down, x + right
+            if 0 <= row < height and 0 <= column < width:
+                total += picture[row, column]
+                count += 1
+    blurred[y, x] = (total + count // 2) // count
+
+
+def blur_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``; the widths of the pictures are parameters after them."""
     with ProgramBuilder("blur", workgroup=(16, 8)) as p:
-        width = p.param("width", u32)
-        source = p.input("source", u8)
-        blurred = p.output("blurred", u8, like=source)
-        picture = p.view2d(source, width)
-        result = p.view2d(blurred, width)
-        rows, columns = (axis.cast(i32) for axis in picture.shape)
+        source = p.input("picture", u8)
+        target = p.output("blurred", u8, like=source)
+        picture = p.view2d(source, p.param("picture_width", u32))
+        blurred = p.view2d(target, p.param("blurred_width", u32))
         x, y = p.let(p.global_id(0).cast(i32), "x"), p.let(p.global_id(1).cast(i32), "y")
+        height, width = (p.let(axis.cast(i32)) for axis in picture.shape)
         total = p.var(0, "total")
         count = p.var(0, "count")
         with (
             p.for_(-RADIUS, RADIUS + 1, name="down") as down,
             p.for_(-RADIUS, RADIUS + 1, name="right") as right,
         ):
-            # A pixel outside the picture, also one with a negative coordinate, is read as 0.
-            row, column = y + down, x + right
-            total += picture[row, column]
-            inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-            count += select(inside, 1, 0)
-        result[y, x] = (total + count / 2) / count
+            row, column = p.let(y + down, "row"), p.let(x + right, "column")
+            with p.if_((i32(0) <= row) & (row < height) & ((i32(0) <= column) & (column < width))):
+                total += picture[row, column]
+                count += 1
+        blurred[y, x] = (total + count / 2) / count
     return p.build()
 
 
 def blur_picture(session: Dispatcher, program: Program, picture: Array) -> Array:
     """Returns the blurred picture (u8, height x width)."""
     height, width = picture.shape
-    inputs: Inputs = {"width": width, "source": picture}
+    inputs: Inputs = {"picture": picture, "picture_width": width, "blurred_width": width}
     return session.dispatch(program, inputs, DispatchConfig(extent=(width, height)))["blurred"]
 
 
@@ -69,4 +83,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"blurred": blur_picture(session, program, np.asarray(case.inputs["picture"]))}
 
 
-EXAMPLE = Example("blur", "blur of a picture through 2-D views", blur, case, "NumPy", run)
+EXAMPLE = Example("blur", "blur of a picture through 2-D views", blur_by_builder, case, "NumPy", run, kernel=blur)

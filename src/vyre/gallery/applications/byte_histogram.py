@@ -10,21 +10,34 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from vyre import DispatchConfig, Program, ProgramBuilder, u8, u32
+import vyre
+from vyre import DispatchConfig, In, InOut, Program, ProgramBuilder, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 WORKGROUP, BYTES_PER_LANE = 256, 64
 
 
-def byte_histogram() -> Program:
-    """Builds the kernel: adds the number of occurrences of each byte value in ``text`` to ``counts``."""
+@vyre.kernel(workgroup=WORKGROUP)
+def byte_histogram(text: In[u8], counts: InOut[u32, 256]) -> None:
+    """Adds the number of occurrences of each byte value in ``text`` to ``counts``."""
+    private = vyre.workgroup_array(u32, 256)
+    lane = vyre.local_id()
+    lanes = vyre.num_groups() * WORKGROUP
+    for at in range(vyre.global_id(), len(text), lanes):  # adjacent lanes read adjacent bytes
+        private.atomic_add(text[at], 1)
+    vyre.barrier()
+    counts.atomic_add(lane, private[lane])
+
+
+def byte_histogram_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("byte_histogram", workgroup=WORKGROUP) as p:
         text = p.input("text", u8)
         counts = p.inout("counts", u32, 256)
         private = p.workgroup("private", u32, 256)
-        lane = p.local_id()
-        lanes = p.num_groups() * WORKGROUP
-        with p.for_(p.global_id(), text.length, lanes, name="at") as at:  # adjacent lanes read adjacent bytes
+        lane = p.let(p.local_id(), "lane")
+        lanes = p.let(p.num_groups() * WORKGROUP, "lanes")
+        with p.for_(p.global_id(), text.length, lanes, name="at") as at:
             private.atomic_add(text[at], 1)
         p.barrier()
         counts.atomic_add(lane, private[lane])
@@ -55,5 +68,11 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 
 
 EXAMPLE = Example(
-    "byte-histogram", "byte histogram with workgroup-private tables", byte_histogram, case, "collections.Counter", run
+    "byte-histogram",
+    "byte histogram with workgroup-private tables",
+    byte_histogram_by_builder,
+    case,
+    "collections.Counter",
+    run,
+    kernel=byte_histogram,
 )

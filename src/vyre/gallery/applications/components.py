@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Out, Program, ProgramBuilder, u32
 from vyre.gallery.applications.graphs import Words, plain_components, random_edges
 from vyre.gallery.example import Case, Dispatcher, Example, Outputs
 
 NODES = 400
 
 
-def propagate_labels() -> Program:
-    """Builds the kernel: each edge lowers the labels of its ends, and sets ``changed`` if they differed."""
+@vyre.kernel(workgroup=64)
+def propagate_labels(
+    src: In[u32], dst: In[u32], labels: In[u32], new_labels: InOut[u32], changed: Out[u32, (1,)]
+) -> None:
+    """Each edge lowers the labels of its ends, and sets ``changed`` if they differed."""
+    edge = vyre.global_id()
+    if edge < len(src):
+        a, b = src[edge], dst[edge]
+        new_labels.atomic_min(a, labels[b])
+        new_labels.atomic_min(b, labels[a])
+        if labels[a] != labels[b]:
+            changed[0] = 1
+
+
+def propagate_labels_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("propagate_labels", workgroup=64) as p:
         src = p.input("src", u32)
         dst = p.input("dst", u32)
         labels = p.input("labels", u32)
         new_labels = p.inout("new_labels", u32)
         changed = p.output("changed", u32, 1)
-        edge = p.global_id()
+        edge = p.let(p.global_id(), "edge")
         with p.if_(edge < src.length):
             a = p.let(src[edge], "a")
             b = p.let(dst[edge], "b")
@@ -54,4 +69,12 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"labels": components(session, program, NODES, src, dst)}
 
 
-EXAMPLE = Example("components", "connected components by label propagation", propagate_labels, case, "union-find", run)
+EXAMPLE = Example(
+    "components",
+    "connected components by label propagation",
+    propagate_labels_by_builder,
+    case,
+    "union-find",
+    run,
+    kernel=propagate_labels,
+)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vyre import DispatchConfig, Program, ProgramBuilder, min_, sat_sub, u8, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, like, min_, sat_sub, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 CHUNK = 256
@@ -70,8 +71,22 @@ def automaton(patterns: Sequence[bytes]) -> Automaton:
     return Automaton(tuple(patterns), table.reshape(-1), accepts)
 
 
-def dfa_scan(chunk: int = CHUNK) -> Program:
-    """Builds the kernel: each lane scans one chunk, of ``chunk`` bytes, and counts its visits to accepting states."""
+@vyre.kernel(workgroup=64)
+def dfa_scan(
+    warm_up: u32, text: In[u8], table: In[u32], accepting: In[u32], visits: Out[u32, like("accepting")]
+) -> None:
+    """Each lane scans one chunk and counts its visits to accepting states."""
+    start = vyre.global_id() * CHUNK
+    stop = min(start + CHUNK, len(text))
+    state = 0
+    for at in range(vyre.sat_sub(start, warm_up), stop):
+        state = table[state * 256 + text[at]]
+        if at >= start and accepting[state] != 0:
+            visits.atomic_add(state, 1)
+
+
+def dfa_scan_by_builder(chunk: int = CHUNK) -> Program:
+    """Builds the same program with a ``ProgramBuilder``, for chunks of ``chunk`` bytes."""
     with ProgramBuilder("dfa_scan", workgroup=64) as p:
         warm_up = p.param("warm_up", u32)
         text = p.input("text", u8)
@@ -122,4 +137,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"counts": scan(session, program, np.asarray(case.inputs["text"]), automaton(PATTERNS))}
 
 
-EXAMPLE = Example("dfa-scan", "scan bytes for several patterns (Aho-Corasick)", dfa_scan, case, "re", run)
+EXAMPLE = Example(
+    "dfa-scan", "scan bytes for several patterns (Aho-Corasick)", dfa_scan_by_builder, case, "re", run, kernel=dfa_scan
+)

@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, Value, select, u8, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, like, select, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
 
 GENERATIONS = 20
 R_PENTOMINO = ((0, 1), (0, 2), (1, 0), (1, 1), (2, 1))
 
 
-def life() -> Program:
-    """Builds the kernel: computes the next generation of a torus of ``width`` x ``height`` cells."""
+@vyre.kernel(workgroup=(16, 16))
+def life(width: u32, height: u32, cells: In[u8], next_cells: Out[u8, like("cells")]) -> None:
+    """Computes the next generation of a torus of ``width`` x ``height`` cells."""
+    x, y = vyre.global_id(0), vyre.global_id(1)
+    if x < width and y < height:
+        west, east = (x + width - 1) % width, (x + 1) % width
+        north, south = (y + height - 1) % height, (y + 1) % height
+        around = 0
+        for row in (north, y, south):
+            for column in (west, x, east):
+                around += cells[row * width + column]
+        here = y * width + x
+        alive = cells[here] != 0
+        neighbours = around - cells[here]
+        next_cells[here] = 1 if neighbours == 3 or (alive and neighbours == 2) else 0
+
+
+def life_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``; the loops of both forms are unrolled."""
     with ProgramBuilder("life", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         height = p.param("height", u32)
         cells = p.input("cells", u8)
         next_cells = p.output("next_cells", u8, like=cells)
-        x, y = p.global_id(0), p.global_id(1)
+        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
         with p.if_((x < width) & (y < height)):
-            columns = ((x + width - 1) % width, x, (x + 1) % width)
-            rows = ((y + height - 1) % height, y, (y + 1) % height)
-            neighbours: Value = u32(0)
-            for r, row in enumerate(rows):
-                for c, column in enumerate(columns):
-                    if (r, c) != (1, 1):
-                        neighbours = neighbours + cells[row * width + column]
-            total = p.let(neighbours, "total")
-            alive = cells[y * width + x] != 0
-            next_cells[y * width + x] = select((total == 3) | (alive & (total == 2)), 1, 0)
+            west, east = p.let((x + width - 1) % width, "west"), p.let((x + 1) % width, "east")
+            north, south = p.let((y + height - 1) % height, "north"), p.let((y + 1) % height, "south")
+            around = p.var(0, "around")
+            for row in (north, y, south):
+                for column in (west, x, east):
+                    around += cells[row * width + column]
+            here = p.let(y * width + x, "here")
+            alive = p.let(cells[here] != 0, "alive")
+            neighbours = p.let(around - cells[here], "neighbours")
+            next_cells[here] = select((neighbours == 3) | (alive & (neighbours == 2)), 1, 0)
     return p.build()
 
 
@@ -72,4 +90,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"cells": generations(session, program, np.asarray(case.inputs["cells"]), GENERATIONS)}
 
 
-EXAMPLE = Example("game-of-life", "Conway's Game of Life", life, case, "NumPy", run)
+EXAMPLE = Example("game-of-life", "Conway's Game of Life", life_by_builder, case, "NumPy", run, kernel=life)

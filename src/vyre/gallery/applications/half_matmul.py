@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, f16, narrow, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f16, narrow, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 
-def half_matmul() -> Program:
-    """Builds the kernel: C = A B with A of rows x inner, B of inner x columns, all row-major f16."""
+@vyre.kernel(workgroup=(16, 4))
+def half_matmul(a: In[f16, 2], b: In[f16, 2], c: Out[f16, 2]) -> None:
+    """C = A B with A of rows x inner, B of inner x columns, all f16."""
+    x, y = vyre.global_id(0), vyre.global_id(1)
+    total = 0.0
+    for k in range(a.shape[1]):
+        # One f32 operator on f16 values, rounded to f16, is the f16 operator.
+        product = vyre.narrow(f16, a[y, k] * b[k, x])
+        total = vyre.narrow(f16, total + product)
+    c[y, x] = total
+
+
+def half_matmul_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``; the widths of the matrices are parameters after them."""
     with ProgramBuilder("half_matmul", workgroup=(16, 4)) as p:
-        inner = p.param("inner", u32)
-        columns = p.param("columns", u32)
-        a = p.view2d(p.input("a", f16), inner)
-        b = p.view2d(p.input("b", f16), columns)
-        c = p.view2d(p.output("c", f16), columns)
-        x, y = p.global_id(0), p.global_id(1)
+        flat = p.input("a", f16), p.input("b", f16), p.output("c", f16)
+        inner, *columns = (p.param(f"{name}_width", u32) for name in "abc")
+        a, b, c = (p.view2d(matrix, width) for matrix, width in zip(flat, (inner, *columns), strict=True))
+        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
         total = p.var(0.0, "total")
         with p.for_(0, inner) as k:
-            # One f32 operator on f16 values, rounded to f16, is the f16 operator.
-            product = narrow(f16, a[y, k] * b[k, x])
+            product = p.let(narrow(f16, a[y, k] * b[k, x]), "product")
             total.assign(narrow(f16, total + product))
         c[y, x] = total
     return p.build()
@@ -30,7 +40,9 @@ def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
     """Returns the product of two f16 matrices."""
     (rows, inner), columns = a.shape, b.shape[1]
     config = DispatchConfig(extent=(columns, rows), output_counts={"c": rows * columns})
-    return session.dispatch(program, {"inner": inner, "columns": columns, "a": a, "b": b}, config)["c"]
+    return session.dispatch(
+        program, {"a": a, "b": b, "a_width": inner, "b_width": columns, "c_width": columns}, config
+    )["c"]
 
 
 def matmul_by_numpy(a: Array, b: Array) -> Array:
@@ -56,4 +68,12 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
 
 
-EXAMPLE = Example("half-matmul", "matrix product in binary16", half_matmul, case, "NumPy in binary64", run)
+EXAMPLE = Example(
+    "half-matmul",
+    "matrix product in binary16",
+    half_matmul_by_builder,
+    case,
+    "NumPy in binary64",
+    run,
+    kernel=half_matmul,
+)

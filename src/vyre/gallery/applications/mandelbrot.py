@@ -6,7 +6,8 @@ from typing import Final, TypedDict, Unpack
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
+import vyre
+from vyre import DispatchConfig, Out, Program, ProgramBuilder, f32, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
 
 
@@ -19,14 +20,28 @@ class View(TypedDict):
     rounds: int
 
 
-def mandelbrot() -> Program:
-    """Builds the kernel: each lane counts the rounds of one pixel."""
+@vyre.kernel(workgroup=(16, 16))
+def mandelbrot(width: u32, rounds: u32, left: f32, top: f32, step: f32, counts: Out[u32]) -> None:
+    """Each lane counts the rounds of one pixel."""
+    x, y = vyre.global_id(0), vyre.global_id(1)
+    if x < width:
+        cx, cy = left + f32(x) * step, top + f32(y) * step
+        zx, zy = 0.0, 0.0
+        n = 0
+        while n < rounds and zx * zx + zy * zy <= 4.0:
+            zx, zy = zx * zx - zy * zy + cx, 2.0 * zx * zy + cy
+            n += 1
+        counts[y * width + x] = n
+
+
+def mandelbrot_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("mandelbrot", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         rounds_ = p.param("rounds", u32)
         left, top, step = (p.param(name, f32) for name in ("left", "top", "step"))
         counts = p.output("counts", u32)
-        x, y = p.global_id(0), p.global_id(1)
+        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
         with p.if_(x < width):
             cx = p.let(left + x.cast(f32) * step, "cx")
             cy = p.let(top + y.cast(f32) * step, "cy")
@@ -35,8 +50,9 @@ def mandelbrot() -> Program:
             n = p.var(0, "n")
             with p.while_((n < rounds_) & (zx * zx + zy * zy <= 4.0)):
                 next_x = p.let(zx * zx - zy * zy + cx, "next_x")
-                zy.assign(2.0 * zx * zy + cy)
+                next_y = p.let(2.0 * zx * zy + cy, "next_y")
                 zx.assign(next_x)
+                zy.assign(next_y)
                 n += 1
             counts[y * width + x] = n
     return p.build()
@@ -87,4 +103,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"counts": escape_counts(session, program, SHAPE, **VIEW)}
 
 
-EXAMPLE = Example("mandelbrot", "Mandelbrot escape counts", mandelbrot, case, "NumPy", run)
+EXAMPLE = Example(
+    "mandelbrot", "Mandelbrot escape counts", mandelbrot_by_builder, case, "NumPy", run, kernel=mandelbrot
+)

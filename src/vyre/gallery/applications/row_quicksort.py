@@ -4,19 +4,60 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, i32, u32
+import vyre
+from vyre import InOut, Program, ProgramBuilder, Value, i32, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 WIDTH = 32
 ROWS = 96
 
 
-def row_quicksort() -> Program:
-    """Builds the kernel: the rows of ``WIDTH`` elements of ``rows`` are sorted in ascending order in place."""
+@vyre.kernel(workgroup=32)
+def row_quicksort(rows: InOut[u32]) -> None:
+    """The rows of ``WIDTH`` elements of ``rows`` are sorted in ascending order in place."""
+    row = vyre.private_array(u32, WIDTH)
+    # The shorter part is sorted first, so that at most log2(WIDTH) parts wait.
+    first_of = vyre.private_array(u32, 8)
+    last_of = vyre.private_array(u32, 8)
+    base = vyre.global_id() * WIDTH
+    if base >= len(rows):
+        return
+    for k in range(WIDTH):
+        row[k] = rows[base + k]
+    first_of[0], last_of[0] = 0, WIDTH - 1
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        first, last = i32(first_of[waiting]), i32(last_of[waiting])
+        while first < last:
+            pivot = row[(first + last) >> 1]
+            i, j = first, last
+            while i <= j:
+                while row[i] < pivot:
+                    i += 1
+                while row[j] > pivot:
+                    j -= 1
+                if i <= j:
+                    row[i], row[j] = row[j], row[i]
+                    i += 1
+                    j -= 1
+            # What is left are first..j and i..last; the longer one waits.
+            if j - first > last - i:
+                first_of[waiting], last_of[waiting] = u32(first), u32(j)
+                first = i
+            else:
+                first_of[waiting], last_of[waiting] = u32(i), u32(last)
+                last = j
+            waiting += 1
+    for k in range(WIDTH):
+        rows[base + k] = row[k]
+
+
+def row_quicksort_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``; what Python assigns together is evaluated first."""
     with ProgramBuilder("row_quicksort", workgroup=32) as p:
         rows = p.inout("rows", u32)
         row = p.array("row", u32, WIDTH)
-        # The shorter part is sorted first, so that at most log2(WIDTH) parts wait.
         first_of = p.array("first_of", u32, 8)
         last_of = p.array("last_of", u32, 8)
         base = p.let(p.global_id() * WIDTH, "base")
@@ -27,33 +68,36 @@ def row_quicksort() -> Program:
         first_of[0] = 0
         last_of[0] = WIDTH - 1
         waiting = p.var(1, "waiting")
+
+        def wait(start: Value, end: Value) -> None:
+            start, end = p.let(start.cast(u32), "start"), p.let(end.cast(u32), "end")
+            first_of[waiting] = start
+            last_of[waiting] = end
+
         with p.while_(waiting > 0):
             waiting -= 1
-            first = p.var(first_of[waiting].cast(i32), "first")
-            last = p.var(last_of[waiting].cast(i32), "last")
+            start, end = p.let(first_of[waiting].cast(i32)), p.let(last_of[waiting].cast(i32))
+            first, last = p.var(start, "first"), p.var(end, "last")
             with p.while_(first < last):
                 pivot = p.let(row[(first + last) >> 1], "pivot")
-                i = p.var(first, "i")
-                j = p.var(last, "j")
+                start, end = p.let(first), p.let(last)
+                i, j = p.var(start, "i"), p.var(end, "j")
                 with p.while_(i <= j):
                     with p.while_(row[i] < pivot):
                         i += 1
                     with p.while_(row[j] > pivot):
                         j -= 1
                     with p.if_(i <= j):
-                        low = p.let(row[i])
-                        row[i] = row[j]
+                        high, low = p.let(row[j]), p.let(row[i])
+                        row[i] = high
                         row[j] = low
                         i += 1
                         j -= 1
-                # What is left are first..j and i..last; the longer one waits.
                 with p.if_(j - first > last - i):
-                    first_of[waiting] = first.cast(u32)
-                    last_of[waiting] = j.cast(u32)
+                    wait(first, j)
                     first.assign(i)
                 with p.else_():
-                    first_of[waiting] = i.cast(u32)
-                    last_of[waiting] = last.cast(u32)
+                    wait(i, last)
                     last.assign(j)
                 waiting += 1
         with p.for_(0, WIDTH) as k:
@@ -68,4 +112,11 @@ def case() -> Case:
     return Case({"rows": rows.reshape(-1)}, {"rows": np.sort(rows, axis=1).reshape(-1)})
 
 
-EXAMPLE = Example("row-quicksort", "quicksort of rows in private memory", row_quicksort, case, "NumPy")
+EXAMPLE = Example(
+    "row-quicksort",
+    "quicksort of rows in private memory",
+    row_quicksort_by_builder,
+    case,
+    "NumPy",
+    kernel=row_quicksort,
+)

@@ -2,34 +2,66 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, Value, f32, i32, min_, round_, sat_sub, sqrt, u8, u32
+import vyre
+from vyre import (
+    DispatchConfig,
+    In,
+    Out,
+    Program,
+    ProgramBuilder,
+    f32,
+    i32,
+    like,
+    min_,
+    round_,
+    sat_sub,
+    sqrt,
+    u8,
+    u32,
+)
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 
-def sobel() -> Program:
-    """Builds the kernel: each lane computes the gradient magnitude of one pixel."""
+@vyre.kernel(workgroup=(16, 16))
+def sobel(width: u32, height: u32, image: In[u8], edges: Out[u8, like("image")]) -> None:
+    """Each lane computes the gradient magnitude of one pixel."""
+    x, y = vyre.global_id(0), vyre.global_id(1)
+    if x < width and y < height:
+        left, right = vyre.sat_sub(x, 1), min(x + 1, width - 1)
+        above, here, below = vyre.sat_sub(y, 1) * width, y * width, min(y + 1, height - 1) * width
+        a, b, c = i32(image[above + left]), i32(image[above + x]), i32(image[above + right])
+        d, f = i32(image[here + left]), i32(image[here + right])
+        g, h, i = i32(image[below + left]), i32(image[below + x]), i32(image[below + right])
+        across = f32((c + 2 * f + i) - (a + 2 * d + g))
+        down = f32((g + 2 * h + i) - (a + 2 * b + c))
+        magnitude = u32(vyre.round_(math.sqrt(across * across + down * down)))
+        edges[here + x] = min(magnitude, 255)
+
+
+def sobel_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("sobel", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         height = p.param("height", u32)
         image = p.input("image", u8)
         edges = p.output("edges", u8, like=image)
-        x, y = p.global_id(0), p.global_id(1)
+        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
         with p.if_((x < width) & (y < height)):
-            columns = (sat_sub(x, 1), x, min_(x + 1, width - 1))
-            rows = (sat_sub(y, 1), y, min_(y + 1, height - 1))
-
-            def pixel(row: int, column: int) -> Value:
-                return image[rows[row] * width + columns[column]].cast(i32)
-
-            (a, b, c), (d, _, f), (g, h, i) = (
-                tuple(p.let(pixel(row, column)) for column in range(3)) for row in range(3)
-            )
-            across = p.let((c + 2 * f + i) - (a + 2 * d + g), "across").cast(f32)
-            down = p.let((g + 2 * h + i) - (a + 2 * b + c), "down").cast(f32)
-            magnitude = round_(sqrt(across * across + down * down)).cast(u32)
-            edges[y * width + x] = min_(magnitude, 255)
+            left, right = p.let(sat_sub(x, 1), "left"), p.let(min_(x + 1, width - 1), "right")
+            above = p.let(sat_sub(y, 1) * width, "above")
+            here = p.let(y * width, "here")
+            below = p.let(min_(y + 1, height - 1) * width, "below")
+            a, b, c = (p.let(image[above + column].cast(i32)) for column in (left, x, right))
+            d, f = (p.let(image[here + column].cast(i32)) for column in (left, right))
+            g, h, i = (p.let(image[below + column].cast(i32)) for column in (left, x, right))
+            across = p.let(((c + 2 * f + i) - (a + 2 * d + g)).cast(f32), "across")
+            down = p.let(((g + 2 * h + i) - (a + 2 * b + c)).cast(f32), "down")
+            magnitude = p.let(round_(sqrt(across * across + down * down)).cast(u32), "magnitude")
+            edges[here + x] = min_(magnitude, 255)
     return p.build()
 
 
@@ -65,4 +97,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"edges": edges(session, program, np.asarray(case.inputs["image"]))}
 
 
-EXAMPLE = Example("sobel", "edges of a picture (Sobel)", sobel, case, "NumPy", run)
+EXAMPLE = Example("sobel", "edges of a picture (Sobel)", sobel_by_builder, case, "NumPy", run, kernel=sobel)

@@ -5,47 +5,84 @@ Maximum and sum are computed by trees, so that the order of additions, and with 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from vyre import BufferHandle, DispatchConfig, Program, ProgramBuilder, Value, exp, f32, max_, u32
+import vyre
+from vyre import DispatchConfig, In, InOut, Out, Program, ProgramBuilder, Value, exp, f32, like, max_, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_f32
 
-LANES = 64
+LANES, TREE_ROUNDS = 64, 6
 
 
-def reduce(p: ProgramBuilder, scratch: BufferHandle, lane: Value, *, largest: bool) -> Value:
+@vyre.function
+def over_workgroup(scratch: InOut[f32], lane: u32, largest: bool) -> f32:
     """Returns the sum or the maximum of the elements of ``scratch`` over the workgroup, in every lane."""
-    p.barrier()
-    with p.for_(0, LANES.bit_length() - 1) as k:
-        stride = p.let(u32(LANES // 2) >> k, "stride")
-        with p.if_(lane < stride):
+    vyre.barrier()
+    for k in range(TREE_ROUNDS):
+        stride = LANES // 2 >> k
+        if lane < stride:
             left, right = scratch[lane], scratch[lane + stride]
-            scratch[lane] = max_(left, right) if largest else left + right
-        p.barrier()
-    result = p.let(scratch[0])
-    p.barrier()
-    return result
+            scratch[lane] = vyre.max_(left, right) if largest else left + right
+        vyre.barrier()
+    found = scratch[0]
+    vyre.barrier()
+    return found
 
 
-def softmax_rows() -> Program:
-    """Builds the kernel: each workgroup computes the softmax of one row of ``width`` elements."""
+@vyre.kernel(workgroup=LANES)
+def softmax_rows(width: u32, x: In[f32], out: Out[f32, like("x")]) -> None:
+    """Each workgroup computes the softmax of one row of ``width`` elements."""
+    scratch = vyre.workgroup_array(f32, LANES)
+    lane = vyre.local_id()
+    base = vyre.group_id() * width
+    most = float("-inf")
+    for k in range(lane, width, LANES):
+        most = vyre.max_(most, x[base + k])
+    scratch[lane] = most
+    peak = over_workgroup(scratch, lane, True)
+    total = 0.0
+    for k in range(lane, width, LANES):
+        total += math.exp(x[base + k] - peak)
+    scratch[lane] = total
+    whole = over_workgroup(scratch, lane, False)
+    for k in range(lane, width, LANES):
+        out[base + k] = math.exp(x[base + k] - peak) / whole
+
+
+def softmax_rows_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``; a Python function records what the inlined one has."""
     with ProgramBuilder("softmax_rows", workgroup=LANES) as p:
         width = p.param("width", u32)
         x = p.input("x", f32)
         out = p.output("out", f32, like=x)
         scratch = p.workgroup("scratch", f32, LANES)
-        lane = p.local_id()
+        lane = p.let(p.local_id(), "lane")
+
+        def over_workgroup(largest: bool) -> Value:
+            p.barrier()
+            with p.for_(0, TREE_ROUNDS) as k:
+                stride = p.let(u32(LANES // 2) >> k, "stride")
+                with p.if_(lane < stride):
+                    left, right = p.let(scratch[lane]), p.let(scratch[lane + stride])
+                    scratch[lane] = max_(left, right) if largest else left + right
+                p.barrier()
+            found = p.let(scratch[0])
+            p.barrier()
+            return found
+
         base = p.let(p.group_id() * width, "base")
         most = p.var(float("-inf"), "most")
         with p.for_(lane, width, LANES) as k:
             most.assign(max_(most, x[base + k]))
         scratch[lane] = most
-        peak = reduce(p, scratch, lane, largest=True)
+        peak = over_workgroup(largest=True)
         total = p.var(0.0, "total")
         with p.for_(lane, width, LANES) as k:
             total += exp(x[base + k] - peak)
         scratch[lane] = total
-        whole = reduce(p, scratch, lane, largest=False)
+        whole = over_workgroup(largest=False)
         with p.for_(lane, width, LANES) as k:
             out[base + k] = exp(x[base + k] - peak) / whole
     return p.build()
@@ -85,4 +122,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"out": softmax(session, program, np.asarray(case.inputs["x"]))}
 
 
-EXAMPLE = Example("softmax", "softmax of rows of any width", softmax_rows, case, "NumPy", run)
+EXAMPLE = Example(
+    "softmax", "softmax of rows of any width", softmax_rows_by_builder, case, "NumPy", run, kernel=softmax_rows
+)

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, f32, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, f32, like, u32
 from vyre.gallery.applications.graphs import compressed_rows, random_edges
 from vyre.gallery.example import Case, Example, random_f32, random_u32
 
 ROWS = 300
 
 
-def spmv() -> Program:
-    """Builds the kernel: each lane computes one element of the product."""
+@vyre.kernel(workgroup=64)
+def spmv(row_ptr: In[u32], col: In[u32], values: In[f32], x: In[f32], y: Out[f32, like("x")]) -> None:
+    """Each lane computes one element of the product."""
+    row = vyre.global_id()
+    if row < len(y):
+        total = 0.0
+        for k in range(row_ptr[row], row_ptr[row + 1]):
+            total += values[k] * x[col[k]]
+        y[row] = total
+
+
+def spmv_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("spmv", workgroup=64) as p:
         row_ptr = p.input("row_ptr", u32)
         col = p.input("col", u32)
         values = p.input("values", f32)
         x = p.input("x", f32)
         y = p.output("y", f32, like=x)
-        row = p.global_id()
+        row = p.let(p.global_id(), "row")
         with p.if_(row < y.length):
             total = p.var(0.0, "total")
             with p.for_(row_ptr[row], row_ptr[row + 1]) as k:
@@ -41,4 +53,6 @@ def case() -> Case:
     return Case({"row_ptr": row_ptr, "col": col, "values": values, "x": x}, {"y": (dense @ x).astype(np.float32)})
 
 
-EXAMPLE = Example("spmv", "sparse matrix times vector (CSR)", spmv, case, "a dense NumPy product")
+EXAMPLE = Example(
+    "spmv", "sparse matrix times vector (CSR)", spmv_by_builder, case, "a dense NumPy product", kernel=spmv
+)

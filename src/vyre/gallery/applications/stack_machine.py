@@ -6,12 +6,15 @@ with the top of its stack as the result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from math import factorial, gcd
+from operator import add, mod, mul, sub
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, Value, u8, u32
+import vyre
+from vyre import In, Operand, Out, Program, ProgramBuilder, Value, like, select, u8, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 STACK = 16
@@ -36,8 +39,63 @@ class Op(IntEnum):
     JUMP_IF_ZERO = 12
 
 
-def stack_machine() -> Program:
-    """Builds the interpreter: one lane runs one program."""
+@vyre.kernel(workgroup=128)
+def stack_machine(
+    code: In[u8], entry: In[u32], first: In[u32], second: In[u32], result: Out[u32, like("entry")]
+) -> None:
+    """One lane runs one program."""
+    stack = vyre.private_array(u32, STACK)
+    lane = vyre.global_id()
+    if lane >= len(entry):
+        return
+    pc = entry[lane]
+    size = 0
+    while code[pc] != Op.HALT:
+        at = pc
+        pc = at + 1
+        match code[at]:
+            case Op.PUSH:
+                stack[size] = code[at + 1]
+                size += 1
+                pc = at + 2
+            case Op.FIRST:
+                stack[size] = first[lane]
+                size += 1
+            case Op.SECOND:
+                stack[size] = second[lane]
+                size += 1
+            case Op.ADD:
+                size -= 1
+                stack[size - 1] += stack[size]
+            case Op.SUB:
+                size -= 1
+                stack[size - 1] -= stack[size]
+            case Op.MUL:
+                size -= 1
+                stack[size - 1] *= stack[size]
+            case Op.MOD:
+                size -= 1
+                stack[size - 1] %= stack[size]
+            case Op.DUP:
+                stack[size] = stack[size - 1]
+                size += 1
+            case Op.SWAP:
+                stack[size - 2], stack[size - 1] = stack[size - 1], stack[size - 2]
+            case Op.ROT:
+                a, b, c = stack[size - 3], stack[size - 2], stack[size - 1]
+                stack[size - 3], stack[size - 2], stack[size - 1] = b, c, a
+            case Op.JUMP:
+                pc = (at + code[at + 1]) & 0xFF
+            case Op.JUMP_IF_ZERO:
+                size -= 1
+                pc = (at + code[at + 1]) & 0xFF if stack[size] == 0 else at + 2
+            case _:
+                vyre.trap(at, "unknown instruction")
+    result[lane] = stack[size - 1]
+
+
+def stack_machine_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("stack_machine", workgroup=128) as p:
         code = p.input("code", u8)
         entry = p.input("entry", u32)
@@ -45,63 +103,51 @@ def stack_machine() -> Program:
         second = p.input("second", u32)
         result = p.output("result", u32, like=entry)
         stack = p.array("stack", u32, STACK)
-        lane = p.global_id()
+        lane = p.let(p.global_id(), "lane")
         with p.if_(lane >= entry.length):
             p.return_()
         pc = p.var(entry[lane], "pc")
         size = p.var(0, "size")
 
-        def push(value: Value) -> None:
+        def push(value: Operand) -> None:
             stack[size] = value
             size.assign(size + 1)
 
-        def pop() -> Value:
+        def operation(operator: Callable[[Value, Value], Value]) -> None:
             size.assign(size - 1)
-            return p.let(stack[size], "top")
+            below = p.let(size - 1, "below")
+            stack[below] = operator(stack[below], stack[size])
 
         with p.while_(code[pc] != Op.HALT):
             at = p.let(pc, "at")
             pc.assign(at + 1)
             with p.switch(code[at]) as instruction:
                 with instruction.case(Op.PUSH):
-                    push(p.let(code[at + 1]))
+                    push(code[at + 1])
                     pc.assign(at + 2)
                 with instruction.case(Op.FIRST):
                     push(first[lane])
                 with instruction.case(Op.SECOND):
                     push(second[lane])
-                with instruction.case(Op.ADD):
-                    b, a = pop(), pop()
-                    push(a + b)
-                with instruction.case(Op.SUB):
-                    b, a = pop(), pop()
-                    push(a - b)
-                with instruction.case(Op.MUL):
-                    b, a = pop(), pop()
-                    push(a * b)
-                with instruction.case(Op.MOD):
-                    b, a = pop(), pop()
-                    push(a % b)
+                for code_of, operator in ((Op.ADD, add), (Op.SUB, sub), (Op.MUL, mul), (Op.MOD, mod)):
+                    with instruction.case(code_of):
+                        operation(operator)
                 with instruction.case(Op.DUP):
-                    top = pop()
-                    push(top)
-                    push(top)
+                    push(stack[size - 1])
                 with instruction.case(Op.SWAP):
-                    b, a = pop(), pop()
-                    push(b)
-                    push(a)
+                    top, below = p.let(stack[size - 1], "top"), p.let(stack[size - 2], "below")
+                    stack[size - 2] = top
+                    stack[size - 1] = below
                 with instruction.case(Op.ROT):
-                    c, b, a = pop(), pop(), pop()
-                    push(b)
-                    push(c)
-                    push(a)
+                    a, b, c = (p.let(stack[size - back]) for back in (3, 2, 1))
+                    stack[size - 3] = b
+                    stack[size - 2] = c
+                    stack[size - 1] = a
                 with instruction.case(Op.JUMP):
                     pc.assign((at + code[at + 1]) & 0xFF)
                 with instruction.case(Op.JUMP_IF_ZERO):
-                    condition = pop()
-                    pc.assign(at + 2)
-                    with p.if_(condition == 0):
-                        pc.assign((at + code[at + 1]) & 0xFF)
+                    size.assign(size - 1)
+                    pc.assign(select(stack[size] == 0, (at + code[at + 1]) & 0xFF, at + 2))
                 with instruction.default():
                     p.trap(at, "unknown instruction")
         result[lane] = stack[size - 1]
@@ -149,5 +195,10 @@ def case() -> Case:
 
 
 EXAMPLE = Example(
-    "stack-machine", "an interpreter of bytecode with a private stack", stack_machine, case, "Python integers"
+    "stack-machine",
+    "an interpreter of bytecode with a private stack",
+    stack_machine_by_builder,
+    case,
+    "Python integers",
+    kernel=stack_machine,
 )

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, f32, fma, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, fma, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 TILE = 16
 
 
-def tiled_matmul() -> Program:
-    """Builds the kernel: C = A B with A of rows x inner, B of inner x cols, all row-major."""
+@vyre.kernel(workgroup=(TILE, TILE))
+def tiled_matmul(rows: u32, inner: u32, cols: u32, a: In[f32], b: In[f32], c: Out[f32]) -> None:
+    """C = A B with A of rows x inner, B of inner x cols, all row-major."""
+    tile_a = vyre.workgroup_array(f32, TILE * TILE)
+    tile_b = vyre.workgroup_array(f32, TILE * TILE)
+    x, y = vyre.local_id(0), vyre.local_id(1)
+    row, col = vyre.global_id(1), vyre.global_id(0)
+    total = 0.0
+    for first in range(0, inner, TILE):
+        # Every lane takes part in both barriers; elements outside the matrices are zero.
+        tile_a[y * TILE + x] = 0.0
+        tile_b[y * TILE + x] = 0.0
+        if row < rows and first + x < inner:
+            tile_a[y * TILE + x] = a[row * inner + first + x]
+        if first + y < inner and col < cols:
+            tile_b[y * TILE + x] = b[(first + y) * cols + col]
+        vyre.barrier()
+        for k in range(TILE):
+            total = vyre.fma(tile_a[y * TILE + k], tile_b[k * TILE + x], total)
+        vyre.barrier()
+    if row < rows and col < cols:
+        c[row * cols + col] = total
+
+
+def tiled_matmul_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("tiled_matmul", workgroup=(TILE, TILE)) as p:
         rows, inner, cols = (p.param(name, u32) for name in ("rows", "inner", "cols"))
         a = p.input("a", f32)
@@ -19,11 +44,10 @@ def tiled_matmul() -> Program:
         c = p.output("c", f32)
         tile_a = p.workgroup("tile_a", f32, TILE * TILE)
         tile_b = p.workgroup("tile_b", f32, TILE * TILE)
-        x, y = p.local_id(0), p.local_id(1)
-        row, col = p.global_id(1), p.global_id(0)
+        x, y = p.let(p.local_id(0), "x"), p.let(p.local_id(1), "y")
+        row, col = p.let(p.global_id(1), "row"), p.let(p.global_id(0), "col")
         total = p.var(0.0, "total")
         with p.for_(0, inner, TILE, name="first") as first:
-            # Every lane takes part in both barriers; elements outside the matrices are zero.
             tile_a[y * TILE + x] = 0.0
             tile_b[y * TILE + x] = 0.0
             with p.if_((row < rows) & (first + x < inner)):
@@ -60,4 +84,12 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
 
 
-EXAMPLE = Example("tiled-matmul", "tiled matrix product of any shape", tiled_matmul, case, "NumPy", run)
+EXAMPLE = Example(
+    "tiled-matmul",
+    "tiled matrix product of any shape",
+    tiled_matmul_by_builder,
+    case,
+    "NumPy",
+    run,
+    kernel=tiled_matmul,
+)

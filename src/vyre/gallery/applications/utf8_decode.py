@@ -5,19 +5,42 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vyre import Program, ProgramBuilder, Value, clz, u8, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, Value, clz, like, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
 
 NO_CHARACTER = 0xFFFF_FFFF
 """The result at a byte at which no character starts."""
 
 
-def utf8_decode() -> Program:
-    """Builds the kernel: ``points`` holds the code point of the character that starts at each byte of a valid text."""
+@vyre.kernel(workgroup=128)
+def utf8_decode(text: In[u8], points: Out[u32, like("text")]) -> None:
+    """``points`` holds the code point of the character that starts at each byte of a valid text."""
+    at = vyre.global_id()
+    lead = text[at]
+    leading_ones = vyre.clz(~(lead << 24))
+    match leading_ones:
+        case 0:
+            points[at] = lead
+        case 1:
+            points[at] = NO_CHARACTER
+        case 2:
+            points[at] = (lead & 0x1F) << 6 | text[at + 1] & 0x3F
+        case 3:
+            points[at] = (lead & 0x0F) << 12 | (text[at + 1] & 0x3F) << 6 | text[at + 2] & 0x3F
+        case 4:
+            high = (lead & 0x07) << 18 | (text[at + 1] & 0x3F) << 12
+            points[at] = high | (text[at + 2] & 0x3F) << 6 | text[at + 3] & 0x3F
+        case _:
+            vyre.trap(at, "no byte of UTF-8")
+
+
+def utf8_decode_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("utf8_decode", workgroup=128) as p:
         text = p.input("text", u8)
         points = p.output("points", u32, like=text)
-        at = p.global_id()
+        at = p.let(p.global_id(), "at")
         lead = p.let(text[at], "lead")
 
         def tail(position: int) -> Value:
@@ -35,7 +58,8 @@ def utf8_decode() -> Program:
             with length.case(3):
                 points[at] = (lead & 0x0F) << 12 | tail(1) << 6 | tail(2)
             with length.case(4):
-                points[at] = (lead & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3)
+                high = p.let((lead & 0x07) << 18 | tail(1) << 12, "high")
+                points[at] = high | tail(2) << 6 | tail(3)
             with length.default():
                 p.trap(at, "no byte of UTF-8")
     return p.build()
@@ -62,4 +86,6 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"points": decode(session, program, np.asarray(case.inputs["text"]))}
 
 
-EXAMPLE = Example("utf8-decode", "decode UTF-8 with a switch", utf8_decode, case, "str.encode", run)
+EXAMPLE = Example(
+    "utf8-decode", "decode UTF-8 with a switch", utf8_decode_by_builder, case, "str.encode", run, kernel=utf8_decode
+)

@@ -360,7 +360,7 @@ def test_every_command_has_help_and_json(vyre: Vyre, command: str) -> None:
 
 # ---------------------------------------------------------------- help
 def test_help_names_every_command(vyre: Vyre) -> None:
-    listed = vyre("--help").out.partition("Commands:\n")[2].splitlines()
+    listed = vyre("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     names = [line.split()[0] for line in listed]
     assert {"run", "validate", "backends", "explain", "cache"} <= set(names)
     for name in names:

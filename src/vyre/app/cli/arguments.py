@@ -13,7 +13,7 @@ import numpy as np
 from vyre.adapters.files import read_file
 from vyre.app.host_arrays import Signature, host_dtype
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
@@ -54,6 +54,33 @@ def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
         if name not in takes:
             raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
     return {name: _input(takes[name], text) for name, text in given.items()}
+
+
+def argument(name: str, text: str, element: ScalarType | None, *, is_number: bool) -> Any:
+    """Returns the argument of a kernel: ``@file`` is read, anything else is a literal.
+
+    ``element``: its type; None where the kernel is generic, whose numbers are taken as they are and whose arrays are
+    read from ``.npy`` files, which say their types.
+    """
+    if element is not None:
+        kind = MemoryKind.PUSH if is_number else MemoryKind.GLOBAL
+        found = _input(Buffer(name, 0, Access.READ_WRITE, element, kind=kind), text)
+        return np.frombuffer(found, host_dtype(element)) if isinstance(found, bytes) else found
+    if text.startswith("@"):
+        found = _file(name, Path(text[1:]))
+        if not isinstance(found, bytes):
+            return found
+    elif is_number:
+        return _number(text, f"--in {name}")
+    raise InvalidInput(
+        f"--in {name}: the kernel is generic, so that the type of `{name}` is not known",
+        fix=f"pass --in {name}=@file.npy, or name the type after the kernel: kernel.py:name:T=f32.",
+    )
+
+
+def constant(text: str, where: str) -> int | float | bool:
+    """Returns a number, ``true`` or ``false``; raises ``InvalidInput`` that names ``where``."""
+    return _number(text, where)
 
 
 def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import traceback
 from importlib import import_module
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
-from vyre.adapters.terminal import OutputLost, complain
+from vyre.adapters.terminal import OutputLost, complain, put
 from vyre.app.cli import report
-from vyre.app.cli.exit_codes import Exit, exit_code
+from vyre.app.cli.exit_codes import MEANINGS, Exit, exit_code
 from vyre.app.cli.extra import missing_extra
 from vyre.app.cli.loading import InvalidSource
 from vyre.app.cli.usage import usage_error
@@ -20,7 +20,7 @@ from vyre.domain.ir.collector import collector_paused
 _MODULES: Final = {
     **dict.fromkeys(("run", "show", "emit", "aot", "validate"), "program_commands"),
     **dict.fromkeys(("backends", "doctor", "demo"), "machine_commands"),
-    **{name: name for name in ("explain", "tune", "calibrate")},
+    **{name: name for name in ("explain", "tune", "calibrate", "new")},
     "cache": "cache_commands",
 }
 """The module of this package that defines each command, under the command's name."""
@@ -73,16 +73,34 @@ def _application(args: list[str]) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        epilog=_EPILOG,
     )
     app.callback()(_vyre)
     for name in args[:1] if args[:1] and args[0] in _MODULES else _MODULES:
         found = getattr(import_module(f"{__package__}.{_MODULES[name]}"), name)
         if isinstance(found, typer.Typer):
-            app.add_typer(found)
+            for command in found.registered_commands:
+                command.epilog = _EPILOG
+            app.add_typer(found, epilog=_EPILOG)
         else:
-            app.command()(found)
+            app.command(epilog=_EPILOG)(found)
     return app
 
 
-def _vyre() -> None:
-    """Validate, inspect and run typed kernel programs."""
+_EPILOG: Final = "\n".join(("\b", "Exit codes:", *(f"  {int(code):<4} {text}" for code, text in MEANINGS.items())))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from vyre import __version__
+
+        put(f"vyre {__version__}")
+        raise typer.Exit
+
+
+def _vyre(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Write, check, inspect and run typed kernel programs."""

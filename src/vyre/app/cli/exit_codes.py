@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from vyre.adapters.terminal import READER_GONE
 from vyre.domain.errors import (
     BackendUnavailable,
     BuildError,
@@ -38,6 +39,20 @@ class Exit(IntEnum):
     FAILED = 4
     """The execution failed."""
     INTERRUPTED = 130
+    READER_GONE = READER_GONE
+    """The reader of the output closed the pipe."""
+
+
+MEANINGS: Final = {
+    Exit.OK: "it worked",
+    Exit.WRONG: "the program is invalid, or a result is wrong",
+    Exit.USAGE: "wrong options or arguments, or an input cannot be read",
+    Exit.UNAVAILABLE: "the backend is not available here, or does not support this",
+    Exit.FAILED: "the run failed or took too long, or the output was lost",
+    Exit.INTERRUPTED: "it was interrupted",
+    Exit.READER_GONE: "the reader of the output closed the pipe",
+}
+"""What each exit code says, for ``--help``."""
 
 
 _EXIT_OF: Final[dict[type[VyreError], Exit]] = {

@@ -15,7 +15,7 @@ from vyre.app.cli import arguments, report
 from vyre.app.cli.chart import Curve, chart, duration, marks
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
-from vyre.app.cli.options import AsJson, BackendName, Spec
+from vyre.app.cli.options import PROGRAM_HELP, AsJson, BackendName, Spec
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
@@ -32,9 +32,7 @@ MOST_RUNS: Final = 1 << 20
 
 
 def explain(
-    program: Annotated[
-        Path | None, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.", show_default=False)
-    ] = None,
+    program: Annotated[Path | None, typer.Argument(help=PROGRAM_HELP, show_default=False)] = None,
     batch: Annotated[int, typer.Option("--batch", help="Runs that are submitted together.")] = 1,
     repeats: Annotated[int, typer.Option("--repeats", help="How often such a batch is submitted.")] = 1,
     costs: Annotated[

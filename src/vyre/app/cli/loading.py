@@ -7,6 +7,7 @@ from pathlib import Path
 from vyre.adapters.files import read_file
 from vyre.adapters.program_files import LoadedProgram, parse_program_file
 from vyre.adapters.terminal import complain
+from vyre.app.cli.targets import python_target
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.printable import indented, one_line
 from vyre.domain.validation.validator import check_rules
@@ -22,9 +23,16 @@ class InvalidSource(Exception):
 
 
 def load(path: Path) -> LoadedProgram:
-    """Loads a program.  Raises ``InvalidSource`` for a file that is not a program, ``UnreadableFile`` for an unreadable
-    one.
+    """Loads a program, from a Python file too: ``kernel.py:saxpy``, which runs the file.
+
+    Raises ``InvalidSource`` for a file that is not a program, ``UnreadableFile`` for an unreadable one, and what
+    ``python_files.held`` raises.
     """
+    target = python_target(path)
+    if target is not None:
+        from vyre.app.cli.python_files import python_program  # few programs come from Python files
+
+        return python_program(target)
     data = read_file(path)
     try:
         return parse_program_file(data, path)

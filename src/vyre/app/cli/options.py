@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.")]
+PROGRAM_HELP = "A program: .vyre text, .vyrb wire, .json, or kernel.py:name, which runs that file."
+ProgramPath = Annotated[Path, typer.Argument(help=PROGRAM_HELP)]
 BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 Spec = Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")]
@@ -23,4 +24,8 @@ Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you gua
 Form = Annotated[str | None, typer.Option("--as", help="Language of the code: ptx; for cpu llvm or asm.")]
 GridSync = Annotated[
     str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
+]
+
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", help="Seconds after which the run is ended, with exit code 4.")
 ]

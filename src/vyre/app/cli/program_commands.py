@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -15,19 +16,33 @@ from vyre.adapters.terminal import put
 from vyre.app.aot import BUNDLE_SUFFIX, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
+from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import InvalidSource, load, load_valid
-from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, Form, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.options import (
+    PROGRAM_HELP,
+    AsJson,
+    Assume,
+    BackendName,
+    Checks,
+    Form,
+    GridSync,
+    ProgramPath,
+    Spec,
+    Target,
+    Timeout,
+)
 from vyre.app.opening import open as open_session
 from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
 from vyre.app.source_lines import with_source_lines
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidConfig, KernelSourceError
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
 
 
 def run(
-    program: Annotated[Path, typer.Argument(help="A program (.vyre text, .vyrb wire or .json), or a .vyrz bundle.")],
+    program: Annotated[Path, typer.Argument(help=f"{PROGRAM_HELP[:-1]}; or a .vyrz bundle.")],
     input_: Annotated[
         list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
     ] = [],  # noqa: B006  # typer copies defaults
@@ -40,42 +55,53 @@ def run(
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
     ] = None,
     check: Checks = None,
+    timeout: Timeout = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Run a program or a bundle once on files or literals."""
+    """Run a program, a kernel of a Python file or a bundle once on files or literals."""
+    config = _config(timeout)
     races = arguments.checks_races(check)
     groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
-    counts = arguments.counts(size)
     if program.suffix == BUNDLE_SUFFIX:
         if spec:
             raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
         with load_bundle(program, backend=backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
             given = arguments.inputs(input_, bundle)
-            result = bundle(given, grid=groups, extent=lanes, output_counts=counts, race_check=races)
+            counts = arguments.counts(size)
+            result = bundle(given, config, grid=groups, extent=lanes, output_counts=counts, race_check=races)
             reason = f"{bundle.image} of the bundle"
         write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
         report.print_result(result, targets, reason, as_json=as_json)
         return Exit.OK
-    loaded = load_valid(program)
-    check_digest(f"the program {program}", expect, loaded.program.digest)
-    targets = arguments.outputs(out, loaded.program)
-    given = arguments.inputs(input_, loaded.program)
+    call = call_of(program, input_, size)
+    check_digest(f"the program {program}", expect, call.program.digest)
+    targets = arguments.outputs(out, call.program)
     with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
         result = session.dispatch(
-            loaded.program,
-            given,
+            call.program,
+            call.inputs,
+            config,
             grid=groups,
-            extent=lanes,
+            extent=call.extent if groups is None and lanes is None else lanes,
             spec=arguments.constants(spec),
-            output_counts=counts,
+            output_counts=call.output_counts,
             race_check=races,
         )
         reason = session.explain().reason if result.backend == session.backend else RACE_CHECKS_WHY
-    write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
+    shaped = {name: array.reshape(call.shapes.get(name, array.shape)) for name, array in result.items()}
+    write_files({path: report.file_content(path, shaped[name]) for name, path in targets.items()})
     report.print_result(result, targets, reason, as_json=as_json)
     return Exit.OK
+
+
+def _config(timeout: float | None) -> DispatchConfig | None:
+    if timeout is None:
+        return None
+    if not (timeout > 0 and isfinite(timeout)):
+        raise InvalidConfig(f"--timeout {timeout} is no time", fix="give seconds above 0.")
+    return DispatchConfig(timeout_s=timeout)
 
 
 def show(
@@ -160,7 +186,7 @@ def aot(
 
 
 def validate(
-    programs: Annotated[list[Path], typer.Argument(help="Programs: .vyre text, .vyrb wire or .json.")],
+    programs: Annotated[list[Path], typer.Argument(help="Programs: .vyre text, .vyrb wire, .json, or kernel.py:name.")],
     as_json: AsJson = False,
 ) -> int:
     """Check programs and print every diagnostic; exit code 1 if one is invalid."""
@@ -174,4 +200,6 @@ def _check(path: Path) -> report.Checked:
         loaded = load(path)
     except InvalidSource as invalid:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
+    except KernelSourceError as error:
+        return report.Checked(path, Report(errors=(report.diagnostic_of(error),)), report.source_of(error))
     return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import linecache
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from vyre.adapters.terminal import complain, put
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
 from vyre.domain.diagnostics import Diagnostic, Severity
-from vyre.domain.errors import DataRaceError, InvalidProgram, LocatedError, VyreError
+from vyre.domain.errors import DataRaceError, InvalidProgram, KernelSourceError, LocatedError, VyreError
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import walk_statements
 from vyre.domain.ir.text_format import name_text
@@ -314,6 +315,13 @@ def diagnostic_of(error: VyreError) -> Diagnostic:
     return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc)
 
 
+def source_of(error: VyreError) -> str | None:
+    """Returns the text of the Python file that an error about a kernel points into."""
+    if not isinstance(error, KernelSourceError) or error.loc is None:
+        return None
+    return "".join(linecache.getlines(error.loc.file)) or None
+
+
 def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -> None:
     """Prints the error and its ``Fix:``, with the line of the program's text underlined where there is one."""
     report = error.report if isinstance(error, InvalidProgram) else None
@@ -326,5 +334,6 @@ def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -
     if report is not None:
         complain(report.render(source))
     else:
+        source = source_of(error) if source is None else source
         complain(replace(diagnostic_of(error), fix=None).render(source))
     complain(f"Fix: {indented(error.fix)}")

@@ -10,8 +10,8 @@ import typer
 
 from vyre.adapters.terminal import put
 from vyre.app.cli import arguments, report
+from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
 from vyre.app.opening import open as open_session
 from vyre.app.tuning.report import Source, TuningReport
@@ -45,19 +45,19 @@ def tune(
     """Measure alternatives to the declared workgroup size and store the result; the program stays unchanged."""
     if budget is not None and not budget > 0:
         raise InvalidConfig(f"--budget {budget} is no time", fix="give seconds above 0.")
-    loaded = load_valid(program)
-    given = arguments.inputs(input_, loaded.program)
+    call = call_of(program, input_, size)
+    groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
     settings = TuningSettings(profiles=not sizes_only, budget_s=budget, again=again)
     with open_session(backend, cache=store, pins=pin) as session:
         with report.progress(f"tuning {program.name} on {session.backend}"):
             found = session.tune(
-                loaded.program,
-                given,
+                call.program,
+                call.inputs,
                 settings=settings,
-                grid=arguments.shape(grid, "--grid"),
-                extent=arguments.shape(extent, "--extent"),
+                grid=groups,
+                extent=call.extent if groups is None and lanes is None else lanes,
                 spec=arguments.constants(spec),
-                output_counts=arguments.counts(size),
+                output_counts=call.output_counts,
             )
         exported = None if export is None else len(session.export_pins(export))
     if as_json:

@@ -1,0 +1,86 @@
+"""What a command line runs: a program with its inputs, from a program's file or from a kernel in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vyre.app.cli import arguments
+from vyre.app.cli.loading import InvalidSource, load_valid
+from vyre.app.cli.targets import Target, python_target
+from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import check_rules
+
+if TYPE_CHECKING:
+    from vyre.app.kernels.kernel import Kernel
+
+
+class Call(NamedTuple):
+    """A program and what it is run on.
+
+    ``extent``: the lanes that follow from the inputs, if they do.  ``shapes``: the shapes of outputs of several axes.
+    """
+
+    program: Program
+    inputs: dict[str, Any]
+    output_counts: dict[str, int] | None = None
+    extent: tuple[int, ...] | None = None
+    shapes: Mapping[str, tuple[int, ...]] = {}
+
+
+def call_of(named: Path, given: list[str], sizes: list[str]) -> Call:
+    """Returns the call that the options ``--in`` and ``--size`` describe.
+
+    Raises ``InvalidSource``, ``UnreadableFile``, ``InvalidConfig`` and ``InvalidInput``.
+    """
+    counts = arguments.counts(sizes)
+    target = python_target(named)
+    if target is not None:
+        from vyre.app.cli.python_files import held
+        from vyre.app.kernels.kernel import Kernel
+
+        found = held(target)
+        if isinstance(found, Kernel):
+            return _of_kernel(found, target, given, counts)
+    program = load_valid(named).program
+    return Call(program, arguments.inputs(given, program), counts)
+
+
+def _of_kernel(kernel: Kernel[...], target: Target, given: list[str], counts: dict[str, int] | None) -> Call:
+    from vyre.app.cli.python_files import specialized
+    from vyre.app.kernels.arguments import is_output
+    from vyre.domain.frontend.annotations import ArrayType, StaticType
+    from vyre.domain.ir.types import ScalarType
+
+    meaning = kernel.arguments
+    texts = arguments.pairs(given, "--in")
+    takes = {one.name: one for one in meaning.parameters if not is_output(one)}
+    for name in texts:
+        if name not in takes:
+            raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
+    values: dict[str, Any] = {name: target.values[name] for name in meaning.statics if name in target.values}
+    for name, text in texts.items():
+        kind = takes[name].type
+        if isinstance(kind, StaticType):
+            values[name] = arguments.constant(text, f"--in {name}")
+            continue
+        element: Any = kind.element if isinstance(kind, ArrayType) else kind
+        if not isinstance(element, ScalarType):
+            element = target.values.get(element.__name__)
+        values[name] = arguments.argument(name, text, element, is_number=not isinstance(kind, ArrayType))
+    passed = meaning.of_inputs(values)
+    resolved = meaning.resolved(passed, counts)
+    chosen = {
+        **dict(zip(meaning.generic, resolved.types, strict=True)),
+        **dict(zip(meaning.statics, resolved.statics, strict=True)),
+    }
+    program = specialized(kernel, target, {**chosen, **target.values})
+    try:
+        check_rules(program).raise_if_invalid()
+    except InvalidProgram as error:
+        raise InvalidSource(error, None) from None
+    inputs = {name: value for name, value in values.items() if name not in meaning.statics} | resolved.hidden
+    outputs = {name: resolved.shapes[name] for _, name, array in meaning.arrays if array.axes > 1}
+    return Call(program, inputs, {**(counts or {}), **resolved.output_counts} or None, resolved.extent, outputs)

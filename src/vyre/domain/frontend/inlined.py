@@ -77,19 +77,11 @@ class Inlined(Generic[P, R]):
         self.__wrapped__ = function
         assert isinstance(function, FunctionType)
         self.captured: Final = Captured(function)
-        self._source: Source | None = None
+        self.source: Final = source_of(function)
         self._names: Names | None = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         return self.function(*arguments, **named)
-
-    @property
-    def source(self) -> Source:
-        """Returns the source; raises ``KernelSourceError`` where there is none."""
-        if self._source is None:
-            assert isinstance(self.function, FunctionType)
-            self._source = source_of(self.function)
-        return self._source
 
     @property
     def names(self) -> Names:

@@ -5,31 +5,37 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterator
-from textwrap import dedent
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType, FunctionType
 from typing import Final, NoReturn
+from unicodedata import combining, east_asian_width
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.ir.node import SourceLocation
 
-_TAB: Final = 8
-_MOST_UNDERLINED: Final = 120
+_MOST_SHOWN: Final = 120
+"""The most characters of a line that an error shows."""
+_BEFORE: Final = 40
+"""How many characters of a longer line stand before what is underlined."""
+_MOST_LINES: Final = 4096
+"""A function has at most this many lines."""
 
 
 class Source:
     """The text of one function definition.
 
-    ``file`` and ``first`` say where it begins; ``lines`` are its lines, the decorators included, without the
-    indentation that all of them share.
+    ``file`` and ``first`` say where it begins; ``lines`` are its lines, the decorators included.  ``indentation`` is
+    that of its first line, which errors leave out.
     """
 
-    __slots__ = ("_places", "file", "first", "lines", "name", "tree")
+    __slots__ = ("_places", "file", "first", "indentation", "lines", "name", "tree")
 
     def __init__(self, name: str, file: str, first: int, lines: tuple[str, ...], tree: ast.FunctionDef) -> None:
         self.name: Final = name
         self.file: Final = file
         self.first: Final = first
         self.lines: Final = lines
+        self.indentation: Final = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
         self.tree: Final = tree
         self._places: dict[int, SourceLocation] = {}
 
@@ -55,9 +61,27 @@ class Source:
         end = len(text)
         if getattr(node, "end_lineno", None) == number:
             end = _characters(text, getattr(node, "end_col_offset", None) or 0)
-        length = max(1, min(end, len(text.rstrip())) - start)
-        blank = "".join("\t" if character == "\t" else " " for character in text[:start])
-        return f"    {text.rstrip()[:_MOST_UNDERLINED]}\n    {blank}{'^' * min(length, _MOST_UNDERLINED)}"
+        first = len(self.indentation) if text.startswith(self.indentation) else 0
+        return _underlined(text.rstrip(), min(first, start), start, end)
+
+
+def _underlined(text: str, first: int, start: int, end: int) -> str:
+    """Returns the part of a line from ``first`` on, with the characters from ``start`` to ``end`` underlined."""
+    mark = ""
+    if len(text) - first > _MOST_SHOWN and start - first > _BEFORE:
+        first, mark = start - _BEFORE, "..."
+    last = first + _MOST_SHOWN
+    shown = text[first:last] + ("..." if len(text) > last else "")
+    before = "".join("\t" if character == "\t" else " " * _width(character) for character in text[first:start])
+    length = sum(map(_width, text[start : min(end, last)]))
+    return f"    {mark}{shown}\n    {' ' * len(mark)}{before}{'^' * max(1, length)}"
+
+
+def _width(character: str) -> int:
+    """Returns the number of columns that a character takes in a terminal."""
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in ("W", "F") else 1
 
 
 def _characters(text: str, offset: int) -> int:
@@ -68,55 +92,83 @@ def _characters(text: str, offset: int) -> int:
 def source_of(function: FunctionType) -> Source:
     """Returns the source of a function that ``def`` has made.
 
-    Raises ``KernelSourceError`` where Python keeps no source, and for lambdas.
+    Raises ``KernelSourceError`` where Python keeps no source, and for lambdas and coroutines.
     """
     code = function.__code__
     here = SourceLocation(code.co_filename, code.co_firstlineno)
     if code.co_name == "<lambda>":
         raise KernelSourceError("a lambda cannot become a kernel", fix="write it as a `def`.", loc=here)
-    lines = _lines_of(code, function.__globals__)
-    if lines is None:
+    if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        raise KernelSourceError(
+            f"the coroutine `{code.co_name}` cannot become a kernel", fix="write `def` without `async`.", loc=here
+        )
+    linecache.checkcache(code.co_filename)
+    known = linecache.getlines(code.co_filename, function.__globals__)
+    if not known:
         raise KernelSourceError(
             f"Python keeps no source of `{code.co_name}`, from which its kernel is made",
             fix="write the function in a file, in a notebook, or in the interactive interpreter of CPython 3.13 or "
             "later; `python -c`, exec() and older interpreters keep no source.",
             loc=here,
         )
-    text = "".join(lines)
-    shorter = dedent(text) if lines[0][:1] in (" ", "\t") else text
-    tree = _parsed(shorter)
+    lines, tree = _definition(code, known)
     if tree is None:
         raise KernelSourceError(
             f"the source of `{code.co_name}` has changed since the function was made",
             fix="run the program, or the cell, again.",
             loc=here,
         )
-    return Source(code.co_name, code.co_filename, code.co_firstlineno, tuple(shorter.splitlines()), tree)
+    return Source(code.co_name, code.co_filename, code.co_firstlineno, tuple(lines), tree)
 
 
-def _parsed(text: str) -> ast.FunctionDef | None:
+def _definition(code: CodeType, known: list[str]) -> tuple[list[str], ast.FunctionDef | None]:
+    """Returns the lines of a function definition and its tree; None where the lines hold another one."""
+    first = code.co_firstlineno - 1
+    last = max(_last_line(code), first + 1)
+    if last > len(known):
+        return [], None
+    depth = _depth(known[first])
+    while last < len(known) and last - first < _MOST_LINES:
+        # The code ends with its last instruction.  Whatever is indented more than the definition belongs to it.
+        if known[last].strip() and _depth(known[last]) <= depth:
+            tree = _parsed(known[first:last])
+            if tree is not None:
+                break
+        last += 1
+    found = known[first:last]
+    tree = _parsed(found)
+    is_same = tree is not None and tree.name == code.co_name and _parameters(tree) == _parameters_of(code)
+    return [line.rstrip("\r\n") for line in found], tree if is_same else None
+
+
+def _depth(line: str) -> int:
+    """Returns the column at which the text of a line begins."""
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip())
+
+
+def _parsed(lines: list[str]) -> ast.FunctionDef | None:
+    """Returns the tree of a function definition, or None; line numbers count from its first line, which is 1."""
+    text = "".join(lines)
+    indented = lines[0][:1] in (" ", "\t")
     try:
-        body = ast.parse(text).body
-    except SyntaxError:
+        body: list[ast.stmt] = ast.parse(f"if 1:\n{text}" if indented else text).body
+    except (SyntaxError, ValueError):
         return None
+    if indented and len(body) == 1 and isinstance(body[0], ast.If):
+        body = body[0].body
+        for one in body:
+            ast.increment_lineno(one, -1)
     return body[0] if len(body) == 1 and isinstance(body[0], ast.FunctionDef) else None
 
 
-def _lines_of(code: CodeType, names: dict[str, object]) -> list[str] | None:
-    """Returns the lines of a function definition, or None where there are none."""
-    known = linecache.getlines(code.co_filename, names)
-    first = code.co_firstlineno - 1
-    last = max(_last_line(code), first + 1)
-    if not known or last > len(known):
-        return None
-    found = known[first:last]
-    # The code ends with its last instruction; brackets, strings and comments may go on after that line.
-    while last < len(known) and _parsed(dedent("".join(found))) is None:
-        found.append(known[last])
-        last += 1
-        if len(found) > 4096:
-            return None
-    return found
+def _parameters(tree: ast.FunctionDef) -> tuple[str, ...]:
+    arguments = tree.args
+    return tuple(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _parameters_of(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _last_line(code: CodeType) -> int:

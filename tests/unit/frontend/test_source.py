@@ -1,0 +1,303 @@
+"""Errors underline the user's source, wherever Python keeps it; elsewhere an error says what to do."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import vyre
+from support.limits import LIMIT_S
+from vyre import InOut, KernelSourceError, f32
+
+HEAD = "import vyre\nfrom vyre import In, InOut, Out, Static, f32, i32, u32\n"
+_MADE: list[ModuleType] = []
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes a module and imports it; the text may be bytes."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(text: str | bytes) -> ModuleType:
+        name = f"kernel_module_{len(_MADE)}"
+        content = text if isinstance(text, bytes) else (HEAD + text).encode()
+        (tmp_path / f"{name}.py").write_bytes(content)
+        importlib.invalidate_caches()
+        made = importlib.import_module(name)
+        _MADE.append(made)
+        return made
+
+    return make
+
+
+def failure(kernel: Any) -> tuple[int, str]:
+    """The line and the underlined excerpt of the error that the program of a kernel gets."""
+    with pytest.raises(KernelSourceError) as caught:
+        kernel.program  # noqa: B018
+    assert caught.value.loc is not None
+    assert str(caught.value).endswith(caught.value.excerpt)
+    return caught.value.loc.line, caught.value.excerpt
+
+
+def test_the_expression_at_fault_is_underlined(module: Any) -> None:
+    made = module("""
+@vyre.kernel
+def k(x: InOut[f32]):
+    x[0] = x[0] + (x[1] // 2)
+""")
+    assert failure(made.k) == (6, "        x[0] = x[0] + (x[1] // 2)\n                       ^^^^^^^^^")
+
+
+def test_several_decorators_and_one_over_lines_stand_before_the_function(module: Any) -> None:
+    made = module("""
+def plain(f):
+    return f
+
+@vyre.kernel(
+    workgroup=(
+        64
+    ),
+)
+@plain
+@plain
+def k(x: InOut[f32]):
+    x[0] = nothing
+""")
+    line, excerpt = failure(made.k)
+    assert line == 15
+    assert excerpt == "        x[0] = nothing\n               ^^^^^^^"
+
+
+def test_functions_of_classes_and_functions_lose_their_indentation(module: Any) -> None:
+    made = module('''
+class Holder:
+    def make(self):
+        @vyre.kernel
+        def k(x: InOut[f32]):
+            """Does nothing
+of use."""
+# a comment at the margin
+            x[0] = nothing
+        return k
+
+k = Holder().make()
+''')
+    assert failure(made.k) == (11, "        x[0] = nothing\n               ^^^^^^^")
+
+
+def test_tabs_stay_tabs(module: Any) -> None:
+    made = module("if True:\n\t@vyre.kernel\n\tdef k(x: InOut[f32]):\n\t\tx[0]\t= nothing\n")
+    assert failure(made.k) == (6, "    \tx[0]\t= nothing\n    \t    \t  ^^^^^^^")
+
+
+def test_wide_and_combining_characters_before_the_mark_count_as_columns(module: Any) -> None:
+    made = module("""
+变 = 3
+e\u0301 = 4
+
+@vyre.kernel
+def k(x: InOut[i32]):
+    x[0] = 变 + nothing
+    x[0] = e\u0301 + nothing
+""")
+    line, excerpt = failure(made.k)
+    assert (line, excerpt) == (9, f"        x[0] = 变 + nothing\n{' ' * 20}^^^^^^^")
+
+
+def test_an_accent_of_its_own_takes_no_column(module: Any) -> None:
+    made = module("""
+e\u0301 = 4
+
+@vyre.kernel
+def k(x: InOut[i32]):
+    x[0] = e\u0301 + nothing
+""")
+    assert failure(made.k)[1].splitlines()[1] == " " * 19 + "^^^^^^^"
+
+
+def test_an_expression_over_lines_is_underlined_to_the_end_of_its_first_line(module: Any) -> None:
+    made = module("""
+@vyre.kernel
+def k(x: InOut[f32]):
+    x[0] = 1.0 + \\
+        x[1] // \\
+        2.0
+""")
+    assert failure(made.k) == (7, "            x[1] // \\\n            ^^^^^^^^^")
+
+
+def test_long_lines_are_shown_around_the_mark(module: Any) -> None:
+    added = " + ".join(["x[0]"] * 60)
+    made = module(f"\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = {added} + nothing + {added}\n")
+    shown, mark = failure(made.k)[1].splitlines()
+    assert len(shown) < 140
+    assert shown.startswith("    ...") and shown.endswith("...")
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "nothing"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_and_byte_order_marks_do_not_matter(module: Any, ending: str, mark: bytes) -> None:
+    text = HEAD + "@vyre.kernel\ndef k(x: InOut[f32]):\n\n    x[0] = nothing\n"
+    made = module(mark + text.replace("\n", ending).encode())
+    assert failure(made.k) == (6, "        x[0] = nothing\n               ^^^^^^^")
+
+
+def test_a_form_feed_is_no_end_of_a_line(module: Any) -> None:
+    made = module("@vyre.kernel\ndef k(x: InOut[f32]):\n    '''a\x0cb\u2028c'''\n    x[0] = nothing\n")
+    assert failure(made.k)[0] == 6
+    assert "x[0] = nothing" in failure(made.k)[1]
+
+
+def test_the_last_branch_counts_though_it_makes_no_code(module: Any) -> None:
+    made = module("""
+@vyre.kernel
+def k(x: InOut[f32]):
+    if x[0] > 0:
+        x[0] = 1
+    else:
+        "nothing to do"
+        # and a comment
+
+after = 1
+""")
+    assert made.k.definition.source.lines[-1].strip() in ("", "# and a comment")
+    assert made.k.program.body
+
+
+def test_a_reloaded_module_has_its_new_source(module: Any) -> None:
+    made = module("@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = nothing\n")
+    assert "nothing" in failure(made.k)[1]
+    path = Path(made.__file__ or "")
+    path.write_text(HEAD + "# moved\n\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = nowhere + 100\n")
+    importlib.invalidate_caches()
+    assert failure(importlib.reload(made).k) == (7, "        x[0] = nowhere + 100\n               ^^^^^^^")
+
+
+def test_a_source_that_changed_after_the_import_is_noticed(module: Any) -> None:
+    made = module("def k(x: InOut[f32]):\n    x[0] = 1\n")
+    Path(made.__file__ or "").write_text("# all is gone\n" * 9)
+    with pytest.raises(KernelSourceError, match=r"the source of `k` has changed since .* Fix: run the program"):
+        vyre.kernel(made.k)
+
+
+def test_an_error_in_a_function_has_the_line_of_the_function(module: Any) -> None:
+    made = module("""
+@vyre.function
+def half(v):
+    return v // 2
+
+@vyre.kernel
+def k(x: InOut[f32]):
+    x[0] = half(x[0])
+""")
+    assert failure(made.k) == (6, "        return v // 2\n               ^^^^^^")
+
+
+def test_the_program_names_the_lines_of_kernel_and_function(module: Any) -> None:
+    made = module("""
+@vyre.function
+def twice(v):
+    w = v * 2
+    return w + 1
+
+@vyre.kernel
+def k(x: InOut[f32]):
+    a = twice(x[0])
+    x[0] = a
+""")
+    lines = [stmt.loc.line for stmt in made.k.program.body if stmt.loc is not None]
+    assert lines == [11, 6, 11, 12]
+
+
+def test_postponed_annotations_and_types_local_to_a_function(module: Any) -> None:
+    made = module(b"""from __future__ import annotations
+import vyre
+
+def make():
+    from vyre import InOut as Written, f32, i32
+    real = f32
+
+    @vyre.function
+    def shifted(v: real, by: i32 = 1):
+        return v + vyre.f32(by)
+
+    @vyre.kernel
+    def k(x: Written[real], a: real):
+        y: real = 2
+        x[0] = shifted(x[0], 3) * y + a
+    return k
+
+k = make()
+""")
+    assert [buffer.element for buffer in made.k.program.buffers] == [f32, f32]
+
+
+def test_an_annotation_that_means_nothing_is_named(module: Any) -> None:
+    with pytest.raises(KernelSourceError, match="the annotation `f31` cannot be read: name 'f31' is not defined"):
+        module(b"from __future__ import annotations\nimport vyre\n@vyre.kernel\ndef k(a: f31): pass\n")
+    made = module(b"""from __future__ import annotations
+import vyre
+from vyre import InOut, f32
+
+@vyre.function
+def f(a: nothing): return a
+
+@vyre.kernel
+def k(x: InOut[f32]):
+    x[0] = f(x[0])
+""")
+    line, excerpt = failure(made.k)
+    assert line == 6 and excerpt.endswith("^^^^^^^")
+
+
+# ---------------------------------------------------------------- where Python keeps no file
+def test_cells_of_notebooks_are_underlined() -> None:
+    name = "/tmp/ipykernel_1/1234567.py"
+    text = HEAD + "\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = nothing\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+    assert failure(names["k"]) == (6, "        x[0] = nothing\n               ^^^^^^^")
+
+
+def test_without_source_the_error_says_what_to_do() -> None:
+    text = HEAD + "\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = 1\n"
+    with pytest.raises(KernelSourceError) as caught:
+        exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
+    assert str(caught.value) == (
+        "<string>:4: Python keeps no source of `k`, from which its kernel is made. Fix: write the function in a file, "
+        "in a notebook, or in the interactive interpreter of CPython 3.13 or later; `python -c`, exec() and older "
+        "interpreters keep no source."
+    )
+
+
+def test_python_c_and_the_interpreter_say_it_too() -> None:
+    text = "import vyre\nfrom vyre import InOut, f32\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = nothing\n"
+    told = "keeps no source of `k`"
+    if sys.version_info < (3, 13):
+        ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=LIMIT_S)
+        assert ran.returncode == 1 and told in ran.stderr
+    asked = text + "\nk.program\n"
+    ran = subprocess.run([sys.executable, "-i", "-q"], input=asked, capture_output=True, text=True, timeout=LIMIT_S)
+    if sys.version_info < (3, 13):
+        assert told in ran.stderr
+    else:
+        assert "    x[0] = nothing\n" in ran.stderr and "^^^^^^^" in ran.stderr
+
+
+def test_lambdas_and_coroutines_are_no_kernels() -> None:
+    with pytest.raises(KernelSourceError, match=r"a lambda cannot become a kernel\. Fix: write it as a `def`\."):
+        vyre.kernel(lambda: None)
+    with pytest.raises(KernelSourceError, match=r"the coroutine `later` cannot become a kernel"):
+
+        @vyre.kernel
+        async def later(x: InOut[f32]) -> None:
+            x[0] = 1

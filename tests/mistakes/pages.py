@@ -8,6 +8,7 @@ commands (```sh), and what they get (```text).
 from __future__ import annotations
 
 import io
+import linecache
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from unittest import mock
 
 from vyre.adapters.cuda import drivers
 from vyre.app.cli import main
+from vyre.app.kernels.kernel import Kernel
 
 FOLDER: Final = Path(__file__).parent
 FILE: Final = "kernel.py"
@@ -102,10 +104,16 @@ def answer(mistake: Mistake) -> Answer:
 
 
 def _run(code: str, names: dict[str, Any]) -> Answer:
+    """Runs code as that of a file, and makes programs of its kernels, whose bodies are read at their first use."""
+    linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     try:
         exec(compile(code, FILE, "exec"), names)
+        for kernel in [one for one in names.values() if isinstance(one, Kernel)]:
+            kernel.program  # noqa: B018
     except Exception as error:
         return Answer(f"{type(error).__name__}: {error}\n", error=error)
+    finally:
+        linecache.cache.pop(FILE, None)
     return Answer("nothing\n")
 
 

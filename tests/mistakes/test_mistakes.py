@@ -46,10 +46,20 @@ def test_a_mistake_on_the_command_line_gets_the_answer_of_its_page(mistake: Mist
 def test_there_are_many_and_each_has_a_title_of_its_own() -> None:
     assert len(ALL) >= 75
     counted = Counter(mistake.page for mistake in ALL)
-    assert counted["kernels"] >= 25 and counted["sessions"] >= 25 and counted["commands"] >= 15
+    assert (
+        counted["kernels"] >= 25 and counted["python"] >= 80 and counted["sessions"] >= 25 and counted["commands"] >= 15
+    )
     titles = Counter((mistake.page, mistake.title) for mistake in ALL)
     assert [title for title, times in titles.items() if times > 1] == []
 
 
 def test_every_mistake_in_a_kernel_names_a_line() -> None:
-    assert [mistake.title for mistake in IN_PYTHON if mistake.page == "kernels" and mistake.marked_line is None] == []
+    in_kernels = [mistake for mistake in IN_PYTHON if mistake.page in ("kernels", "python")]
+    assert [mistake.title for mistake in in_kernels if mistake.marked_line is None] == []
+
+
+def test_every_mistake_in_python_underlines_what_is_meant() -> None:
+    of_source = [m for m in IN_PYTHON if m.page == "python" and m.expected.startswith("KernelSourceError: ")]
+    assert len(of_source) >= 80
+    unmarked = [m.title for m in of_source if not m.expected.rstrip("\n").endswith("^")]
+    assert unmarked == ["A lambda as a kernel", "A builtin as a kernel"]  # which have no source of a `def`

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from vyre.domain.frontend.lowering import Lowering
-from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar
+from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar, indices_of
 from vyre.domain.frontend.operators import integer, literal, typed
 from vyre.domain.ir.expr import Binary, BufferLength, Cast, Expr, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
@@ -15,7 +15,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.views import checked_index
 
 _U32: Final = ScalarType.U32
-_AXES: Final = "zyx"
 
 
 def element(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -> Scalar:
@@ -41,7 +40,7 @@ def position(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -
     if len(indices) != array.axes:
         given = f"{len(indices)} indices are given" if len(indices) != 1 else "one index is given"
         axes = "one axis" if array.axes == 1 else f"{array.axes} axes"
-        fix = f"write {array.name}[{', '.join(_AXES[3 - array.axes :]) if array.axes > 1 else 'i'}]."
+        fix = f"write {array.name}[{indices_of(array.axes)}]."
         if array.axes == 1:
             fix += f" Rows and columns need In[{array.element!r}, 2]."
         k.fail(node, f"`{array.name}` has {axes}, and {given}", fix)

@@ -37,11 +37,20 @@ def assign_to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> N
             start = len(k.body)
             of = array_of(k, target)
             indices = index_operands(k, target)
-            store(k, of, indices, kept_before(k, found, start, node), target)
+            found = kept_before(k, found, start, node)
+            if of.is_writable:
+                found = typed(k, found, of.dtype, f"what is stored to `{of.name}`", value_node(node))
+            store(k, of, indices, found, target)
         case ast.Attribute():
             k.fail(target, "attributes cannot be assigned in a kernel", "assign names and elements of arrays.")
         case _:
             refuse(k, target)
+
+
+def value_node(node: ast.AST) -> ast.AST:
+    """Returns what an assignment assigns, as it is written; any other node as it is."""
+    value = getattr(node, "value", None)
+    return value if isinstance(value, ast.expr) else node
 
 
 def array_of(k: Lowering, target: ast.Subscript) -> Array:
@@ -90,7 +99,7 @@ def set_name(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
     if k.plan(name).kind is Kind.VARIABLE:
         known = frame.env.get(name)
         if isinstance(known, Variable):
-            value = fitted(k, known, found, f"what is assigned to `{name}`", node)
+            value = fitted(k, known, found, f"what is assigned to `{name}`", value_node(node))
             k.emit(Assign(known.name, value.expr, loc=k.loc(node)))
         else:
             _declare(k, name, found, node)
@@ -113,7 +122,7 @@ def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
         k.fail(
             node,
             f"`{name}` is assigned more than once, and holds {_kind(found)}",
-            "give each of them a name of its own.",
+            f"give its parts names of their own, or each value of `{name}` another name.",
         )
     variable, value = _new_variable(k, name, found, node)
     frame.env[name] = variable

@@ -67,7 +67,9 @@ def refuse_stars(k: Lowering, node: ast.Call) -> None:
 
 def whole_argument(k: Lowering, operand: Operand, what: str, node: ast.AST, fix: str = "") -> int:
     """Returns an int that is known while the kernel is being built; ``what`` names it in the error."""
-    if not isinstance(operand, Constant) or not isinstance(operand.value, int) or isinstance(operand.value, bool):
+    if isinstance(operand, Constant) and isinstance(operand.value, bool | float):
+        k.fail(node, f"{what} must be an int, not {operand.value!r}", "write an int.")
+    if not isinstance(operand, Constant):
         fix = fix or "give an int, a captured constant or a Static[int] parameter."
         k.fail(node, f"{what} is not an int that is known while the kernel is being built", fix)
     return int(operand.value)

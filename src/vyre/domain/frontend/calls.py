@@ -167,7 +167,7 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         try:
             found = function(operand.value)
         except (ArithmeticError, ValueError) as error:
-            k.fail(node, f"Python cannot compute this constant: {error}", "repair it.")
+            k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
         number = python_number(found)
         return Constant(number, own_type(found) if is_numpy(found) else None)
     return unary_function(k, op, operand, node)

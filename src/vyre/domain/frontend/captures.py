@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import struct
 from collections.abc import Callable
+from difflib import get_close_matches
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -15,7 +16,6 @@ from vyre.domain.frontend.lowering import Lowering
 from vyre.domain.frontend.operands import Constant, Items, Operand, Thing
 from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
 
 _MISSING: Final = object()
 
@@ -58,7 +58,7 @@ def operand_of(k: Lowering, name: str, node: ast.AST, found: Any = _MISSING) -> 
         try:
             found = captured(name)
         except KeyError:
-            k.fail(node, f"`{name}` is not defined", "assign it before, make it a parameter, or check its spelling.")
+            k.fail(node, f"`{name}` is not defined", _spelling(k, name))
         key = id(captured), name
         if key not in k.captures:
             k.captures[key] = Capture(partial(captured, name), identity(found), captured.watch(name))
@@ -68,6 +68,24 @@ def operand_of(k: Lowering, name: str, node: ast.AST, found: Any = _MISSING) -> 
             read = partial(getattr, holder, attribute)
             k.captures.setdefault((id(holder), attribute), Capture(read, identity(found), watched(holder, attribute)))
     return operand_from(k, found, name, node)
+
+
+def is_captured(k: Lowering, name: str) -> bool:
+    """Returns whether a name means something outside the open function."""
+    try:
+        k.frame.captured(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _spelling(k: Lowering, name: str) -> str:
+    """Returns what to do about a name that means nothing."""
+    known = {*k.frame.env, *k.frame.names.plans, *k.frame.captured.function.__globals__}
+    alike = get_close_matches(name, sorted(known), 1)
+    if alike:
+        return f"write `{alike[0]}` if that is meant; else assign `{name}` before, or make it a parameter."
+    return f"assign `{name}` before, or make it a parameter."
 
 
 def _holder(k: Lowering, node: ast.Attribute) -> Any:
@@ -110,6 +128,6 @@ def operand_from(k: Lowering, found: Any, name: str, node: ast.AST) -> Operand:
         return Thing(found)
     k.fail(
         node,
-        f"`{name}` is {shown(found)}, of the type {type(found).__name__}, which may change",
-        "pass it as a parameter, or capture a number or a tuple of numbers.",
+        f"`{name}` is of the type {type(found).__name__}, whose values may change",
+        "pass it as a parameter, or capture numbers and tuples of numbers.",
     )

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, shape
 from vyre.domain.frontend.calls import call
-from vyre.domain.frontend.captures import operand_of
+from vyre.domain.frontend.captures import is_captured, operand_of
 from vyre.domain.frontend.evaluation import expression, index_operands, on_the_right, operands, test, without_effects
 from vyre.domain.frontend.lowering import Lowering, Variable
 from vyre.domain.frontend.operands import Array, Constant, Items, Method, Operand, Scalar, Thing
@@ -37,14 +37,24 @@ def _name(k: Lowering, node: ast.Name) -> Operand:
     frame, name = k.frame, node.id
     if name in frame.names.plans or name in frame.env:
         if name not in frame.assigned or name not in frame.env:
-            k.fail(
-                node,
-                f"`{name}` may have no value here, because not every way to this line assigns it",
-                f"assign it before: {name} = ..., or in each branch.",
-            )
+            _fail_unassigned(k, name, node)
         found = frame.env[name]
         return k.read(found, node) if isinstance(found, Variable) else found
     return operand_of(k, name, node)
+
+
+def _fail_unassigned(k: Lowering, name: str, node: ast.Name) -> NoReturn:
+    if is_captured(k, name):
+        k.fail(
+            node,
+            f"`{name}` is assigned in this function, so that Python takes it for a local name, which has no value here",
+            "give the local another name than the one outside.",
+        )
+    k.fail(
+        node,
+        f"`{name}` may have no value here, because not every way to this line assigns it",
+        f"assign it before: {name} = ..., or in each branch.",
+    )
 
 
 def _attribute(k: Lowering, node: ast.Attribute) -> Operand:
@@ -183,6 +193,13 @@ def _joined(k: Lowering, a: Operand, b: Operand, *, conjunction: bool, node: ast
             name = "and" if conjunction else "or"
             k.fail(node, f"`{name}` joins a truth value and a number", "compare the number: x != 0.")
         return operators.made(k, BinaryOp.AND if conjunction else BinaryOp.OR, left, right, node, _BOOL)
+    if isinstance(k.settled(b), Scalar) and scalar(k, b, node).dtype is _BOOL:
+        number = operators.written(node.values[0])
+        k.fail(
+            node,
+            f"`{'and' if conjunction else 'or'}` gives a number or a truth value here, which have two types",
+            f"compare the number: {number} != 0.",
+        )
     left = operators.named(k, left, node)
     holds = condition(k, left, node)
     return operators.select(k, holds, b, left, node) if conjunction else operators.select(k, holds, left, b, node)

@@ -92,7 +92,10 @@ def _written_arguments(k: Lowering, function: Inlined[..., object], node: ast.Ca
     names = argument_names(function.source.tree)
     missing = [name for name in names if name not in found and name not in function.defaults]
     if unknown:
-        problem, fix = f"has no parameter `{unknown[0]}` to be named", f"its parameters are {', '.join(names)}."
+        problem, fix = (
+            f"has no parameter `{unknown[0]}` that is given by name",
+            f"its parameters are {', '.join(names)}.",
+        )
     elif twice:
         problem, fix = f"gets `{twice[0]}` twice", "give it once."
     elif len(node.args) > len(by_position):

@@ -41,10 +41,11 @@ def fixed_items(k: Lowering, operand: Operand, node: ast.AST) -> tuple[Operand, 
 def range_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns a ``range`` of numbers."""
     numbers = [whole_argument(k, one, "an end of this range", node, _RANGE) for one in given]
-    try:
-        return Thing(range(*numbers))
-    except ValueError as error:
-        k.fail(node, str(error), "give a step that is not 0.")
+    if not 1 <= len(numbers) <= 3:
+        k.fail(node, "range() takes one to three arguments", "write range(stop), range(start, stop) or with a step.")
+    if len(numbers) == 3 and numbers[2] == 0:
+        k.fail(node, "the step of range() is 0", "give a step that is not 0.")
+    return Thing(range(*numbers))
 
 
 def enumerate_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:

@@ -8,6 +8,7 @@ from typing import Final
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.assignment import set_name
 from vyre.domain.frontend.blocks import merged, run_body, unless_returned
+from vyre.domain.frontend.call_arguments import whole_argument
 from vyre.domain.frontend.evaluation import expression, kept, operands, test
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import LoopState, Lowering, Returns, closed, flexible
@@ -169,10 +170,10 @@ def _known_values(k: Lowering, limits: list[Operand], node: ast.AST) -> range:
 
 
 def _as_range(k: Lowering, numbers: list[Constant], node: ast.AST) -> range:
-    try:
-        return range(*(number.value for number in numbers))  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        k.fail(node, str(error), "give ints, and a step that is not 0.")
+    start, stop, step = (whole_argument(k, number, "an end of range()", node) for number in numbers)
+    if step == 0:
+        k.fail(node, "the step of range() is 0", "give a step that is not 0.")
+    return range(start, stop, step)
 
 
 def _typed_limits(k: Lowering, limits: list[Operand], node: ast.AST) -> tuple[Scalar, Scalar, Scalar]:
@@ -201,7 +202,7 @@ def _typed_limits(k: Lowering, limits: list[Operand], node: ast.AST) -> tuple[Sc
             f"a bound or the step is negative, and the loop counts in {given.dtype.text}, the type of the other bounds",
             "count in a signed type: range(i32(n) - 1, -1, -1).",
         )
-    if isinstance(limits[2], Constant) and limits[2].value == 0:
-        k.fail(node, "the step of range() is 0", "give a step that is not 0.")
+    if isinstance(limits[2], Constant):
+        _as_range(k, [Constant(0), Constant(0), limits[2]], node)
     start, stop, step = (typed(k, limit, given.dtype, "an end of a range", node) for limit in limits)
     return start, stop, step

@@ -73,6 +73,11 @@ class Array:
         return self.access not in (Access.READ_ONLY, Access.UNIFORM)
 
 
+def indices_of(axes: int) -> str:
+    """Returns words for the indices of an array with so many axes."""
+    return ", ".join(("plane", "row", "column")[3 - axes :]) if axes > 1 else "i"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
     """A tuple."""

@@ -7,12 +7,23 @@ width of the type or more gives what Python's would, reduced to the type.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend.lowering import Lowering
-from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar, Thing
+from vyre.domain.frontend.operands import (
+    PLACEHOLDER,
+    Array,
+    Constant,
+    Items,
+    Method,
+    Operand,
+    Scalar,
+    Thing,
+    indices_of,
+)
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary, Var
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, UnaryOp
@@ -23,6 +34,7 @@ _BOOL: Final = ScalarType.BOOL
 _WRAPS_AT_LEAST: Final = 1 << 31
 """Every integer type that values have holds all smaller numbers."""
 _INFINITIES: Final = (float("inf"), float("-inf"))
+_OF_INTEGERS: Final = "use integers: u32(x) converts a value, x.bitcast(u32) takes its bits."
 
 
 # ---------------------------------------------------------------- numbers become values
@@ -38,7 +50,7 @@ def literal(k: Lowering, number: Constant, dtype: ScalarType, node: ast.AST) -> 
             node,
             f"{value!r} is a fraction and stands beside a value of {dtype.text}",
             f"convert that value, f32(...), or write {int(value)}."
-            if value == value and value not in _INFINITIES
+            if math.isfinite(value)
             else "convert that value with f32(...).",
         )
     try:
@@ -81,7 +93,7 @@ def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> NoReturn:
     """Raises the error for something that is used where a value is needed."""
     match operand:
         case Array(name=name, axes=axes):
-            at = ", ".join("zyx"[3 - axes :]) if axes > 1 else "i"
+            at = indices_of(axes)
             k.fail(node, f"the array `{name}` is used where one element is needed", f"index it: {name}[{at}].")
         case Items():
             k.fail(node, "a tuple is used where one value is needed", "take one of its items: t[0].")
@@ -96,15 +108,27 @@ def typed(k: Lowering, operand: Operand, dtype: ScalarType, role: str, node: ast
     """Returns an operand, which must have a type; numbers take it.  ``role`` names it in the error."""
     operand = k.settled(operand)
     if isinstance(operand, Constant):
-        return literal(k, operand, dtype, node)
+        return _literal_for(k, operand, dtype, role, node)
     value = scalar(k, operand, node)
     if value.dtype is None:
         assert value.cell is not None
         value.cell.decide(dtype, k.loc(node))
         return Scalar(PLACEHOLDER, dtype)
     if value.dtype is not dtype:
-        k.fail(node, f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it: {spelled(dtype)}(...).")
+        k.fail(node, f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it: {conversion(dtype, node)}.")
     return value
+
+
+def _literal_for(k: Lowering, number: Constant, dtype: ScalarType, role: str, node: ast.AST) -> Scalar:
+    if isinstance(number.value, float) and dtype.is_integer:
+        k.fail(
+            node,
+            f"{role} must be {dtype.text}, not the fraction {number.value!r}",
+            f"write {conversion(dtype, node)}, which leaves out what follows the point."
+            if math.isfinite(number.value)
+            else f"use a number that {dtype.text} has.",
+        )
+    return literal(k, number, dtype, node)
 
 
 def integer(k: Lowering, operand: Operand, role: str, node: ast.AST) -> Scalar:
@@ -163,12 +187,50 @@ def common(k: Lowering, a: Operand, b: Operand, what: str, node: ast.AST) -> tup
         found = Scalar(PLACEHOLDER, known.dtype)
         return (found, right) if unknown is left else (left, found)
     if left.dtype is not right.dtype:
-        k.fail(
-            node,
-            f"{what} mixes {left.dtype.text} and {right.dtype.text}",
-            f"convert one side: {spelled(left.dtype)}(...) or {spelled(right.dtype)}(...).",
-        )
+        _fail_mixed(k, left.dtype, right.dtype, what, node)
     return left, right
+
+
+def _fail_mixed(k: Lowering, left: ScalarType, right: ScalarType, what: str, node: ast.AST) -> NoReturn:
+    """Raises the error for operands of two types."""
+    one, other = _sides(node)
+    which = f": {shortened(one)} is {left.text} and {shortened(other)} is {right.text}" if one and other else ""
+    k.fail(
+        node,
+        f"{what} mixes {left.text} and {right.text}{which}",
+        f"convert one of them: {conversion(right, one)} or {conversion(left, other)}.",
+    )
+
+
+def _sides(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+    """Returns the operands of an operator as they are written, if there are two."""
+    match node:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return left, right
+        case ast.AugAssign(target=left, value=right) | ast.IfExp(body=left, orelse=right):
+            return left, right
+        case _:
+            return None, None
+
+
+_MOST_WRITTEN: Final = 40
+
+
+def written(node: ast.AST | None) -> str:
+    """Returns a short expression as it is written, and dots for a longer one."""
+    text = ast.unparse(node) if isinstance(node, ast.expr) else "..."
+    return text if len(text) <= _MOST_WRITTEN else "..."
+
+
+def shortened(node: ast.expr) -> str:
+    """Returns an expression in quotes; a long one without its end."""
+    text = ast.unparse(node)
+    return f"`{text if len(text) <= _MOST_WRITTEN else text[: _MOST_WRITTEN - 3] + '...'}`"
+
+
+def conversion(dtype: ScalarType, node: ast.AST | None) -> str:
+    """Returns how the conversion of an expression to a type is written."""
+    return f"{spelled(dtype)}({written(node)})"
 
 
 def _known(value: Scalar) -> ScalarType:
@@ -239,7 +301,7 @@ def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST)
         bitwise, logical, text = _BITS[kind]
         left, right = common(k, a, b, f"`{text}`", node)
         if left.dtype is not None and left.dtype.is_float:
-            k.fail(node, f"`{text}` is not defined for {left.dtype.text}", "use integers, or .bitcast(u32).")
+            k.fail(node, f"`{text}` is not defined for {left.dtype.text}", _OF_INTEGERS)
         return made(k, logical if left.dtype is _BOOL else bitwise, left, right, node)
     if kind is ast.Div:
         return _quotient(k, a, b, node)
@@ -258,7 +320,7 @@ def _folded(k: Lowering, kind: type[ast.operator], a: Constant, b: Constant, nod
     try:
         value = _FOLDED[kind](a.value, b.value)
     except (ArithmeticError, TypeError, ValueError) as error:
-        k.fail(node, f"Python cannot compute this constant: {error}", "repair it.")
+        k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
     if not isinstance(value, int | float):
         k.fail(node, f"this constant is {shown(value)}, which is no real number", "use real numbers.")
     return Constant(value, a.own or b.own)
@@ -286,7 +348,7 @@ def _quotient(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
 
 def floor_division(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
     """Returns ``a // b`` of integers, rounded down."""
-    left, right = _whole(k, a, b, "//", "write floor(a / b).", node)
+    left, right = _whole(k, a, b, "//", "write math.floor(a / b), where the quotient is rounded first.", node)
     if left.dtype is None or not left.dtype.is_signed:
         return made(k, BinaryOp.DIV, left, right, node)
     left, right = named(k, left, node), named(k, right, node)
@@ -299,7 +361,7 @@ def floor_division(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar
 
 def remainder(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
     """Returns ``a % b`` of integers, which has the sign of ``b``."""
-    left, right = _whole(k, a, b, "%", "write a - floor(a / b) * b.", node)
+    left, right = _whole(k, a, b, "%", "write a - math.floor(a / b) * b, which is rounded in each step.", node)
     if left.dtype is None or not left.dtype.is_signed:
         return made(k, BinaryOp.MOD, left, right, node)
     right = named(k, right, node)
@@ -310,7 +372,7 @@ def remainder(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
 def _whole(k: Lowering, a: Operand, b: Operand, text: str, fix: str, node: ast.AST) -> tuple[Scalar, Scalar]:
     left, right = _numbers(k, a, b, text, node)
     if left.dtype in FLOATS:
-        k.fail(node, f"`{text}` of {_known(left).text} has no exact counterpart", fix)
+        k.fail(node, f"`{text}` is for integers in a kernel, and this is {_known(left).text}", fix)
     return left, right
 
 
@@ -372,7 +434,7 @@ def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: 
         a = standalone(k, a, node) if not isinstance(b, Scalar) or b.dtype is None else literal(k, a, b.dtype, node)
     value = scalar(k, a, node)
     if value.dtype is not None and not value.dtype.is_integer:
-        k.fail(node, f"`{text}` is not defined for {value.dtype.text}", "use integers.")
+        k.fail(node, f"`{text}` is not defined for {value.dtype.text}", _OF_INTEGERS)
     op = BinaryOp.SHL if left_shift else BinaryOp.SHR
     if value.dtype is None:
         return Scalar(PLACEHOLDER, None, value.cell, value.changes)
@@ -455,7 +517,7 @@ def unary(k: Lowering, op: ast.unaryop, operand: Operand, node: ast.AST) -> Oper
             made_of, dtype = UnaryOp.NEGATE, value.dtype
         case _:
             if value.dtype.is_float:
-                k.fail(node, f"`~` is not defined for {value.dtype.text}", "use integers.")
+                k.fail(node, f"`~` is not defined for {value.dtype.text}", _OF_INTEGERS)
             if value.dtype is _BOOL:
                 k.fail(node, "`~` of a bool is a number in Python", "write `not`.")
             made_of, dtype = UnaryOp.BIT_NOT, value.dtype

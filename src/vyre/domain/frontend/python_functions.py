@@ -50,7 +50,12 @@ def int_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
         return Constant(_computed(k, int, operand, node))
     value = scalar(k, operand, node)
     if value.dtype is not None and not value.dtype.is_integer:
-        k.fail(node, "int() of a value has no type of its own in a kernel", "write i32(x) or u32(x), which truncate.")
+        written = operators.written(node.args[0] if node.args else None)
+        k.fail(
+            node,
+            f"int() of {value.dtype.text} does not say which integer type it makes",
+            f"write i32({written}) or u32({written}), which leave out what follows the point.",
+        )
     return value
 
 
@@ -66,7 +71,9 @@ def float_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
             pass
     value = scalar(k, operand, node)
     if value.dtype is not None and not value.dtype.is_float:
-        k.fail(node, "float() of a value has no type of its own in a kernel", "write f32(x) or f64(x).")
+        written = operators.written(node.args[0] if node.args else None)
+        fix = f"write f32({written}) or f64({written})."
+        k.fail(node, f"float() of {value.dtype.text} does not say which float type it makes", fix)
     return value
 
 
@@ -81,7 +88,7 @@ def _computed(k: Lowering, function: Callable[[Any], Any], operand: Constant, no
     try:
         return function(operand.value)
     except (ArithmeticError, ValueError) as error:
-        k.fail(node, f"Python cannot compute this constant: {error}", "repair it.")
+        k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
 
 
 def smallest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:

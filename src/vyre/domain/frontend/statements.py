@@ -48,7 +48,8 @@ def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
     name = node.target.id
     dtype = k.annotation(node.annotation)
     if dtype is None:
-        k.fail(node.annotation, "the annotation is no type of vyre", "write f32, i32, u32 or another scalar type.")
+        text = operators.written(node.annotation)
+        k.fail(node.annotation, f"the annotation `{text}` is no type of vyre", "write f32, i32, u32 or bool_, say.")
     if not dtype.is_executable:
         fix = f"write {dtype.widened.text}; arrays of {dtype.text} narrow what is stored to them."
         k.fail(node.annotation, f"no value has the type {dtype.text}, which exists in arrays only", fix)

@@ -195,11 +195,10 @@ def _fail_mixed(k: Lowering, left: ScalarType, right: ScalarType, what: str, nod
     """Raises the error for operands of two types."""
     one, other = _sides(node)
     which = f": {shortened(one)} is {left.text} and {shortened(other)} is {right.text}" if one and other else ""
-    k.fail(
-        node,
-        f"{what} mixes {left.text} and {right.text}{which}",
-        f"convert one of them: {conversion(right, one)} or {conversion(left, other)}.",
-    )
+    fix = f"convert one of them: {conversion(right, one)} or {conversion(left, other)}."
+    if left.is_float is not right.is_float:
+        fix = f"convert the other one: {conversion(left, other) if left.is_float else conversion(right, one)}."
+    k.fail(node, f"{what} mixes {left.text} and {right.text}{which}", fix)
 
 
 def _sides(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from contextvars import ContextVar
+from enum import Enum
 from functools import wraps
 from typing import Final, ParamSpec, TextIO
 
@@ -28,8 +31,45 @@ def put(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Prints to standard error, with unprintable characters escaped."""
-    print(printable(text), file=sys.stderr)
+    """Prints to standard error, with unprintable characters escaped; where it shows colours, errors have them."""
+    shown = printable(text)
+    print(_coloured(shown) if shows_colours(sys.stderr) else shown, file=sys.stderr)
+
+
+# ---------------------------------------------------------------- colours
+class Colours(Enum):
+    """When output is coloured.  AUTO: on terminals, unless ``NO_COLOR`` is set or ``TERM`` is ``dumb``."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+COLOURS: Final[ContextVar[Colours]] = ContextVar("vyre_colours", default=Colours.AUTO)
+"""The setting of the running command."""
+
+
+def shows_colours(stream: TextIO) -> bool:
+    """Returns whether text for this stream may have colours."""
+    wanted = COLOURS.get()
+    if wanted is not Colours.AUTO:
+        return wanted is Colours.ALWAYS
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_PAINTED: Final = (
+    (re.compile(r"^(error\[\w+\]):", re.MULTILINE), "\x1b[1;31m\\1\x1b[0m:"),
+    (re.compile(r"^(warning\[\w+\]):", re.MULTILINE), "\x1b[1;33m\\1\x1b[0m:"),
+    (re.compile(r"^(Fix:|  = help:)", re.MULTILINE), "\x1b[1;32m\\1\x1b[0m"),
+    (re.compile(r"^([ |\t]*)(\^+)$", re.MULTILINE), "\\1\x1b[1;31m\\2\x1b[0m"),
+)
+"""The parts of an error that have a colour."""
+
+
+def _coloured(text: str) -> str:
+    for pattern, painted in _PAINTED:
+        text = pattern.sub(painted, text)
+    return text
 
 
 def command(main: Callable[_P, int]) -> Callable[_P, int]:

@@ -81,7 +81,7 @@ def test_a_kernel_runs_on_files_and_literals(vyre: Vyre) -> None:
     found = vyre("run", "kernel.py:saxpy", "--in", "a=2.0", "--in", "x=@x.npy", "--in", "y=1,1,1,1,1", *SCALAR,
                  "--out", "y=y.npy")  # fmt: skip
     assert found.code == 0, found.err
-    np.testing.assert_array_equal(np.load("y.npy"), np.float32([1, 3, 5, 7, 9]))
+    np.testing.assert_array_equal(np.load("y.npy"), np.array([1, 3, 5, 7, 9], np.float32))
     assert "this file was run as vyre_file_kernel" in found.err
     assert "this file" not in found.out
 

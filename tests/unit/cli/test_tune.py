@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.command_line import Vyre, vyre_command
+from support.command_line import Outcome, Vyre, vyre_command
 from support.small_programs import square_program
 from support.tuned_device import TunedDevice
 from vyre import ProgramBuilder, u32
@@ -36,10 +36,37 @@ def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return vyre_command(capsys, "tune", "square.vyre", "--in", "x=@x.npy")
 
 
+def table(found: Outcome) -> list[str]:
+    """The lines before the words."""
+    return found.out.partition("\n\nIn words: ")[0].splitlines()
+
+
+def words(found: Outcome) -> str:
+    return found.out.partition("\n\nIn words: ")[2]
+
+
+def test_a_winner_in_words(vyre: Vyre, device: TunedDevice) -> None:
+    now = words(vyre())
+    assert now.startswith("6 ways to launch this program were timed now; ")
+    assert "The best is 256 lanes, in 10% less time than the declared one (64 lanes)." in now
+    assert "tune=True" in now
+    assert words(vyre()).startswith("6 ways to launch this program were timed earlier; ")
+
+
+def test_other_outcomes_in_words(vyre: Vyre, device: TunedDevice) -> None:
+    device.cost_ns = lambda size, profile: 1_000_000
+    assert "None is proven faster than the declared one (64 lanes)" in words(vyre())
+    device.kind, device.jitter_ns = TimeKind.ESTIMATED, (0,)
+    device.cost_ns = lambda size, profile: 900_000 if size == 256 else 1_000_000
+    estimated = words(vyre("--again"))
+    assert "were estimated by a model, without a device," in estimated
+    assert "tune=True" not in estimated
+
+
 def test_the_table_tells_candidates_and_the_winner(vyre: Vyre, device: TunedDevice) -> None:
     found = vyre()
     assert found.code == 0
-    title, *rows, verdict = found.out.splitlines()
+    title, *rows, verdict = table(found)
     assert title.split() == ["lanes", "profile", "median", "saves", "samples"]
     assert [row.split()[:2] for row in rows] == [
         ["0", "64"], ["1", "32"], ["2", "128"], ["3", "256"], ["4", "512"], ["5", "1024"],
@@ -51,7 +78,7 @@ def test_the_table_tells_candidates_and_the_winner(vyre: Vyre, device: TunedDevi
 
 def test_without_a_winner_it_says_why(vyre: Vyre, device: TunedDevice) -> None:
     device.cost_ns = lambda size, profile: 1_000_000
-    assert vyre().out.splitlines()[-1].startswith("no winner: candidate 1 is not proven faster")
+    assert table(vyre())[-1].startswith("no winner: candidate 1 is not proven faster")
 
 
 def test_what_was_rejected_is_listed(vyre: Vyre, device: TunedDevice) -> None:
@@ -95,7 +122,8 @@ def test_winners_are_exported_and_pinned(vyre: Vyre, device: TunedDevice) -> Non
     device.launched.clear()
     pinned = vyre("--pin", "pins.json", "--again")
     assert device.launched == []
-    assert pinned.out.splitlines()[-1].startswith("winner 256 lanes: 256 lanes is pinned")
+    assert words(pinned) == "a pin fixes how this is launched: 256 lanes. Nothing was launched.\n"
+    assert table(pinned)[-1].startswith("winner 256 lanes: 256 lanes is pinned")
     assert vyre("--export", "all.json", "--json").json["exported"] == 1
     assert Path("all.json").read_bytes() == Path("pins.json").read_bytes()
 
@@ -142,7 +170,7 @@ def test_ways_of_generating_code_are_candidates_unless_left_out(vyre: Vyre, devi
 
 def test_a_budget_ends_it(vyre: Vyre, device: TunedDevice) -> None:
     found = vyre("--budget", "1e-9")
-    assert found.out.splitlines()[-1].startswith("no winner: ")
+    assert table(found)[-1].startswith("no winner: ")
     refused = vyre("--budget", "0")
     assert (refused.code, "no time" in refused.err) == (2, True)
 

@@ -8,13 +8,13 @@ from typing import Annotated, Final
 
 import typer
 
-from vyre.adapters.terminal import OutputLost, complain, put
+from vyre.adapters.terminal import COLOURS, Colours, OutputLost, complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import MEANINGS, Exit, exit_code
 from vyre.app.cli.extra import missing_extra
 from vyre.app.cli.loading import InvalidSource
 from vyre.app.cli.usage import usage_error
-from vyre.domain.errors import VyreError
+from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.ir.collector import collector_paused
 
 _MODULES: Final = {
@@ -30,8 +30,17 @@ _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro_
 
 def run_command(args: list[str]) -> int:
     """Runs the command line; errors become one line with a ``Fix:`` (or JSON) and an exit code."""
+    setting = COLOURS.set(COLOURS.get())
+    try:
+        return _run_command(args)
+    finally:
+        COLOURS.reset(setting)
+
+
+def _run_command(args: list[str]) -> int:
     wants_json = "--json" in args
     try:
+        args = without_colours(args)
         with collector_paused():  # imported modules are not garbage
             command = typer.main.get_command(_application(args))
             # Not app(): it has other exit codes for interrupts and closed pipes.
@@ -87,7 +96,36 @@ def _application(args: list[str]) -> typer.Typer:
     return app
 
 
-_EPILOG: Final = "\n".join(("\b", "Exit codes:", *(f"  {int(code):<4} {text}" for code, text in MEANINGS.items())))
+def without_colours(args: list[str]) -> list[str]:
+    """Returns the arguments without ``--color WHEN``, which every command takes and which is set here.
+
+    Raises ``InvalidConfig`` for another word.
+    """
+    left: list[str] = []
+    given = iter(args)
+    for arg in given:
+        if arg == "--":
+            return [*left, arg, *given]
+        if arg != "--color" and not arg.startswith("--color="):
+            left.append(arg)
+            continue
+        when = next(given, "") if arg == "--color" else arg.partition("=")[2]
+        if when not in (words := [each.value for each in Colours]):
+            raise InvalidConfig(f"--color {when!r} is no setting of colours", fix=f"use one of {', '.join(words)}.")
+        COLOURS.set(Colours(when))
+    return left
+
+
+_EPILOG: Final = "\n".join(
+    (
+        "\b",
+        "Colours: --color auto (on terminals without NO_COLOR), always or never.",
+        "",
+        "\b",
+        "Exit codes:",
+        *(f"  {int(code):<4} {text}" for code, text in MEANINGS.items()),
+    )
+)
 
 
 def _show_version(wanted: bool) -> None:

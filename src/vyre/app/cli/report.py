@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.adapters.terminal import complain, put
+from vyre.adapters.terminal import complain, put, shows_colours
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
 from vyre.domain.diagnostics import Diagnostic, Severity
@@ -56,9 +56,15 @@ def table(*columns: str) -> Table:
     return built
 
 
+_STYLES: Final = {"ok": "green", "!!": "bold red", "!": "bold red", "*": "bold green"}
+"""The colours of cells that are these words."""
+
+
 def add_row(rows: Table, *cells: str) -> None:
-    """Adds a row of cells that hold text without markup, each on one line."""
-    rows.add_row(*map(one_line, cells))
+    """Adds a row of cells that hold text without markup, each on one line; some words have a colour of their own."""
+    from rich.text import Text
+
+    rows.add_row(*(Text(one_line(cell), style=_STYLES.get(cell, "")) for cell in cells))
 
 
 def put_table(rows: Table) -> None:
@@ -66,7 +72,15 @@ def put_table(rows: Table) -> None:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
-    Console(highlight=False, markup=False, emoji=False, width=width).print(rows)
+    Console(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+        force_terminal=sys.stdout.isatty(),
+        color_system="standard" if shows_colours(sys.stdout) else None,
+        no_color=False,
+    ).print(rows)
 
 
 @contextmanager
@@ -75,7 +89,14 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(
+        stderr=True,
+        highlight=False,
+        soft_wrap=True,
+        force_terminal=sys.stderr.isatty(),
+        color_system="standard" if shows_colours(sys.stderr) else None,
+        no_color=False,
+    )
     spinner = "dots" if console.encoding.startswith("utf") else "line"
     with console.status(Text(one_line(text)), spinner=spinner) as status:
         yield lambda new: status.update(Text(one_line(new)))

@@ -92,6 +92,34 @@ def _print(found: TuningReport) -> None:
     if found.source is Source.STORE:
         put("remembered: nothing was launched")
     put(f"{'no winner' if found.winner is None else f'winner {found.winner}'}: {found.why}")
+    for line in in_words(found):
+        put(line)
+
+
+def in_words(found: TuningReport) -> list[str]:
+    """Returns what the report says, for people who have never tuned a program: the answer, and what to do with it."""
+    if found.source is Source.PIN:
+        return [
+            "",
+            f"In words: a pin fixes how this is launched: {found.winner or 'as declared'}. Nothing was launched.",
+        ]
+    declared, count = found.candidates[0], len(found.candidates)
+    how = "were timed now" if found.source is Source.RUN else "were timed earlier"
+    if not found.measured:
+        how = "were estimated by a model, without a device,"
+    medians = dict(zip(found.candidates, found.medians, strict=True))
+    tried = f"{count} ways to launch this program" if count > 1 else "the one way to launch this program"
+    lines = ["", f"In words: {tried} {how}; they differ in how many lanes form a workgroup, and never in results."]
+    if found.winner is None:
+        return [*lines, f"None is proven faster than the declared one ({declared}): leave the program as it is."]
+    saved, best = medians.get(declared), medians.get(found.winner)
+    gain = f", in {1 - best / saved:.0%} less time than the declared one ({declared})" if saved and best else ""
+    lines.append(f"The best is {found.winner}{gain}.")
+    if found.measured:
+        lines.append("It is stored for launches like this one: session.dispatch(..., tune=True) applies it.")
+    else:
+        lines.append("Tune it on the device itself before you rely on that.")
+    return lines
 
 
 _TITLE = {True: "median", False: "work"}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def shift() -> Program:
-    """Builds the kernel: ``out[i] = src[i + 3]`` without a bounds check."""
+@vyre.kernel(workgroup=64)
+def shift(src: In[u32, 70], out: Out[u32, 70]) -> None:
+    """``out[i] = src[i + 3]`` without a bounds check."""
+    out[vyre.global_id()] = src[vyre.global_id() + 3]
+
+
+def shift_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("shift", workgroup=64) as p:
         src = p.input("src", u32, 70)
         out = p.output("out", u32, 70)
@@ -23,4 +30,4 @@ def case() -> Case:
     return Case({"src": src}, {"out": np.append(src[3:], np.zeros(3, np.uint32))})
 
 
-EXAMPLE = Example("P02", "unguarded shift, total loads and stores", shift, case, "NumPy")
+EXAMPLE = Example("P02", "unguarded shift, total loads and stores", shift_by_builder, case, "NumPy", kernel=shift)

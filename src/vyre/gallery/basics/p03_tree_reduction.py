@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def tree_reduction() -> Program:
-    """Builds the kernel: ``partial[g]`` is the sum of the elements of workgroup g."""
+@vyre.kernel(workgroup=128)
+def tree_reduction(src: In[u32, 1000], partial: Out[u32, 8]) -> None:
+    """``partial[g]`` is the sum of the elements of workgroup g."""
+    s = vyre.workgroup_array(u32, 128)
+    lane = vyre.local_id()
+    s[lane] = src[vyre.global_id()]
+    vyre.barrier()
+    for k in range(7):
+        stride = 64 >> k
+        if lane < stride:
+            s[lane] += s[lane + stride]
+        vyre.barrier()
+    if lane == 0:
+        partial[vyre.group_id()] = s[0]
+
+
+def tree_reduction_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("tree_reduction", workgroup=128) as p:
         src = p.input("src", u32, 1000)
         partial = p.output("partial", u32, 8)
@@ -33,4 +50,6 @@ def case() -> Case:
     return Case({"src": src}, {"partial": np.add.reduceat(src, np.arange(0, 1000, 128), dtype=np.uint32)})
 
 
-EXAMPLE = Example("P03", "tree reduction in workgroup memory", tree_reduction, case, "NumPy")
+EXAMPLE = Example(
+    "P03", "tree reduction in workgroup memory", tree_reduction_by_builder, case, "NumPy", kernel=tree_reduction
+)

@@ -6,12 +6,24 @@ from collections import Counter
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def histogram() -> Program:
-    """Builds the kernel: each lane counts the four bytes of one word in ``hist``."""
+@vyre.kernel(workgroup=64)
+def histogram(words: In[u32, 300], hist: InOut[u32, 256]) -> None:
+    """Each lane counts the four bytes of one word in ``hist``."""
+    i = vyre.global_id()
+    if i < len(words):
+        word = words[i]
+        for b in range(4):
+            byte = word >> b * 8 & 255
+            hist.atomic_add(byte, 1)
+
+
+def histogram_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("histogram", workgroup=64) as p:
         words = p.input("words", u32, 300)
         hist = p.inout("hist", u32, 256)
@@ -32,4 +44,4 @@ def case() -> Case:
     return Case({"words": words, "hist": np.zeros(256, np.uint32)}, {"hist": expected})
 
 
-EXAMPLE = Example("P04", "256-bin byte histogram", histogram, case, "collections.Counter")
+EXAMPLE = Example("P04", "256-bin byte histogram", histogram_by_builder, case, "collections.Counter", kernel=histogram)

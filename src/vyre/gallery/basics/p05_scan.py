@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def scan() -> Program:
-    """Builds the kernel: ``out[k]`` is the sum of ``data[0]`` to ``data[k]``."""
+@vyre.kernel(workgroup=256)
+def scan(data: In[u32, 256], out: Out[u32, 256]) -> None:
+    """``out[k]`` is the sum of ``data[0]`` to ``data[k]``."""
+    a = vyre.workgroup_array(u32, 256)
+    b = vyre.workgroup_array(u32, 256)
+    lane = vyre.local_id()
+    a[lane] = data[lane]
+    vyre.barrier()
+    for k in range(8):
+        d = 1 << k
+        if lane >= d:
+            b[lane] = a[lane] + a[lane - d]
+        else:
+            b[lane] = a[lane]
+        vyre.barrier()
+        a[lane] = b[lane]
+        vyre.barrier()
+    out[lane] = a[lane]
+
+
+def scan_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("scan", workgroup=256) as p:
         data = p.input("data", u32, 256)
         out = p.output("out", u32, 256)
@@ -37,4 +58,4 @@ def case() -> Case:
     return Case({"data": data}, {"out": np.cumsum(data, dtype=np.uint32)})
 
 
-EXAMPLE = Example("P05", "prefix sum in one workgroup", scan, case, "NumPy")
+EXAMPLE = Example("P05", "prefix sum in one workgroup", scan_by_builder, case, "NumPy", kernel=scan)

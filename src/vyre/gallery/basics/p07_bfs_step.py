@@ -6,14 +6,34 @@ from itertools import pairwise
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 NODES = 64
 
 
-def bfs_step() -> Program:
-    """Builds the kernel: each frontier node marks its unvisited neighbours as visited and as the next frontier."""
+@vyre.kernel(workgroup=64)
+def bfs_step(
+    row_ptr: In[u32, NODES + 1],
+    col: In[u32],
+    frontier: In[u32, NODES],
+    visited: InOut[u32, NODES],
+    next: Out[u32, NODES],
+) -> None:
+    """Each frontier node marks its unvisited neighbours as visited and as the next frontier."""
+    node = vyre.global_id()
+    if node < len(next):  # noqa: SIM102 - the recorded program has two branches
+        if frontier[node] != 0:
+            for e in range(row_ptr[node], row_ptr[node + 1]):
+                t = col[e]
+                was = visited.atomic_or(t, 1)
+                if was == 0:  # true only in the lane that flips the flag
+                    next[t] = 1
+
+
+def bfs_step_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("bfs_step", workgroup=64) as p:
         row_ptr = p.input("row_ptr", u32, NODES + 1)
         col = p.input("col", u32)
@@ -55,4 +75,4 @@ def case() -> Case:
     )
 
 
-EXAMPLE = Example("P07", "one breadth-first step over CSR", bfs_step, case, "Python sets")
+EXAMPLE = Example("P07", "one breadth-first step over CSR", bfs_step_by_builder, case, "Python sets", kernel=bfs_step)

@@ -6,14 +6,34 @@ from fractions import Fraction
 
 import numpy as np
 
-from vyre import DispatchConfig, Program, ProgramBuilder, f32, fma
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, fma
 from vyre.gallery.example import Case, Example, random_f32
 
 N, TILE = 16, 8
 
 
-def matmul() -> Program:
-    """Builds the kernel: C = A B for 16 x 16 matrices, with one fused multiply-add per product."""
+@vyre.kernel(workgroup=(TILE, TILE))
+def matmul(A: In[f32, N * N], Bm: In[f32, N * N], C: Out[f32, N * N]) -> None:
+    """C = A B for 16 x 16 matrices, with one fused multiply-add per product."""
+    tile_a = vyre.workgroup_array(f32, TILE * TILE)
+    tile_b = vyre.workgroup_array(f32, TILE * TILE)
+    row = vyre.global_id(1)
+    col = vyre.global_id(0)
+    slot = vyre.local_id(1) * TILE + vyre.local_id(0)
+    acc = 0.0
+    for t in range(N // TILE):
+        tile_a[slot] = A[row * N + (t * TILE + vyre.local_id(0))]
+        tile_b[slot] = Bm[(t * TILE + vyre.local_id(1)) * N + col]
+        vyre.barrier()
+        for k in range(TILE):
+            acc = vyre.fma(tile_a[vyre.local_id(1) * TILE + k], tile_b[k * TILE + vyre.local_id(0)], acc)
+        vyre.barrier()
+    C[row * N + col] = acc
+
+
+def matmul_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("matmul", workgroup=(TILE, TILE)) as p:
         a = p.input("A", f32, N * N)
         b = p.input("Bm", f32, N * N)
@@ -51,4 +71,4 @@ def case() -> Case:
     return Case({"A": a, "Bm": b}, {"C": expected.reshape(-1)}, DispatchConfig(grid=(2, 2, 1)))
 
 
-EXAMPLE = Example("P10", "tiled 16 x 16 matrix product", matmul, case, "exact fractions")
+EXAMPLE = Example("P10", "tiled 16 x 16 matrix product", matmul_by_builder, case, "exact fractions", kernel=matmul)

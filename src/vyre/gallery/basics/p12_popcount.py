@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, popcount, u32
+import vyre
+from vyre import In, InOut, Out, Program, ProgramBuilder, popcount, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def count_bits() -> Program:
-    """Builds the kernel: ``out[i]`` is the number of bits set in ``src[i]``, and ``total`` grows by their sum."""
+@vyre.kernel(workgroup=64)
+def count_bits(src: In[u32, 500], out: Out[u32, 500], total: InOut[u32, (1,)]) -> None:
+    """``out[i]`` is the number of bits set in ``src[i]``, and ``total`` grows by their sum."""
+    i = vyre.global_id()
+    if i < len(src):
+        c = vyre.popcount(src[i])
+        out[i] = c
+        total.atomic_add(0, c)
+
+
+def count_bits_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("count_bits", workgroup=64) as p:
         src = p.input("src", u32, 500)
         out = p.output("out", u32, 500)
@@ -32,4 +43,6 @@ def case() -> Case:
     )
 
 
-EXAMPLE = Example("P12", "population count and atomic total", count_bits, case, "int.bit_count")
+EXAMPLE = Example(
+    "P12", "population count and atomic total", count_bits_by_builder, case, "int.bit_count", kernel=count_bits
+)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, f32, i32, max_, min_, round_, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, f32, i32, max_, min_, round_, u32
 from vyre.gallery.example import Case, Example, random_f32
 
 AWKWARD = (
@@ -15,8 +16,21 @@ AWKWARD = (
 COUNT = 200 + len(AWKWARD)
 
 
-def quantise() -> Program:
-    """Builds the kernel: rounds each element, clamps it to -128..127, scales it back, and also casts it to u32."""
+@vyre.kernel(workgroup=64)
+def quantise(x: In[f32, COUNT], q: Out[i32, COUNT], dq: Out[f32, COUNT], raw: Out[u32, COUNT]) -> None:
+    """Rounds each element, clamps it to -128..127, scales it back, and also casts it to u32."""
+    i = vyre.global_id()
+    if i < len(x):
+        t = x[i]
+        r = i32(vyre.round_(t))
+        c = max(min(r, 127), -128)
+        q[i] = c
+        dq[i] = f32(c) * 0.5
+        raw[i] = u32(t)
+
+
+def quantise_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("quantise", workgroup=64) as p:
         x = p.input("x", f32, COUNT)
         q = p.output("q", i32, COUNT)
@@ -47,4 +61,6 @@ def case() -> Case:
     return Case({"x": x}, {"q": q, "dq": q.astype(np.float32) * np.float32(0.5), "raw": raw})
 
 
-EXAMPLE = Example("P17", "quantisation with saturating casts", quantise, case, "Python numbers")
+EXAMPLE = Example(
+    "P17", "quantisation with saturating casts", quantise_by_builder, case, "Python numbers", kernel=quantise
+)

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, f32, u32
+import vyre
+from vyre import Out, Program, ProgramBuilder, f32, u32
 from vyre.gallery.example import Case, Example
 
 WIDTH, HEIGHT, ROUNDS = 24, 16, 50
 
 
-def mandelbrot() -> Program:
-    """Builds the kernel: each lane counts the rounds in which its point stays within radius 2."""
+@vyre.kernel(workgroup=64)
+def mandelbrot(out: Out[u32, WIDTH * HEIGHT]) -> None:
+    """Each lane counts the rounds in which its point stays within radius 2."""
+    i = vyre.global_id()
+    if i < len(out):
+        cx = f32(i % WIDTH) * 0.125 - 2.0
+        cy = f32(i // WIDTH) * 0.125 - 1.0
+        zx, zy = 0.0, 0.0
+        n = 0
+        for _ in range(ROUNDS):
+            a, b = zx * zx, zy * zy
+            if a + b <= 4.0:
+                t = a - b + cx
+                zy = zx * zy * 2.0 + cy
+                zx = t
+                n += 1
+        out[i] = n
+
+
+def mandelbrot_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("mandelbrot", workgroup=64) as p:
         out = p.output("out", u32, WIDTH * HEIGHT)
         i = p.let(p.global_id(), "i")
@@ -49,4 +69,4 @@ def case() -> Case:
     return Case({}, {"out": n})
 
 
-EXAMPLE = Example("P18", "Mandelbrot escape counts", mandelbrot, case, "NumPy")
+EXAMPLE = Example("P18", "Mandelbrot escape counts", mandelbrot_by_builder, case, "NumPy", kernel=mandelbrot)

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from vyre import Program, ProgramBuilder, exp, f32, max_, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, exp, f32, max_, u32
 from vyre.gallery.example import Case, Example, random_f32
 
 
-def softmax() -> Program:
-    """Builds the kernel: each workgroup computes the softmax of one row of 64 elements."""
+@vyre.kernel(workgroup=64)
+def softmax(x: In[f32, 128], out: Out[f32, 128]) -> None:
+    """Each workgroup computes the softmax of one row of 64 elements."""
+    s = vyre.workgroup_array(f32, 64)
+    lane = vyre.local_id()
+    t = x[vyre.global_id()]
+    s[lane] = t
+    vyre.barrier()
+    for k in range(6):
+        d = 32 >> k
+        if lane < d:
+            s[lane] = vyre.max_(s[lane], s[lane + d])
+        vyre.barrier()
+    m = s[0]
+    vyre.barrier()
+    e = math.exp(t - m)
+    s[lane] = e
+    vyre.barrier()
+    for k in range(6):
+        d = 32 >> k
+        if lane < d:
+            s[lane] += s[lane + d]
+        vyre.barrier()
+    out[vyre.global_id()] = e / s[0]
+
+
+def softmax_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("softmax", workgroup=64) as p:
         x = p.input("x", f32, 128)
         out = p.output("out", f32, 128)
@@ -50,4 +79,4 @@ def case() -> Case:
     return Case({"x": x}, {"out": (e / total).reshape(-1)}, tolerance_ulp=1)
 
 
-EXAMPLE = Example("P19", "row softmax", softmax, case, "NumPy")
+EXAMPLE = Example("P19", "row softmax", softmax_by_builder, case, "NumPy", kernel=softmax)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 EDGES, NODES = 30, 40
 
 
-def label_propagation() -> Program:
-    """Builds the kernel: each edge lowers the labels of both of its ends to the smaller one."""
+@vyre.kernel(workgroup=32)
+def label_propagation(
+    src: In[u32, EDGES], dst: In[u32, EDGES], label: In[u32, NODES], new_label: InOut[u32, NODES]
+) -> None:
+    """Each edge lowers the labels of both of its ends to the smaller one."""
+    e = vyre.global_id()
+    if e < len(src):
+        a, b = src[e], dst[e]
+        new_label.atomic_min(b, label[a])
+        new_label.atomic_min(a, label[b])
+
+
+def label_propagation_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("label_propagation", workgroup=32) as p:
         src = p.input("src", u32, EDGES)
         dst = p.input("dst", u32, EDGES)
@@ -38,4 +51,11 @@ def case() -> Case:
     return Case({"src": src, "dst": dst, "label": labels, "new_label": labels}, {"new_label": expected})
 
 
-EXAMPLE = Example("P20", "label propagation with atomic minimum", label_propagation, case, "a Python loop")
+EXAMPLE = Example(
+    "P20",
+    "label propagation with atomic minimum",
+    label_propagation_by_builder,
+    case,
+    "a Python loop",
+    kernel=label_propagation,
+)

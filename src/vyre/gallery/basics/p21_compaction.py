@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, select, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, select, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def compaction() -> Program:
-    """Builds the kernel: stores the kept elements of ``src`` at the front of ``out``, and their number in ``count``."""
+@vyre.kernel(workgroup=128)
+def compaction(src: In[u32, 128], out: Out[u32, 128], count: Out[u32, (1,)]) -> None:
+    """Stores the kept elements of ``src`` at the front of ``out``, and their number in ``count``."""
+    a = vyre.workgroup_array(u32, 128)
+    b = vyre.workgroup_array(u32, 128)
+    lane = vyre.local_id()
+    x = src[lane]
+    keep = x & 3 == 0
+    a[lane] = 1 if keep else 0
+    vyre.barrier()
+    for k in range(7):
+        d = 1 << k
+        if lane >= d:
+            b[lane] = a[lane] + a[lane - d]
+        else:
+            b[lane] = a[lane]
+        vyre.barrier()
+        a[lane] = b[lane]
+        vyre.barrier()
+    if keep:
+        out[a[lane] - 1] = x
+    if lane == 127:
+        count[0] = a[127]
+
+
+def compaction_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("compaction", workgroup=128) as p:
         src = p.input("src", u32, 128)
         out = p.output("out", u32, 128)
@@ -45,4 +71,6 @@ def case() -> Case:
     return Case({"src": src}, {"out": np.array(packed, np.uint32), "count": np.array([len(kept)], np.uint32)})
 
 
-EXAMPLE = Example("P21", "order-preserving compaction", compaction, case, "a list comprehension")
+EXAMPLE = Example(
+    "P21", "order-preserving compaction", compaction_by_builder, case, "a list comprehension", kernel=compaction
+)

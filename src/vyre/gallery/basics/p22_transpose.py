@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from vyre import DispatchConfig, Program, ProgramBuilder, u32
+import vyre
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 ROWS, COLS, TILE, PITCH = 24, 16, 8, 9
 GRID = (COLS // TILE, ROWS // TILE, 1)
 
 
-def transpose() -> Program:
-    """Builds the kernel: ``out`` is the transpose of ``src``; each workgroup moves one tile."""
+@vyre.kernel(workgroup=(TILE, TILE))
+def transpose(src: In[u32, ROWS * COLS], out: Out[u32, ROWS * COLS]) -> None:
+    """``out`` is the transpose of ``src``; each workgroup moves one tile."""
+    tile = vyre.workgroup_array(u32, TILE * PITCH)
+    x, y = vyre.global_id(0), vyre.global_id(1)
+    if x < COLS and y < ROWS:
+        tile[vyre.local_id(1) * PITCH + vyre.local_id(0)] = src[y * COLS + x]
+    vyre.barrier()
+    tx = vyre.group_id(1) * TILE + vyre.local_id(0)
+    ty = vyre.group_id(0) * TILE + vyre.local_id(1)
+    if tx < ROWS and ty < COLS:
+        out[ty * ROWS + tx] = tile[vyre.local_id(0) * PITCH + vyre.local_id(1)]
+
+
+def transpose_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("transpose", workgroup=(TILE, TILE)) as p:
         src = p.input("src", u32, ROWS * COLS)
         out = p.output("out", u32, ROWS * COLS)
@@ -34,4 +49,4 @@ def case() -> Case:
     return Case({"src": src}, {"out": src.reshape(ROWS, COLS).T.reshape(-1)}, DispatchConfig(grid=GRID))
 
 
-EXAMPLE = Example("P22", "tiled transpose", transpose, case, "NumPy")
+EXAMPLE = Example("P22", "tiled transpose", transpose_by_builder, case, "NumPy", kernel=transpose)

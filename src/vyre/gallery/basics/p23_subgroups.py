@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, subgroup_add, subgroup_ballot, subgroup_shuffle, u32
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, subgroup_add, subgroup_ballot, subgroup_shuffle, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
-def subgroups() -> Program:
-    """Builds the kernel: stores the sum of each subgroup, the ballot of odd elements, and the neighbour's element."""
+@vyre.kernel(workgroup=32)
+def subgroups(src: In[u32, 96], sum: Out[u32, 96], vote: Out[u32, 96], swap: Out[u32, 96]) -> None:
+    """Stores the sum of each subgroup, the ballot of odd elements, and the neighbour's element."""
+    i = vyre.global_id()
+    x = src[i]
+    s = vyre.subgroup_add(x)
+    m = vyre.subgroup_ballot(x & 1 == 1)
+    t = vyre.subgroup_shuffle(x, vyre.local_id() ^ 1)
+    sum[i] = s
+    vote[i] = m
+    swap[i] = t
+
+
+def subgroups_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("subgroups", workgroup=32) as p:
         src = p.input("src", u32, 96)
         total = p.output("sum", u32, 96)
@@ -41,4 +55,4 @@ def case() -> Case:
     )
 
 
-EXAMPLE = Example("P23", "subgroup add, ballot and shuffle", subgroups, case, "NumPy")
+EXAMPLE = Example("P23", "subgroup add, ballot and shuffle", subgroups_by_builder, case, "NumPy", kernel=subgroups)

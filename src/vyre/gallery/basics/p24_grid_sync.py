@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre import Program, ProgramBuilder, u32
+import vyre
+from vyre import In, InOut, Out, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 COUNT, MASK = 512, 0x5BD1E995
 
 
-def two_phases() -> Program:
-    """Builds the kernel: stores ``src ^ MASK`` in ``tmp``, and after the barrier ``tmp`` reversed in ``out``."""
+@vyre.kernel(workgroup=64)
+def two_phases(src: In[u32, COUNT], tmp: InOut[u32, COUNT], out: Out[u32, COUNT]) -> None:
+    """Stores ``src ^ MASK`` in ``tmp``, and after the barrier ``tmp`` reversed in ``out``."""
+    i = vyre.global_id()
+    tmp[i] = src[i] ^ MASK
+    vyre.grid_sync()
+    out[i] = tmp[COUNT - 1 - i]
+
+
+def two_phases_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("two_phases", workgroup=64) as p:
         src = p.input("src", u32, COUNT)
         tmp = p.inout("tmp", u32, COUNT)
@@ -30,4 +40,4 @@ def case() -> Case:
     return Case({"src": src, "tmp": np.zeros(COUNT, np.uint32)}, {"tmp": mixed, "out": mixed[::-1].copy()})
 
 
-EXAMPLE = Example("P24", "two phases with a grid barrier", two_phases, case, "NumPy")
+EXAMPLE = Example("P24", "two phases with a grid barrier", two_phases_by_builder, case, "NumPy", kernel=two_phases)

@@ -29,7 +29,7 @@ from vyre.domain.ir.text import print_program
 from vyre.domain.ir.types import ScalarType as T
 from vyre.domain.lints.catalogue import LINTS
 from vyre.domain.validation.rules import render_catalogue
-from vyre.gallery.registry import APPLICATIONS, BASICS, load
+from vyre.gallery.registry import APPLICATIONS, BASICS, examples, load
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
@@ -139,6 +139,13 @@ GALLERY = """# The gallery
 vyre. `python -m vyre.gallery` runs and checks them all, `python -m vyre.gallery sobel` one. `examples/gallery` is this
 folder under another name.
 
+{both} files show their kernel twice. First stands the kernel in plain Python, `sobel`, as you would write it
+([docs/python.md](../../../docs/python.md) describes the language). Below it, `sobel_by_builder` makes the same program
+with a `ProgramBuilder`, as a compiler does ([docs/builder.md](../../../docs/builder.md)); it writes `p.let` where
+Python assigns. Both have one digest, which the tests compare: `sobel.program.digest == sobel_by_builder().digest`. The
+other kernels show operations that plain Python has not, or a choice of statements that it does not make; they have the
+second form only.
+
 ## Basics: one feature of the language each
 
 {basics}
@@ -229,11 +236,13 @@ def gallery() -> str:
     def rows(folder: str, modules: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
         for module in modules:
             example = load(f"{folder}.{module}")
-            yield f"[{example.name}]({folder}/{module}.py)", example.title, example.checked_by
+            forms = "builder" if example.kernel is None else "Python, builder"
+            yield f"[{example.name}]({folder}/{module}.py)", example.title, forms, example.checked_by
 
-    head = ("name", "kernel", "checked by")
+    head = ("name", "kernel", "written for", "checked by")
     return GALLERY.format(
         count=len(BASICS) + len(APPLICATIONS),
+        both=sum(example.kernel is not None for example in examples().values()),
         basics=table(head, rows("basics", BASICS)),
         applications=table(head, rows("applications", APPLICATIONS)),
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 import vyre
-import vyre.gallery
 from vyre import Kernel, Program, Session
 from vyre.gallery.applications import blake3_chunks
 from vyre.gallery.example import mismatches
@@ -59,11 +56,3 @@ def test_the_kernel_in_plain_python_gives_the_independent_answer(module: str, se
     example, case = EXAMPLES[module], EXAMPLES[module].case()
     assert example.kernel is not None
     assert mismatches(case, example.run(session, example.kernel.program, case)) == []
-
-
-def test_the_readme_names_the_kernels_that_have_the_builder_form_only() -> None:
-    page = Path(str(vyre.gallery.__file__)).with_name("README.md").read_text(encoding="utf-8")
-    listed = re.search(r"second form only: ([^.]*)\.", page)
-    assert listed is not None
-    alone = [example.name for example in EXAMPLES.values() if example.kernel is None]
-    assert re.split(r",\s+", listed[1]) == alone

@@ -1,7 +1,8 @@
 """Verdicts of validity: kept on the program itself, and in the store for other processes.
 
 Only the verdict that a program is valid is stored.  An invalid program is validated again each time, since its
-diagnostics point into its author's source.  A verdict belongs to the exact program including its names, because
+diagnostics point into its author's source.  A stored verdict tells the name of the program to those who list the store.
+A verdict belongs to the exact program including its names, because
 validity depends on them; the digest by which code is shared ignores them.
 """
 
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Final
 from vyre.domain.validation.validator import check_rules, is_validated
 
 if TYPE_CHECKING:
+    from vyre.app.session import Session
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program
     from vyre.ports.artifact_store import ArtifactStore
 
 VALID: Final = b"valid"
+MOST_NAME_BYTES: Final = 200
 _DOMAIN: Final = b"vyre.exact-program.v1\0"
 _KNOWN: Final = "found valid"
 
@@ -46,7 +49,22 @@ def _require_valid(program: Program, store: ArtifactStore) -> None:
     started = time.perf_counter_ns()
     check_rules(program).raise_if_invalid()
     if key is not None:
-        store.put(key, Artifact(b"", VALID, time.perf_counter_ns() - started))
+        store.put(key, Artifact(_named(program), VALID, time.perf_counter_ns() - started))
+
+
+def keep_verdict(program: Program, session: Session) -> None:
+    """Stores the verdict of a program that is known to be valid, and with it the name, unless it is stored already."""
+    from vyre.ports.artifact_store import Artifact
+
+    store = session._selection.services.artifacts() if session._lease.backend.stores_code else None
+    key = None if store is None else verdict_key(program)
+    if store is not None and key is not None and store.get(key) is None:
+        store.put(key, Artifact(_named(program), VALID))
+
+
+def _named(program: Program) -> bytes:
+    """Returns the digest by which code of the program is stored, and its name, for those who list the store."""
+    return program.digest + (program.name or "").encode("utf-8", "replace")[:MOST_NAME_BYTES]
 
 
 def verdict_key(program: Program) -> ArtifactKey | None:

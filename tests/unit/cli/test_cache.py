@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.command_line import Vyre, vyre_command
 from support.disk_cache import artifact, entry_files, key, store
+from support.small_programs import square_program
 from vyre.domain.artifact_key import ArtifactKind
 
 
@@ -84,7 +86,7 @@ def test_list_shows_entries(vyre: Vyre, full: Path) -> None:
         for path in sorted(entry_files(full), key=lambda path: -path.stat().st_mtime_ns)
     ]
     text = vyre("list").out.splitlines()
-    assert text[0].split() == ["kind", "program", "target", "variant", "bytes", "built", "in", "last", "used"]
+    assert text[0].split() == ["kind", "name", "program", "target", "variant", "bytes", "built", "in", "last", "used"]
     assert "1500.0 ms  2001-09-09" in "\n".join(text)
 
 
@@ -174,3 +176,21 @@ def test_a_cache_that_is_turned_off(vyre: Vyre, monkeypatch: pytest.MonkeyPatch)
     found = vyre("stats")
     assert found.code == 2
     assert "Fix: unset VYRE_CACHE_DISABLE." in found.err
+
+
+def test_the_list_names_programs(vyre: Vyre, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also programs that were checked before they were compiled, and all names of one digest."""
+    run = vyre_command(capsys, "run")
+    for name in ("square", "quadrat"):
+        (tmp_path / "p.vyre").write_text(replace(square_program(), name=name).to_text(), "utf-8")
+        assert run(tmp_path / "p.vyre", "--in", "x=1,2", "--backend", "cuda-machine").code == 0
+    listed = vyre("list", "--json").json
+    code = [entry for entry in listed if entry["kind"] != "verdict"]
+    assert {entry["program"] for entry in code} == {square_program().digest.hex()}
+    assert all(sorted(entry["names"]) == ["quadrat", "square"] for entry in code)
+    assert sorted(entry["names"] for entry in listed if entry["kind"] == "verdict") == [["quadrat"], ["square"]]
+    assert "quadrat" in vyre("list").out
+
+
+def test_entries_without_a_verdict_have_no_name(vyre: Vyre, full: Path) -> None:
+    assert all(entry["names"] == [] for entry in vyre("list", "--json").json)

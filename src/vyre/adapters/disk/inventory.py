@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from blake3 import blake3
 
 from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import Damaged, decode
-from vyre.adapters.disk.layout import parse_path, place_of
-from vyre.domain.artifact_key import ArtifactKey
+from vyre.adapters.disk.layout import PROGRAM_BYTES, parse_path, place_of
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.errors import InvalidField, MalformedWire
 
 
@@ -50,6 +50,27 @@ def listing(directory: EntryDirectory) -> Iterator[Listed]:
         assert name is not None  # a scan skips other files
         key = key_of_entry(directory, found.path)
         yield Listed(found, name.program, name.kind, key, directory.cost_ns(found.path))
+
+
+def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> dict[str, tuple[str, ...]]:
+    """Returns names of programs by digest, as hex, from the verdicts among the entries.  Raises nothing.
+
+    A verdict holds the digest by which a program's code is stored, and the program's name; its own digest is another.
+    Programs of one digest may have several names.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for entry in listed:
+        if entry.kind != ArtifactKind.VERDICT.value:
+            continue
+        try:
+            metadata = decode(directory.read(entry.found.path).data).artifact.metadata
+        except (OSError, Damaged, Untrusted):
+            continue
+        name = metadata[PROGRAM_BYTES:].decode("utf-8", "ignore")
+        if name:
+            for digest in (metadata[:PROGRAM_BYTES].hex(), entry.program):
+                found.setdefault(digest, {})[name] = None
+    return {digest: tuple(names) for digest, names in found.items()}
 
 
 def verified(directory: EntryDirectory, path: str) -> bytes:

@@ -24,7 +24,7 @@ from vyre.domain.errors import InvalidField
 
 VERSION_DIRECTORY: Final = "v1"
 SUFFIX: Final = ".vya"
-_PROGRAM_BYTES: Final = 32
+PROGRAM_BYTES: Final = 32
 _SHARD: Final = re.compile(r"[0-9a-f]{2}")
 _ENTRY: Final = re.compile(rf"([0-9a-f]{{64}})-([a-z0-9_]+)-([0-9a-f]{{64}}){re.escape(SUFFIX)}")
 
@@ -81,9 +81,9 @@ class Place(NamedTuple):
 
 def place_of(key: ArtifactKey) -> Place:
     """Returns the place of a key.  Raises ``InvalidField`` for a program that is not a digest."""
-    if len(key.program) != _PROGRAM_BYTES:
+    if len(key.program) != PROGRAM_BYTES:
         raise InvalidField(
-            record="ArtifactKey", field="program", value=key.program, expected=f"a digest of {_PROGRAM_BYTES} bytes"
+            record="ArtifactKey", field="program", value=key.program, expected=f"a digest of {PROGRAM_BYTES} bytes"
         )
     encoded = key.encode()
     name = Name(key.program.hex(), key.kind.value, blake3(encoded).hexdigest())

@@ -79,15 +79,18 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
 @cache.command("list")
 def list_(directory: Directory = None, as_json: AsJson = False) -> int:
     """List the entries, most recently used first."""
-    listed = sorted(inventory.listing(_opened(_settings(directory))), key=lambda entry: -entry.found.used_ns)
+    opened = _opened(_settings(directory))
+    listed = sorted(inventory.listing(opened), key=lambda entry: -entry.found.used_ns)
+    names = inventory.names_of_programs(opened, listed)
     if as_json:
-        report.put_json([_entry_json(entry) for entry in listed])
+        report.put_json([_entry_json(entry) | {"names": list(names.get(entry.program, ()))} for entry in listed])
         return Exit.OK
-    rows = report.table("kind", "program", "target", "variant", "bytes", "built in", "last used")
+    rows = report.table("kind", "name", "program", "target", "variant", "bytes", "built in", "last used")
     for entry in listed:
         report.add_row(
             rows,
             entry.kind,
+            ", ".join(names.get(entry.program, ("-",))),
             _program(entry.program),
             "?" if entry.key is None else entry.key.target,
             "" if entry.key is None else _variant(entry.key),

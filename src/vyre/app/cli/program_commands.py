@@ -35,6 +35,7 @@ from vyre.app.cli.options import (
 from vyre.app.opening import open as open_session
 from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
 from vyre.app.source_lines import with_source_lines
+from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
 from vyre.domain.validation.report import Report
@@ -79,6 +80,7 @@ def run(
     check_digest(f"the program {program}", expect, call.program.digest)
     targets = arguments.outputs(out, call.program)
     with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
+        keep_verdict(call.program, session)
         result = session.dispatch(
             call.program,
             call.inputs,

@@ -16,6 +16,7 @@ from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
 from vyre.app.opening import open as open_session
 from vyre.app.tuning.report import Source, TuningReport
 from vyre.app.tuning.tuner import TuningSettings
+from vyre.app.verdicts import keep_verdict
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import one_line
 
@@ -50,6 +51,7 @@ def tune(
     settings = TuningSettings(profiles=not sizes_only, budget_s=budget, again=again)
     with open_session(backend, cache=store, pins=pin) as session:
         with report.progress(f"tuning {program.name} on {session.backend}"):
+            keep_verdict(call.program, session)
             found = session.tune(
                 call.program,
                 call.inputs,

@@ -79,6 +79,7 @@ class Inlined(Generic[P, R]):
         self.captured: Final = Captured(function)
         self.source: Final = source_of(function)
         self._names: Names | None = None
+        self._annotated: dict[str, ScalarType | None] = {}
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         return self.function(*arguments, **named)
@@ -107,12 +108,15 @@ class Inlined(Generic[P, R]):
         """
         if parameter.annotation is None:
             return None
+        if parameter.arg in self._annotated:
+            return self._annotated[parameter.arg]
         assert isinstance(self.function, FunctionType)
         found = annotation_of(self.function, self.source, self._local_names, parameter.annotation, parameter.arg)
         dtype = found if isinstance(found, ScalarType) else value_type(found)
         if dtype is not None and not dtype.is_executable:
             fix = f"write {dtype.widened.text}; arrays of {dtype.text} narrow what is stored to them."
             self.source.fail(parameter, f"no value has the type {dtype.text}, which exists in arrays only", fix)
+        self._annotated[parameter.arg] = dtype
         return dtype
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import lru_cache
 
 from vyre.domain.frontend.assignment import declare_parameters
 from vyre.domain.frontend.blocks import run_body
@@ -32,7 +33,7 @@ def inline(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Opera
         frame.env[name] = operand
         frame.assigned.add(name)
     tree = function.source.tree
-    returns = frame.returns = Returns(k.hole(), is_last=_returns_last(tree.body))
+    returns = frame.returns = Returns(k.hole(), is_last=_returns_last(tree))
     k.frames.append(frame)
     k.frame = frame
     try:
@@ -49,10 +50,11 @@ def inline(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Opera
         k.frame = k.frames[-1]
 
 
-def _returns_last(body: list[ast.stmt]) -> bool:
+@lru_cache(maxsize=1024)
+def _returns_last(function: ast.FunctionDef) -> bool:
     """Returns whether the only ``return`` of a function is its last statement."""
-    returns = [one for stmt in body for one in ast.walk(stmt) if isinstance(one, ast.Return)]
-    return len(returns) == 1 and returns[0] is body[-1]
+    returns = [one for stmt in function.body for one in ast.walk(stmt) if isinstance(one, ast.Return)]
+    return len(returns) == 1 and returns[0] is function.body[-1]
 
 
 # ---------------------------------------------------------------- arguments

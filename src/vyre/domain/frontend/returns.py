@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Final
 
 from vyre.domain.frontend.assignment import fitted, is_bare
@@ -17,6 +18,7 @@ from vyre.domain.ir.types import ScalarType
 _BOOL: Final = ScalarType.BOOL
 
 
+@lru_cache(maxsize=1024)
 def has_return(statement: ast.stmt) -> bool:
     """Returns whether a ``return`` stands in a statement."""
     return any(isinstance(one, ast.Return) for one in ast.walk(statement))

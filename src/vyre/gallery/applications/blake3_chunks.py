@@ -197,8 +197,8 @@ def hash_chunks_by_builder() -> Program:
                 flags = p.let(starts | ends, "flags")
                 for word, new in zip(chaining, functions.compress([*before], message, chunk, used, flags), strict=True):
                     word.assign(new)
-            for q, word in enumerate([p.let(word, "word") for word in chaining]):
-                values[chunk * DIGEST_WORDS + q] = word
+            for q, last in enumerate([p.let(word, "last") for word in chaining]):
+                values[chunk * DIGEST_WORDS + q] = last
     return p.build()
 
 

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder,
         TypeLike as TypeLike, Value as Value, Variable as Variable,
     )
-    from vyre.domain.ir.functions import (
+    from vyre.domain.ir.typed_functions import (
         abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
         cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
         inverse_sqrt as inverse_sqrt, is_finite as is_finite, is_inf as is_inf, is_nan as is_nan, log as log,

@@ -119,11 +119,17 @@ def test_every_name_of_a_package_resolves_and_is_known_to_type_checkers(module: 
 
 @pytest.mark.parametrize("name", vyre.ir.__all__)
 def test_every_name_of_the_language_is_documented(name: str) -> None:
-    """A class or a function by its docstring, a constant or an alias by the string below its definition."""
-    home = importlib.import_module(homes(vyre.ir._HOME)[name])
-    tree = ast.parse(Path(str(home.__file__)).read_text("utf-8"))
+    """A class or a function by its docstring, which may stand in a stub that its module imports, a constant or an alias
+    by the string below its definition.
+    """
+    home = Path(str(importlib.import_module(homes(vyre.ir._HOME)[name]).__file__))
+    tree = ast.parse(home.read_text("utf-8"))
+    imported = [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    stubs = [home.with_name(module.rpartition(".")[2] + ".pyi") for module in imported]  # what type checkers see
     documented = set()
-    for node in ast.walk(tree):
+    for node in (
+        one for path in (home, *stubs) if path.exists() for one in ast.walk(ast.parse(path.read_text("utf-8")))
+    ):
         match node:
             case ast.ClassDef(name=defined) | ast.FunctionDef(name=defined) if ast.get_docstring(node):
                 documented.add(defined)

@@ -26,7 +26,7 @@ from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.kernels.arguments import Values
-    from vyre.app.pipeline import Pipeline
+    from vyre.app.pipeline import Argument, Pipeline
     from vyre.app.session import Session
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.names import Grid
@@ -120,7 +120,7 @@ class Kernel(ProgramSource, Generic[P]):
         return (current_session() if session is None else session).compile(program, config)
 
     # ------------------------------------------------------------ calls
-    def __call__(self, *given: Any, **named: Any) -> Any:
+    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
         return self._run(given, named, None)
 
@@ -180,7 +180,7 @@ class Launcher(Generic[P]):
         self._kernel = kernel
         self._launch = launch
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
+    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
         return self._kernel._run(given, named, self._launch)
 

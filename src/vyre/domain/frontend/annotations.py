@@ -7,7 +7,7 @@ sequence of numbers, so that the body of a kernel reads as Python.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.size_expressions import SizeExpression
@@ -84,6 +84,21 @@ def _array_type(direction: str, given: Any) -> ArrayType:
     return ArrayType(direction, element, axes, size)
 
 
+def unwrapped(annotation: Any) -> Any:
+    """Returns what an annotation says: ``Annotated[Out[f32], like("x")]`` is ``Out[f32, like("x")]``.
+
+    Type checkers refuse a call in a type, and leave what stands in ``Annotated`` to others.
+    """
+    more = getattr(annotation, "__metadata__", None)
+    if more is None:
+        return annotation
+    of = annotation.__origin__
+    if not isinstance(of, ArrayType):
+        return of
+    held = (of.element, *((of.axes,) if of.axes > 1 else ()), *((of.size,) if of.size is not None else ()))
+    return _array_type(of.direction, (*held, *more))
+
+
 def _axis_size(given: Any) -> int:
     number = whole_number(given)
     if number is None or number < 1:
@@ -116,26 +131,9 @@ def _element(direction: str, given: Any) -> ScalarType | TypeVar:
 
 
 if TYPE_CHECKING:
+    from vyre.domain.frontend.typed_arrays import In as In, InOut as InOut, Out as Out  # isort: skip
 
-    class In(Generic[T]):
-        """An array that a kernel reads."""
-
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        def __len__(self) -> int: ...
-        def __getitem__(self, index: int | tuple[int, ...], /) -> T: ...
-
-    class InOut(In[T]):
-        """An array that a kernel reads and writes."""
-
-        def __setitem__(self, index: int | tuple[int, ...], value: float, /) -> None: ...
-        def atomic_add(self, index: int | tuple[int, ...], value: float) -> T: ...
-
-    class Out(InOut[T]):
-        """An array that a kernel writes; it starts as zeros."""
-
-    class Static(Generic[T]):
-        """A parameter whose value becomes part of the program."""
+    Static: TypeAlias = Annotated[T, "static"]
 else:
 
     class _Subscripted:

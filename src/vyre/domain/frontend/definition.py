@@ -9,7 +9,7 @@ from math import prod
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType
+from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType, unwrapped
 from vyre.domain.frontend.assignment import declare_parameters
 from vyre.domain.frontend.blocks import run_body
 from vyre.domain.frontend.captures import Capture
@@ -159,7 +159,7 @@ class KernelDefinition:
             )
 
     def _parameter_type(self, node: ast.arg) -> ArrayType | StaticType | ScalarType | TypeVar:
-        found = self.annotation(node.annotation, node.arg)
+        found = unwrapped(self.annotation(node.annotation, node.arg))
         if isinstance(found, ArrayType | StaticType | TypeVar):
             return found
         dtype = found if isinstance(found, ScalarType) else value_type(found)

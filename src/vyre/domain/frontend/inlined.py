@@ -7,13 +7,18 @@ import builtins
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.names import Names, names_of
 from vyre.domain.frontend.source import Source, source_of
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.frontend.typed_calls import TypedCalls as _Calls
+else:
+    _Calls = Generic
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +71,7 @@ def watched(holder: object, attribute: str) -> Watch:
     return read, read()
 
 
-class Inlined(Generic[P, R]):
+class Inlined(_Calls[P, R]):
     """A function of kernels.  Called by Python, it is the Python function that it was made of."""
 
     def __init__(self, function: Callable[P, R], local_names: Mapping[str, Any]) -> None:
@@ -81,8 +86,10 @@ class Inlined(Generic[P, R]):
         self._names: Names | None = None
         self._annotated: dict[str, ScalarType | None] = {}
 
-    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        return self.function(*arguments, **named)
+    if not TYPE_CHECKING:
+
+        def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+            return self.function(*arguments, **named)
 
     @property
     def names(self) -> Names:

@@ -5,43 +5,46 @@ Python never calls them for a kernel, which is made of its source; called anywhe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from vyre.domain.errors import UnsupportedUse
 from vyre.domain.ir.caller import outside
 
 if TYPE_CHECKING:
     from vyre.domain.frontend.annotations import InOut
+    from vyre.domain.ir.numpy_scalars import Size
+    from vyre.domain.ir.typed_values import Result
+    from vyre.domain.ir.types import u32
 
 T = TypeVar("T")
 
 
-def global_id(axis: int = 0) -> int:
+def global_id(axis: int = 0) -> Result[u32]:
     """Returns the position of the lane in the whole grid along an axis (0 x, 1 y, 2 z), a u32."""
     _outside("global_id")
 
 
-def local_id(axis: int = 0) -> int:
+def local_id(axis: int = 0) -> Result[u32]:
     """Returns the position of the lane in its workgroup along an axis, a u32."""
     _outside("local_id")
 
 
-def group_id(axis: int = 0) -> int:
+def group_id(axis: int = 0) -> Result[u32]:
     """Returns the position of the workgroup in the grid along an axis, a u32."""
     _outside("group_id")
 
 
-def num_groups(axis: int = 0) -> int:
+def num_groups(axis: int = 0) -> Result[u32]:
     """Returns the number of workgroups in the grid along an axis, a u32."""
     _outside("num_groups")
 
 
-def subgroup_lane() -> int:
+def subgroup_lane() -> Result[u32]:
     """Returns the position of the lane in its subgroup, 0..31, a u32."""
     _outside("subgroup_lane")
 
 
-def subgroup_size() -> int:
+def subgroup_size() -> Result[u32]:
     """Returns the number of lanes of a full subgroup, 32, a u32."""
     _outside("subgroup_size")
 
@@ -61,7 +64,13 @@ def trap(address: int, tag: str) -> None:
     _outside("trap")
 
 
-def workgroup_array(dtype: type[T], shape: int | tuple[int, ...]) -> InOut[T]:
+@overload
+def workgroup_array(dtype: type[T], shape: Size | tuple[Size]) -> InOut[T]: ...
+@overload
+def workgroup_array(dtype: type[T], shape: tuple[Size, Size]) -> InOut[T, Literal[2]]: ...
+@overload
+def workgroup_array(dtype: type[T], shape: tuple[Size, Size, Size]) -> InOut[T, Literal[3]]: ...
+def workgroup_array(dtype: type[T], shape: Size | tuple[Size, ...]) -> InOut[T, Any]:
     """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup.
 
     ``shape``: the number of elements, or up to three sizes, all known while the kernel is being built.
@@ -69,7 +78,13 @@ def workgroup_array(dtype: type[T], shape: int | tuple[int, ...]) -> InOut[T]:
     _outside("workgroup_array")
 
 
-def private_array(dtype: type[T], shape: int | tuple[int, ...]) -> InOut[T]:
+@overload
+def private_array(dtype: type[T], shape: Size | tuple[Size]) -> InOut[T]: ...
+@overload
+def private_array(dtype: type[T], shape: tuple[Size, Size]) -> InOut[T, Literal[2]]: ...
+@overload
+def private_array(dtype: type[T], shape: tuple[Size, Size, Size]) -> InOut[T, Literal[3]]: ...
+def private_array(dtype: type[T], shape: Size | tuple[Size, ...]) -> InOut[T, Any]:
     """Declares memory that every lane has for itself, zeroed at the start of the lane: at most 64 KiB in all.
 
     ``shape`` as for ``workgroup_array``.

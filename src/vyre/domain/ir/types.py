@@ -240,56 +240,18 @@ def _arg_text(arg: TypeArg) -> str:
 
 
 # At run time ``f32`` is the member ``ScalarType.F32``.  To type checkers it is a class, so that it can annotate
-# (``def scaled(x: f32)``: x is a value of that type), and ``ScalarType`` is the class of that class, so that it can be
-# passed where a member is wanted (``p.input("x", f32)``).  A dict keyed by several of them is annotated by its user:
-# ``bits: dict[ScalarType, int] = {f16: 16, f32: 32}``.
+# (``def scaled(x: f32)``: x is a value of that type, which is a float, too), and ``ScalarType`` is the class of that
+# class, so that it can be passed where a member is wanted (``p.input("x", f32)``).  A dict keyed by several of them is
+# annotated by its user: ``bits: dict[ScalarType, int] = {f16: 16, f32: 32}``.
 if TYPE_CHECKING:
-
-    class _Typed(Value, metaclass=ScalarType):
-        def __init__(self, value: Number) -> None: ...
-
-    class u32(_Typed):
-        """An unsigned 32-bit integer."""
-
-    class i32(_Typed):
-        """A signed 32-bit integer."""
-
-    class u64(_Typed):
-        """An unsigned 64-bit integer."""
-
-    class i64(_Typed):
-        """A signed 64-bit integer."""
-
-    class f32(_Typed):
-        """An IEEE-754 binary32 number."""
-
-    class f64(_Typed):
-        """An IEEE-754 binary64 number."""
-
-    class bool_(_Typed):
-        """A truth value, a 32-bit word in buffers."""
-
-    class u8(_Typed):
-        """An unsigned 8-bit integer, in buffers only; loads give u32."""
-
-    class u16(_Typed):
-        """An unsigned 16-bit integer, in buffers only; loads give u32."""
-
-    class i8(_Typed):
-        """A signed 8-bit integer, in buffers only; loads give i32."""
-
-    class i16(_Typed):
-        """A signed 16-bit integer, in buffers only; loads give i32."""
-
-    class f16(_Typed):
-        """An IEEE-754 binary16 number, in buffers only; loads give f32."""
-
-    class bf16(_Typed):
-        """A bfloat16 number, in buffers only; loads give f32."""
-
-    class bool8(_Typed):
-        """A truth value in one byte, in buffers only; loads give bool."""
-
+    # isort: off
+    # fmt: off
+    from vyre.domain.ir.typed_values import (
+        bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16,
+        i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
+    )
+    # fmt: on
+    # isort: on
 else:
     u32 = ScalarType.U32
     i32 = ScalarType.I32

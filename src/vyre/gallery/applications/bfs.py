@@ -6,6 +6,8 @@ does not depend on the order of the lanes.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import vyre
@@ -23,7 +25,7 @@ def bfs_level(
     col: In[u32],
     levels: In[u32],
     new_levels: InOut[u32],
-    changed: Out[u32, (1,)],
+    changed: Annotated[Out[u32], (1,)],
 ) -> None:
     """Each node at ``depth`` gives its unreached neighbours the level ``depth + 1``."""
     node = vyre.global_id()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import vyre
@@ -14,7 +16,7 @@ NODES = 400
 
 @vyre.kernel(workgroup=64)
 def propagate_labels(
-    src: In[u32], dst: In[u32], labels: In[u32], new_labels: InOut[u32], changed: Out[u32, (1,)]
+    src: In[u32], dst: In[u32], labels: In[u32], new_labels: InOut[u32], changed: Annotated[Out[u32], (1,)]
 ) -> None:
     """Each edge lowers the labels of its ends, and sets ``changed`` if they differed."""
     edge = vyre.global_id()

@@ -6,6 +6,8 @@ sums its 32 flags and adds the sum with one atomic.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import vyre
@@ -26,7 +28,7 @@ def is_space(byte: u32) -> bool_:
 
 
 @vyre.kernel(workgroup=256)
-def word_count(text: In[u8], counts: Out[u32, (2,)]) -> None:
+def word_count(text: In[u8], counts: Annotated[Out[u32], (2,)]) -> None:
     """Adds the numbers of lines and of words of a text to two counters."""
     i = vyre.global_id()
     byte = text[i]

@@ -1,0 +1,172 @@
+"""mypy and pyright, both strict, agree with vyre on the kernels of ``tests/typing``.
+
+basedpyright is pyright with Node.js in its wheel; with the rules of pyright's strict mode it finds the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import vyre
+from support.limits import LIMIT_S
+from vyre.domain.ir import functions
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+KERNELS: Final = ROOT / "tests" / "typing"
+CLEAN: Final = sorted(path for path in KERNELS.glob("*.py") if path.stem != "mistakes")
+MISTAKES: Final = KERNELS / "mistakes.py"
+REFUSED: Final = "  # refused"
+_FOUND_BY_MYPY: Final = re.compile(r"^(\w+\.py):(\d+): error: ", re.MULTILINE)
+
+
+def found_by_mypy(*paths: Path) -> set[tuple[str, int]]:
+    """Returns the files and the lines of what mypy refuses; without a cache, which other processes may lock."""
+    options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={os.devnull}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *(path.name for path in paths)],
+        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
+        cwd=KERNELS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = {(name, int(line)) for name, line in _FOUND_BY_MYPY.findall(done.stdout)}
+    assert bool(found) == bool(done.returncode), done.stdout
+    return found
+
+
+def found_by_pyright(folder: Path, *paths: Path) -> set[tuple[str, int]]:
+    """Returns the files and the lines of what pyright refuses."""
+    beside = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    command = shutil.which("basedpyright", path=beside)
+    assert command is not None, "basedpyright is not installed. Fix: pip install --group lint"
+    config = {
+        "typeCheckingMode": "strict",
+        "include": [str(path) for path in paths],
+        "extraPaths": [str(ROOT / "src")],
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(config), "utf-8")
+    done = subprocess.run(
+        [command, "--outputjson", "-p", str(folder)],
+        env={**os.environ, "PATH": beside},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] == len(paths), done.stdout
+    return {
+        (Path(one["file"]).name, one["range"]["start"]["line"] + 1)
+        for one in report["generalDiagnostics"]
+        if one["severity"] in ("error", "warning")
+    }
+
+
+@cache
+def loaded(path: Path) -> ModuleType:
+    name = f"typed_kernels_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernels(path: Path) -> dict[str, vyre.Kernel[...]]:
+    return {name: thing for name, thing in vars(loaded(path)).items() if isinstance(thing, vyre.Kernel)}
+
+
+def marked() -> set[tuple[str, int]]:
+    lines = MISTAKES.read_text("utf-8").splitlines()
+    return {(MISTAKES.name, number) for number, line in enumerate(lines, 1) if line.endswith(REFUSED)}
+
+
+@pytest.mark.slow
+def test_mypy_accepts_what_is_right_and_refuses_each_mistake_at_its_line() -> None:
+    assert found_by_mypy(*CLEAN, MISTAKES) == marked()
+
+
+@pytest.mark.slow
+def test_pyright_accepts_what_is_right_and_refuses_each_mistake_at_its_line(tmp_path: Path) -> None:
+    assert found_by_pyright(tmp_path, *CLEAN, MISTAKES) == marked()
+
+
+def test_there_are_kernels_and_mistakes_of_each_kind() -> None:
+    assert {path.stem for path in CLEAN} == {"arrays", "calls", "elements", "functions", "generic"}
+    assert len(marked()) > 30
+
+
+@pytest.mark.parametrize("path", [*CLEAN, MISTAKES], ids=lambda path: path.stem)
+def test_nothing_is_hidden_from_the_checkers(path: Path) -> None:
+    assert not re.search(r"#\s*(type|pyright|mypy)\s*:", path.read_text("utf-8"))
+
+
+RIGHT: Final = [(path, name) for path in CLEAN for name in kernels(path)]
+SPECIALIZED: Final[dict[str, dict[str, Any]]] = {
+    "planes": {"n": 4},
+    "scaled": {"Real": vyre.f64},
+    "summed": {"Real": vyre.f32, "n": 3},
+    "counted": {"Whole": vyre.u64},
+    "largest": {"Whole": vyre.i32},
+}
+
+
+@pytest.mark.parametrize(("path", "name"), RIGHT, ids=lambda value: value if isinstance(value, str) else value.stem)
+def test_what_the_checkers_accept_is_a_program(path: Path, name: str) -> None:
+    kernel = kernels(path)[name]
+    assert (kernel.specialize(**SPECIALIZED[name]) if name in SPECIALIZED else kernel.program).name == name
+
+
+def test_calls_that_the_checkers_accept_run() -> None:
+    calls = loaded(KERNELS / "calls.py")
+    assert calls.called() == [2.0, 2.0, 1.0]
+    with vyre.open(backend="reference") as session:
+        assert calls.on_a_session([calls.saxpy], session)[0].name == "saxpy"
+
+
+@pytest.mark.parametrize("name", kernels(MISTAKES))
+def test_what_the_checkers_refuse_in_a_kernel_vyre_refuses_at_the_same_line(name: str) -> None:
+    with pytest.raises(vyre.KernelSourceError) as caught:
+        _ = kernels(MISTAKES)[name].program
+    place = caught.value.loc
+    assert place is not None and (Path(place.file).name, place.line) in marked()
+
+
+def test_the_functions_that_checkers_see_are_those_that_exist() -> None:
+    stub = ast.parse((ROOT / "src" / "vyre" / "domain" / "ir" / "typed_functions.pyi").read_text("utf-8"))
+    of_protocols = {
+        node.name: {
+            tuple(a.arg for a in method.args.args[1:]) for method in node.body if isinstance(method, ast.FunctionDef)
+        }
+        for node in stub.body
+        if isinstance(node, ast.ClassDef)
+    }
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for node in stub.body:
+        match node:
+            case ast.FunctionDef(name=name):
+                seen.setdefault(name, set()).add(tuple(a.arg for a in node.args.args))
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Subscript(slice=ast.Name(id=protocol))):
+                seen[name] = of_protocols[protocol]
+            case _:
+                pass
+    exist = {name: {tuple(inspect.signature(getattr(functions, name)).parameters)} for name in functions.__all__}
+    assert seen == exist

@@ -6,18 +6,15 @@ import ast
 import os
 import re
 import runpy
-import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from support.limits import LIMIT_S
-from support.pages import blocks_of, run_block, run_page
-from vyre.app.cli import main
+from support.pages import run_page
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
@@ -61,19 +58,8 @@ def test_the_trial_kernels_of_a_newcomer_stand_in_the_tutorial_in_at_most_25_lin
 
 
 def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: dict[str, Any] = {"__name__": "readme"}
     monkeypatch.chdir(tmp_path)
-    for block in blocks_of(ROOT / "README.md"):
-        if block.language == "python" and "ProgramBuilder" not in block.text:
-            run_block(block, names)
-    Path("saxpy.vyre").write_text(names["saxpy"].program.to_text(), "utf-8")
-    np.save("x.npy", names["xs"])
-    np.save("y.npy", names["ys"])
-    commands = re.findall(r"^vyre (.*)$", (ROOT / "README.md").read_text("utf-8").split("## Swapping")[0], re.MULTILINE)
-    commands = [line for line in commands if line.split()[0] in {"run", "validate", "show", "backends", "emit"}]
-    assert len(commands) == 5
-    for line in commands:
-        assert main(shlex.split(line, comments=True)) == 0, line
+    names = run_page(ROOT / "README.md", runs_shell=True)
     assert np.array_equal(np.load("result.npy"), names["result"]["y"])
 
 

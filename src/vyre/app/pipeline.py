@@ -165,7 +165,7 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def fill(self, views: tuple[HostBytes, ...], storage: OutputStorage) -> None:
+    def fill(self, views: Sequence[HostBytes], storage: OutputStorage) -> None:
         """Runs on converted inputs, and writes the outputs to ``storage``."""
         if self._lease.closed:
             self._lease.check_open()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from threading import Lock
@@ -188,7 +188,7 @@ class ObservedPipeline(Pipeline):
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         return super().run(views, out, outputs, shapes)
 
-    def fill(self, views: tuple[HostBytes, ...], storage: OutputStorage) -> None:
+    def fill(self, views: Sequence[HostBytes], storage: OutputStorage) -> None:
         """Reports the run to the observer, then runs as ``Pipeline.fill``."""
         if self._lease.closed:
             self._lease.check_open()

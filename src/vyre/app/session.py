@@ -90,7 +90,7 @@ class Session(ForeignSessionUse):
         self._race_checks = RaceChecks(selection, self._lease, telemetry)
         self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()
-        self._prepared = self._pipelines.table
+        self._prepared, self._calls = self._pipelines.table, self._pipelines.calls
         self._sequence_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self._lock = Lock()
         self._closing = RLock()

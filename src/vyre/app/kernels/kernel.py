@@ -122,7 +122,15 @@ class Kernel(ProgramSource, Generic[P]):
     # ------------------------------------------------------------ calls
     def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
-        return self._run(given, named, None)
+        if named or len(given) != self._arity or self.arguments.traits:
+            return self._run(given, named, None)
+        plan = current_session()._calls.get(self)
+        if plan is None:
+            return self._run(given, named, None)
+        for read, held in plan.specialized.watches:
+            if read() is not held:
+                return self._run(given, named, None)
+        return plan.run(given)
 
     def __getitem__(self, grid: Grid) -> Launcher[P]:
         """Returns the kernel with so many workgroups along each axis, x first.  Raises ``InvalidConfig``."""
@@ -146,7 +154,7 @@ class Kernel(ProgramSource, Generic[P]):
             except (AttributeError, TypeError, ValueError):
                 key = None  # an argument of a wrong kind, which is refused below
         try:
-            plan = session._pipelines.calls.get(key)
+            plan = session._calls.get(key)
         except TypeError:  # a trait without a hash
             key = plan = None
         if plan is None or not plan.specialized.is_current():

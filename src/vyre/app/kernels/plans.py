@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Convert: TypeAlias = Callable[[object], memoryview]
+_Read: TypeAlias = "tuple[int, int, np.dtype[Any] | None, Convert]"
+"""The position among the inputs, that of the argument, the type of an array that needs no check, and the conversion."""
+_ndarray: Final = np.ndarray
+_CHARACTER: Final = c_char.from_buffer
 _ALIGNMENT: Final = 7
 """The bits of an address that are clear where words of 8 bytes are aligned."""
 _NUMBERS: Final = (int, float, np.generic)
@@ -89,10 +93,11 @@ class CallPlan:
         places = {name: place for place, name in enumerate(arguments.names)}
         models = {name: array.size.name for _, name, array in arguments.arrays if isinstance(array.size, Like)}
         template: list[Any] = []
-        read: list[tuple[int, int, Convert]] = []
-        updated: list[tuple[int, int, Convert]] = []
+        read: list[_Read] = []
+        updated: list[_Read] = []
         written: list[_Written] = []
         for buffer in program.abi_buffers:
+            assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
             place = len(template) if buffer.takes_input else None
             if buffer.takes_input:
                 convert = converter_of(buffer)
@@ -100,9 +105,11 @@ class CallPlan:
                 template.append(None if fixed is None else convert(fixed))
                 if fixed is None:
                     convert = _remembering(convert) if buffer.is_push else convert
-                    (updated if buffer.is_returned else read).append((len(template) - 1, places[buffer.name], convert))
+                    dtype = None if buffer.is_push or buffer.element is ScalarType.BOOL else host_dtype(buffer.element)
+                    (updated if buffer.is_returned else read).append(
+                        (len(template) - 1, places[buffer.name], dtype, convert)
+                    )
             if buffer.is_returned:
-                assert isinstance(buffer.element, ScalarType)
                 model = models.get(buffer.name)
                 while model in models:
                     model = models[model]
@@ -133,49 +140,51 @@ class CallPlan:
 
     def run(self, values: Values) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
-        lease = self._lease
-        if not self._in_place or (lease.has_residents and any(type(value) is ResidentArray for value in values)):
+        if not self._in_place or (self._lease.has_residents and any(type(one) is ResidentArray for one in values)):
             return self._run_checked(values)
         views = self._template.copy()
-        for slot, at, convert in self._read:
-            views[slot] = convert(values[at])
         memory: list[memoryview] = []
         returned: list[Array] | None = None
-        for at, place, dtype, shape, model in self._written:
-            array = values[at]
-            if array is None:
-                if place is not None:
+        given_outputs = False
+        try:
+            for slot, at, dtype, convert in self._read:
+                array = values[at]
+                if type(array) is _ndarray and array.dtype is dtype:
+                    views[slot] = memoryview(array).cast("B").toreadonly()
+                else:
+                    views[slot] = convert(array)
+            for at, place, dtype, shape, model in self._written:
+                array = values[at]
+                if type(array) is _ndarray and array.dtype is dtype:
+                    given_outputs = given_outputs or place is None
+                elif array is None and place is None:
+                    array = np.empty(shape if model is None else values[model].shape, dtype)
+                    returned = [] if returned is None else returned
+                    returned.append(array)
+                else:
                     return self._run_checked(values)
-                if model is not None:
-                    like = values[model]
-                    if type(like) is not np.ndarray:
-                        return self._run_checked(values)
-                    shape = like.shape
-                array = np.empty(shape, dtype)
-                returned = [] if returned is None else returned
-                returned.append(array)
-            elif type(array) is not np.ndarray or array.dtype is not dtype:
-                return self._run_checked(values)
-            view = memoryview(array)  # type: ignore[arg-type]  # ndarray has __buffer__ in the stubs from 3.12 on
-            if view.readonly or not view.c_contiguous or not view.nbytes:
-                return self._run_checked(values)
-            view = view.cast("B")
-            if not array.flags.owndata and addressof(c_char.from_buffer(view)) & _ALIGNMENT:
-                return self._run_checked(values)
-            memory.append(view)
-            if place is not None:
-                views[place] = view.toreadonly()
+                view = memoryview(array)
+                if view.readonly:
+                    return self._run_checked(values)
+                view = view.cast("B")
+                if not array.flags.owndata and addressof(_CHARACTER(view)) & _ALIGNMENT:
+                    return self._run_checked(values)
+                memory.append(view)
+                if place is not None:
+                    views[place] = view.toreadonly()
+        except (TypeError, AttributeError):  # an array without elements, with gaps, or of another kind
+            return self._run_checked(values)
         for one, other in self._pairs:
             first, second = values[one], values[other]
             if first is None or second is None:
-                continue
+                continue  # memory of its own
             if (
                 first is second
-                or type(second) is not np.ndarray
-                or (not (first.flags.owndata and second.flags.owndata) and np.may_share_memory(first, second))
+                or type(second) is not _ndarray
+                or (not (second.flags.owndata and first.flags.owndata) and np.may_share_memory(first, second))
             ):
                 return self._run_checked(values)
-        self._pipeline.fill(tuple(views), InPlace(memory, self._outputs.names))
+        self._pipeline.fill(views, InPlace(memory, self._outputs.names if given_outputs else None))
         if returned is None:
             return None
         return returned[0] if len(returned) == 1 else tuple(returned)
@@ -191,11 +200,11 @@ class CallPlan:
         if resident:
             return self._run_resident(values, resident, targets, shapes)
         views = self._template.copy()
-        for place, at, convert in (*self._read, *self._updated):
+        for place, at, _, convert in (*self._read, *self._updated):
             views[place] = convert(values[at])
         sizes = tuple([None if target is None else target.size for target in targets])
         storage = self._outputs.sized_storage(sizes, shapes)
-        self._pipeline.fill(tuple(views), storage)
+        self._pipeline.fill(views, storage)
         return _delivered(self._outputs.arrays(storage), targets)
 
     def _run_resident(
@@ -255,18 +264,18 @@ class CallPlan:
 
 
 class InPlace:
-    """``OutputStorage`` in the caller's own arrays."""
+    """``OutputStorage`` in the caller's own arrays; ``names`` is None where their sizes are known to fit."""
 
     __slots__ = ("_memory", "_names")
 
-    def __init__(self, memory: Sequence[memoryview], names: Sequence[str]) -> None:
+    def __init__(self, memory: Sequence[memoryview], names: Sequence[str] | None) -> None:
         self._memory = memory
         self._names = names
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
         """Returns the memory of the arrays.  Raises ``InvalidInput`` for arrays of another size."""
         memory = self._memory
-        if sizes != tuple(map(len, memory)):
+        if self._names is not None and sizes != tuple(map(len, memory)):
             for name, view, size in zip(self._names, memory, sizes, strict=True):
                 if len(view) != size:
                     raise InvalidInput(

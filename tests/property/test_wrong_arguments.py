@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -41,6 +41,18 @@ def constant_program() -> vyre.Program:
 
 
 CONSTANT: Final = constant_program()
+T = TypeVar("T")
+
+
+@vyre.kernel
+def python_saxpy(a: vyre.f32, x: vyre.In[vyre.f32], y: vyre.InOut[vyre.f32]) -> None:
+    i = vyre.global_id()
+    y[i] = a * x[i] + y[i]
+
+
+@vyre.kernel
+def generic(n: vyre.Static[int], x: vyre.InOut[T]) -> None:
+    x[vyre.global_id()] = T(n)
 
 
 # What an annotation takes; any other takes nothing but None.
@@ -56,6 +68,7 @@ TAKES: Final[dict[str, set[str]]] = {
     "Path": {"path"},
     "Path | str": PATHS,
     "Program": {"program"},
+    "ProgramLike": {"program"},
     "None": {"none"},
     "bool": FLAGS,
     "float": {*NUMBERS},
@@ -201,6 +214,20 @@ class World:
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
         return {
+            "kernel": Row(
+                lambda workgroup: vyre.kernel(workgroup=workgroup),
+                {"workgroup": 4},
+                {"workgroup": {*AXES, "numpy int"}},
+            ),
+            "function": Row(lambda decorated: vyre.function(decorated), {"decorated": constant_program}),
+            "like": Row(vyre.like, {"name": "x"}),
+            "Kernel.compile": Row(python_saxpy.compile, {"session": self.session, "config": None}),
+            "Kernel.over": Row(python_saxpy.over, {"extent": 4}),
+            "Kernel.specialize": Row(
+                generic.specialize,
+                {"T": vyre.f32, "n": 2},
+                {"T": {"type", "numpy type", "dtype"}, "n": {*INTS, "numpy int"}},
+            ),
             "open": Row(
                 vyre.open,
                 open_right,
@@ -378,9 +405,14 @@ NOT_CALLED: Final = {
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
     "WrittenBundle",
     # records of the port, which the application makes and checks
-    "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
+    "Pipeline.fill", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
+    # the language in Python: read by kernels, and refused by all other callers whatever the arguments are
+    "In", "InOut", "Out", "Static", "barrier", "global_id", "grid_sync", "group_id", "local_id", "num_groups",
+    "private_array", "spec", "static", "subgroup_lane", "subgroup_size", "trap", "workgroup_array",
+    # made by `kernel`
+    "Kernel",
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "OutputArena", "Step",
 }  # fmt: skip

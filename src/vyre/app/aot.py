@@ -14,7 +14,7 @@ from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
 from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.program import Program
+    from vyre.domain.ir.program import ProgramLike
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
     from vyre.ports.bundles import BundleSupport
@@ -79,7 +79,7 @@ def _facets(catalog: BackendCatalog) -> Iterator[BundleSupport]:
 
 
 def build_bundle(
-    program: Program,
+    program: ProgramLike,
     path: Path | str,
     *,
     targets: Sequence[str] | None = None,
@@ -97,18 +97,19 @@ def build_bundle(
     from vyre.adapters.bundles import builder, files
     from vyre.domain.arguments import expect, items_of, path_of
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.program import Program
+    from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import resolve_spec
 
     target = path_of("path", path)
-    expect("program", program, Program, "a Program")
+    meant: Program = program_of(program)
+    expect("program", meant, Program, "a Program")
     names = default_targets(load_catalog()) if targets is None else tuple(items_of("targets", targets))
     for name in names:
         expect("a target", name, str, "a name such as sm_75")
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
-    config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(program, spec))
+    config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(meant, spec))
     registry = aot_emitters() if emitters is None else emitters
-    bundle = builder.build_bundle(program, names, registry, config)
+    bundle = builder.build_bundle(meant, names, registry, config)
     digest = files.write_bundle(target, bundle)
     assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
     made = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))

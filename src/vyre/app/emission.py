@@ -14,13 +14,13 @@ from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionO
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
-    from vyre.domain.ir.program import Program
+    from vyre.domain.ir.program import ProgramLike
     from vyre.domain.specialization import SpecInput
     from vyre.ports.emission import EmittedModule
 
 
 def emit(
-    program: Program,
+    program: ProgramLike,
     *,
     target: str | None = None,
     assume: Collection[str] = (),
@@ -40,16 +40,17 @@ def emit(
     Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
     unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
     """
-    from vyre.domain.ir.program import Program
+    from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import spec_literals
 
-    expect("program", program, Program, "a Program")
+    meant: Program = program_of(program)
+    expect("program", meant, Program, "a Program")
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
-    return chosen.emission.emit(program, chosen.options, spec_literals(program, spec))
+    return chosen.emission.emit(meant, chosen.options, spec_literals(meant, spec))
 
 
 def emission_keys(
-    program: Program,
+    program: ProgramLike,
     *,
     target: str | None = None,
     assume: Collection[str] = (),
@@ -61,12 +62,13 @@ def emission_keys(
 
     Raises ``InvalidProgram`` if a name in the program does not resolve, and ``InvalidConfig`` as ``emit`` does.
     """
-    from vyre.domain.ir.program import Program
+    from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import complete_spec
 
-    expect("program", program, Program, "a Program")
+    meant: Program = program_of(program)
+    expect("program", meant, Program, "a Program")
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
-    return chosen.emission.keys(program, chosen.options, complete_spec(program, spec))
+    return chosen.emission.keys(meant, chosen.options, complete_spec(meant, spec))
 
 
 class ChosenEmission(NamedTuple):

@@ -20,6 +20,7 @@ from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.program import size_parameters
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import kind_of
 
@@ -61,7 +62,7 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_converters", "_names", "_outputs", "_slots", "_title")
+    __slots__ = ("_converters", "_names", "_outputs", "_sizes", "_slots", "_title")
 
     def __init__(self, program: Signature) -> None:
         buffers = [b for b in program.abi_buffers if b.takes_input]
@@ -70,6 +71,7 @@ class HostInputs:
         self._outputs = frozenset(b.name for b in program.abi_buffers if not b.takes_input)
         self._converters = tuple(converter_of(b) for b in buffers)
         self._slots = tuple(zip(self._names, self._converters, strict=True))
+        self._sizes = {name: size for name, size in size_parameters(program).items() if size[0] in self._names}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,6 +90,8 @@ class HostInputs:
 
     def values(self, inputs: object) -> tuple[object, ...]:
         """Returns the arguments in binding order, not yet converted."""
+        if self._sizes:
+            inputs = self._with_sizes(inputs)
         if isinstance(inputs, Mapping):
             self._check_names(inputs)
             return tuple(inputs[name] for name in self._names)
@@ -102,6 +106,20 @@ class HostInputs:
                 fix=f"{self._all}, in this order.",
             )
         return tuple(inputs)
+
+    def _with_sizes(self, inputs: object) -> object:
+        """Returns inputs with the sizes of the arrays among them, which a caller need not pass."""
+        if isinstance(inputs, Mapping):
+            given = dict(inputs)
+        elif isinstance(inputs, list | tuple) and len(inputs) == len(self._names) - len(self._sizes):
+            given = dict(zip([name for name in self._names if name not in self._sizes], inputs, strict=True))
+        else:
+            return inputs
+        for name, (array, axis) in self._sizes.items():
+            shape = getattr(given.get(array), "shape", None)
+            if name not in given and shape is not None and len(shape) >= -axis:
+                given[name] = shape[axis]
+        return given
 
     def view(self, name: str, value: object) -> memoryview:
         """Returns the bytes of one input."""

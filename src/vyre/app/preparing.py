@@ -14,7 +14,7 @@ from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
 from vyre.domain.identity import program_digest
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, ProgramLike
 from vyre.domain.shown import kind_of
 from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 
@@ -145,7 +145,7 @@ def merged_for(
 
 
 def shorthand_key(
-    program: Program,
+    program: ProgramLike,
     config: DispatchConfig | None,
     spec: Mapping[str, SpecInput] | None,
     grid: Grid | None,

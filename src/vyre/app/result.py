@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre.app.misuse import ForeignResultUse
@@ -49,6 +50,16 @@ class Result(ForeignResultUse):
         self._launches = launches
         self._lengths = lengths
         self.resident: dict[str, ResidentArray] = resident or {}
+
+    def in_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Result:
+        """Returns the result with arrays in other shapes, by name, where they have as many elements."""
+        arrays = [
+            array.reshape(shapes[name]) if prod(shapes.get(name, (-1,))) == array.size else array
+            for name, array in self.items()
+        ]
+        return Result(
+            self._names, tuple(arrays), self.timing, self.backend, self._launches, self._lengths, self.resident
+        )
 
     @property
     def launch(self) -> LaunchGeometry:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol, Unpack
 
 from vyre.app.lease import BackendLease
-from vyre.app.pipeline import Inputs, Pipeline
+from vyre.app.pipeline import Inputs
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, VyreError
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import ProgramLike
 from vyre.domain.names import Grid
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import shown
@@ -29,7 +28,7 @@ class Step:
     ``race_check`` are the shorthand of ``Session.compile``: fields of the config, given here or there, not in both.
     """
 
-    program: Program
+    program: ProgramLike
     inputs: Inputs = ()
     config: DispatchConfig | None = None
     _: KW_ONLY
@@ -51,20 +50,12 @@ class Step:
         }
 
 
-class Compile(Protocol):
-    """``Session.compile``."""
-
-    def __call__(
-        self, program: Program, config: DispatchConfig | None = None, /, **shorthand: Unpack[Keywords]
-    ) -> Pipeline:
-        """Returns the compiled pipeline of the program."""
-
-
 class StepSequence:
     """Steps with all their memory bound: call it to run them, from any thread.
 
     The results are those of running the steps strictly in order; a backend may overlap steps that share no memory, and
-    submit a round as one graph.  ``remember`` receives the timing of every run that launched a step by itself.
+    submit a round as one graph.  ``bind`` binds the memory of a step.  ``remember`` receives the timing of every run
+    that launched a step by itself.
     """
 
     __slots__ = ("_first", "_lease", "_remember", "_steps")
@@ -72,7 +63,7 @@ class StepSequence:
     def __init__(
         self,
         lease: BackendLease,
-        compile: Compile,
+        bind: Callable[[Step], ResidentStep],
         steps: Sequence[Step],
         first: Sequence[Step],
         remember: Callable[[DispatchTiming], None],
@@ -83,8 +74,8 @@ class StepSequence:
             raise InvalidInput("a sequence without steps", fix="give at least one.")
         lease.backend.require_resident_executor()
         self._lease = lease
-        self._first = _bound("first", first, compile)
-        self._steps = _bound("steps", steps, compile)
+        self._first = _bound("first", first, bind)
+        self._steps = _bound("steps", steps, bind)
         self._remember = remember
 
     def __call__(self, rounds: int = 1) -> DispatchTiming:
@@ -111,12 +102,12 @@ class StepSequence:
         return f"<StepSequence {' '.join(names)}>"
 
 
-def _bound(part: str, steps: Sequence[Step], compile: Compile) -> tuple[ResidentStep, ...]:
+def _bound(part: str, steps: Sequence[Step], bind: Callable[[Step], ResidentStep]) -> tuple[ResidentStep, ...]:
     found = []
     for number, step in enumerate(steps):
         expect(f"{part}[{number}]", step, Step, "a Step", InvalidInput)
         try:
-            found.append(compile(step.program, step.config, **step.shorthand).resident_step(step.inputs))
+            found.append(bind(step))
         except VyreError as error:
             error.add_note(f"{part}[{number}]")
             raise

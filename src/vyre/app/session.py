@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Lock, RLock, Thread
+from threading import RLock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 from vyre.app.background import BackgroundCompiler
-from vyre.app.kernels.current_session import enter, leave
+from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
@@ -21,36 +21,35 @@ from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, short
 from vyre.app.race_checks import RaceChecks
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
+from vyre.app.services_on_use import ServicesOnUse
+from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
 from vyre.app.submitted import SubmitThreads, results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
-from vyre.domain.arguments import expect, items_of, path_of
-from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
+from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
-from vyre.domain.validation.report import Report
-from vyre.domain.validation.validator import validate
 from vyre.ports.backend import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from vyre.app.calibration.service import CalibrationService, KnownCosts
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
     from vyre.app.invalidation import InvalidationReport
     from vyre.app.journal import DecisionJournal
-    from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
+    from vyre.app.kernels.kernel import Kernel
+    from vyre.app.kernels.launches import KernelLaunch
+    from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
     from vyre.app.sequence import Step, StepSequence
     from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
-    from vyre.app.tuning.service import TuningService
     from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.dispatch import ReadableBuffer
@@ -58,10 +57,11 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.tuning.paired_race import RaceThresholds
+    from vyre.ports.backend import ResidentStep
     from vyre.ports.support import Telemetry
 
 
-class Session(ForeignSessionUse):
+class Session(SessionReports, ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use
@@ -83,19 +83,19 @@ class Session(ForeignSessionUse):
         self._decisions = selection.services.decisions
         self._selection = selection
         self._telemetry = telemetry
-        self._tuning_sources = tuning
-        self._tuning_service: TuningService | None = None
-        self._calibration_service: CalibrationService | None = None
         self._lease = BackendLease(selection.backend)
         self._race_checks = RaceChecks(selection, self._lease, telemetry)
         self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()
         self._prepared, self._calls = self._pipelines.table, self._pipelines.calls
         self._sequence_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
-        self._lock = Lock()
+        on_use = ServicesOnUse(
+            self._lease, self._prepare, tuning, self._pipelines, self._sequence_timings, telemetry, self._decisions
+        )
+        self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._closing = RLock()
         self._threads = SubmitThreads()
-        self._observer = None
+        self._observer: ShapeObserver | None = None
         if predict is not False:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # imported on use
 
@@ -108,7 +108,7 @@ class Session(ForeignSessionUse):
     # ---------------------------------------------------------------- running
     def dispatch(
         self,
-        program: Program,
+        program: ProgramLike,
         inputs: Inputs = (),
         config: DispatchConfig | None = None,
         *,
@@ -141,6 +141,11 @@ class Session(ForeignSessionUse):
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DataRaceError``, ``DispatchTimeout``,
         ``DispatchFailed`` and other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            shorthand = Keywords(
+                spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
+            )
+            return self._launch(program, inputs, config, shorthand, out).dispatch(out, outputs, tune=tune)
         if tune is not False:
             expect("tune", tune, bool, "True or False")
             declared = merged_for(program, config, spec, grid, extent, output_counts, race_check)
@@ -154,7 +159,7 @@ class Session(ForeignSessionUse):
 
     def compile(
         self,
-        program: Program,
+        program: ProgramLike,
         config: DispatchConfig | None = None,
         *,
         spec: Mapping[str, SpecInput] | None = None,
@@ -179,34 +184,50 @@ class Session(ForeignSessionUse):
             return self._prepared[key][0]
         except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
             pass
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            return self.compile(
+                program.program, config, spec=spec, grid=grid, extent=extent, output_counts=output_counts,
+                race_check=race_check,
+            )  # fmt: skip
         self._lease.check_process()
         merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)
 
-    def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]) -> None:
+    def prepare(
+        self, program: ProgramLike, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+    ) -> None:
         """Validates and compiles ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
         self.compile(program, config, **shorthand)
 
     def bind(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
     ) -> BoundLaunch:
         """Binds inputs to a launch: it is checked once, and calling it runs it.  ``shorthand`` as for ``compile``.
 
         Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
         bound by value.
         """
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            return self._launch(program, inputs, config, shorthand).bind()
         pipeline = self.compile(program, config, **shorthand)
         return BoundLaunch(pipeline, pipeline.views(inputs), pipeline.shapes(inputs))
 
     def bind_resident(
-        self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+        self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundResidentLaunch:
         """Prepares a launch on resident memory once: the cheapest way to run it repeatedly.
 
         Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
         are taken by value.  ``shorthand`` as for ``compile``.
         """
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            launch = self._launch(program, inputs, config, shorthand)
+            return launch.pipeline().bind_resident(launch.inputs)
         return self.compile(program, config, **shorthand).bind_resident(inputs)
 
     def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
@@ -219,10 +240,14 @@ class Session(ForeignSessionUse):
         """
         from vyre.app.sequence import StepSequence
 
-        return StepSequence(self._lease, self.compile, steps, first, self._sequence_timings.append)
+        return StepSequence(self._lease, self._step, steps, first, self._sequence_timings.append)
 
     def submit(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
     ) -> Future[Result]:
         """Starts a dispatch and returns at once.  ``shorthand`` as for ``compile``.
 
@@ -232,6 +257,8 @@ class Session(ForeignSessionUse):
         dispatch, or this raises ``InvalidResource``, as on a closed session.
         """
         self._lease.check_open()
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            return self._launch(program, inputs, config, shorthand).submit()
         pipeline = self.compile(program, config, **shorthand)
         snapshot, shapes = pipeline.snapshot(inputs), pipeline.shapes(inputs)
         run = partial(pipeline.run, snapshot, None, None, shapes)
@@ -239,7 +266,7 @@ class Session(ForeignSessionUse):
 
     def dispatch_many(
         self,
-        program: Program,
+        program: ProgramLike,
         batch: Iterable[Inputs],
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
@@ -249,16 +276,18 @@ class Session(ForeignSessionUse):
         On a backend with an async executor the dispatches overlap.  The first failure is raised after all dispatches
         that were started have ended.  ``shorthand`` as for ``compile``.
         """
-        pipeline = self.compile(program, config, **shorthand)
         items = items_of("batch", batch)
-        if self._lease.backend.async_executor is None:
-            return [pipeline(inputs) for inputs in items]
-        return results_of(self.submit(program, inputs, config, **shorthand) for inputs in items)
+        if self._lease.backend.async_executor is not None:
+            return results_of(self.submit(program, inputs, config, **shorthand) for inputs in items)
+        if type(program) is not Program:
+            return [self.dispatch(program, inputs, config, **shorthand) for inputs in items]
+        pipeline = self.compile(program, config, **shorthand)
+        return [pipeline(inputs) for inputs in items]
 
     # ---------------------------------------------------------------- tuning
     def tune(
         self,
-        program: Program,
+        program: ProgramLike,
         inputs: Inputs = (),
         config: DispatchConfig | None = None,
         *,
@@ -279,10 +308,17 @@ class Session(ForeignSessionUse):
 
         settings = DEFAULT_SETTINGS if settings is None else settings
         expect("settings", settings, TuningSettings, "TuningSettings, or None")
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            launch = self._launch(program, inputs, config, shorthand)
+            program, inputs, config, shorthand = launch.program, launch.inputs, launch.config, launch.shorthand
         return self._tuning().tune(program, inputs, merged_for(program, config, **shorthand), settings)
 
     def tuned(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
     ) -> Tuned:
         """Returns the config pinned for launches like this one, else the winner of stored samples, else ``config``
         unchanged.
@@ -291,6 +327,9 @@ class Session(ForeignSessionUse):
         ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs.  ``shorthand``
         as for ``compile``.
         """
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            launch = self._launch(program, inputs, config, shorthand)
+            program, inputs, config, shorthand = launch.program, launch.inputs, launch.config, launch.shorthand
         return self._tuning().tuned(program, inputs, merged_for(program, config, **shorthand))
 
     def export_pins(self, path: Path | str) -> Pins:
@@ -303,7 +342,7 @@ class Session(ForeignSessionUse):
 
     def race(
         self,
-        program: Program,
+        program: ProgramLike,
         inputs: Inputs,
         variants: Mapping[str, DispatchConfig | Mapping[str, SpecInput]],
         config: DispatchConfig | None = None,
@@ -323,41 +362,23 @@ class Session(ForeignSessionUse):
         from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS
 
         expect("variants", variants, Mapping, "a mapping from names to variants")
-        pipelines = {
-            name: self.compile(program, variant)
-            if isinstance(variant, DispatchConfig)
-            else self.compile(program, config, spec=variant)
-            for name, variant in variants.items()
-        }
+        pipelines: dict[str, Pipeline] = {}
+        given = inputs
+        for name, variant in variants.items():
+            own, words = (
+                (variant, Keywords()) if isinstance(variant, DispatchConfig) else (config, Keywords(spec=variant))
+            )
+            if isinstance(program, ProgramSource):
+                launch = self._launch(program, inputs, own, words)
+                pipelines[name], given = launch.pipeline(), launch.inputs
+            else:
+                pipelines[name] = self.compile(program, own, **words)
         thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
-        return VariantRace(self._lease.backend, pipelines, inputs, thresholds, sink=self._decisions).run()
-
-    # ---------------------------------------------------------------- costs
-    def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
-        """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.
-
-        Costs of operations that the backend lacks stay unknown.  On an emulated device the times are those of the
-        emulator and are marked so.  They replace stored costs; times of kernels stay until newer ones are measured.
-
-        Raises ``UnsupportedFeature`` on a backend that measures no costs, ``InvalidConfig`` for fewer than 5 rounds,
-        and ``BackendError``.  A failure to store the costs is reported in the result.
-        """
-        return self._calibration().calibrate(rounds)
-
-    def launch_costs(
-        self, path: Path | str | None = None, *, max_age_s: int = MAX_AGE_S, assume: bool = True
-    ) -> KnownCosts:
-        """Returns what launches cost: stored measurements, else assumed costs, and then the result says why.
-
-        Dispatches of this session correct costs that they refute, and add times of their kernels.  ``path``: a file of
-        ``vyre calibrate -o`` to read instead of the store.  ``assume`` False: raise ``UnusableCosts`` for costs that
-        are missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
-        """
-        return self._calibration().known(None if path is None else path_of("path", path), max_age_s, assume=assume)
+        return VariantRace(self._lease.backend, pipelines, given, thresholds, sink=self._decisions).run()
 
     def specialize(
         self,
-        program: Program,
+        program: ProgramLike,
         parameters: Sequence[str] | None = None,
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
@@ -411,7 +432,7 @@ class Session(ForeignSessionUse):
     # ---------------------------------------------------------------- invalidation
     def invalidate(
         self,
-        program: Program | None = None,
+        program: ProgramLike | None = None,
         *,
         key: ArtifactKey | str | None = None,
         driver: str | None = None,
@@ -430,7 +451,9 @@ class Session(ForeignSessionUse):
         self._lease.check_open()
         expect("dry_run", dry_run, bool, "True or False")
         backend, services = self._lease.backend, self._selection.services
-        invalid = Invalid(key=key, program=program, driver=driver, tool=tool, emitter=emitter, target=target)
+        invalid = Invalid(
+            key=key, program=program_of(program), driver=driver, tool=tool, emitter=emitter, target=target
+        )
         store = services.artifacts() if backend.stores_code else None
         report = invalidate(store, invalid, dry_run=dry_run, sink=self._decisions)
         if dry_run:
@@ -456,7 +479,7 @@ class Session(ForeignSessionUse):
     @overload
     def explain(
         self,
-        program: Program,
+        program: ProgramLike,
         config: DispatchConfig | None = None,
         *,
         inputs: Inputs | None = None,
@@ -468,7 +491,7 @@ class Session(ForeignSessionUse):
     ) -> Explanation: ...
     def explain(
         self,
-        program: Program | None = None,
+        program: ProgramLike | None = None,
         config: DispatchConfig | None = None,
         *,
         inputs: Inputs | None = None,
@@ -494,50 +517,18 @@ class Session(ForeignSessionUse):
             planning = self._lease.backend.planning
             planned = () if planning is None else planning.plans()
             return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report)
-        expect("program", program, Program, "a Program, or None", InvalidInput)
+        if isinstance(program, ProgramSource):
+            if inputs is not None:
+                launch = self._launch(program, inputs, config, shorthand)
+                program, inputs, config, shorthand = launch.program, launch.inputs, launch.config, launch.shorthand
+        else:
+            expect("program", program, Program, "a Program, or None", InvalidInput)
         from vyre.app.explain.service import Asked, explain_program, known_costs  # imported on use
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
-        asked = Asked(program, pipeline, inputs, batch, repeats, kernel_time_ns)
+        asked = Asked(program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns)
         return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
-
-    @property
-    def journal(self) -> DecisionJournal | None:
-        """The journal that the session was opened with, or None; it holds the decisions so far."""
-        return self._journal
-
-    def write_journal(self, path: Path | str) -> int:
-        """Writes the journal to a file for ``vyre explain --replay``; returns how many decisions it holds.
-
-        Raises ``InvalidConfig`` without a journal, and ``UnreadableFile``.
-        """
-        from vyre.app.explain.journals import write_journal
-
-        self._lease.check_process()
-        return write_journal(self._journal, path_of("path", path))
-
-    def predictions(self) -> PredictionReport:
-        """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``
-        it.
-
-        Predictions start only after a known shape had to be prepared again: until then all known shapes are still
-        prepared.
-        """
-        from vyre.app.prediction import OFF
-
-        self._lease.check_process()
-        return OFF if self._observer is None else self._observer.report()
-
-    def metrics(self) -> Mapping[str, int]:
-        """Returns the backend's counters since the session was opened, by name; empty if it counts nothing."""
-        self._lease.check_process()
-        source = self._lease.backend.metric_source
-        return {} if source is None else source.metrics()
-
-    def validate(self, program: Program) -> Report:
-        """Returns every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
-        return validate(program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:
@@ -617,33 +608,17 @@ class Session(ForeignSessionUse):
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
 
-    def _calibration(self) -> CalibrationService:
+    def _launch(
+        self, kernel: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
+        out: OutArrays | None = None,
+    ) -> KernelLaunch:  # fmt: skip
+        from vyre.app.kernels.launches import KernelLaunch
+
         self._lease.check_process()
-        with self._lock:
-            if self._calibration_service is None:
-                from vyre.app.calibration.service import calibration_of  # imported on use
+        return KernelLaunch(self, cast("Kernel[...]", kernel), inputs, config, shorthand, out)
 
-                self._calibration_service = calibration_of(
-                    self._lease,
-                    self._tuning_sources,
-                    self._pipelines,
-                    self._sequence_timings,
-                    self._telemetry,
-                    self._decisions,
-                )
-            return self._calibration_service
-
-    def _tuning(self) -> TuningService:
-        self._lease.check_process()
-        if self._tuning_sources is None:
-            raise UnsupportedFeature(
-                feature="tuning", backend=self._lease.backend.id, fix="make the session with vyre.open()."
-            )
-        with self._lock:
-            if self._tuning_service is None:
-                from vyre.app.tuning.service import TuningService  # imported on use
-
-                self._tuning_service = TuningService(
-                    self._lease, self._prepare, self._tuning_sources, self._telemetry, self._decisions
-                )
-            return self._tuning_service
+    def _step(self, step: Step) -> ResidentStep:
+        if isinstance(step.program, ProgramSource):
+            launch = self._launch(step.program, step.inputs, step.config, step.shorthand)
+            return launch.pipeline().resident_step(launch.inputs)
+        return self.compile(step.program, step.config, **step.shorthand).resident_step(step.inputs)

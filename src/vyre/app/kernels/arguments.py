@@ -13,10 +13,11 @@ from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray
 from vyre.domain.errors import InvalidInput, UnfitArguments
 from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
-from vyre.domain.frontend.definition import SIZE_NAMES, KernelDefinition, Parameter
+from vyre.domain.frontend.definition import KernelDefinition, Parameter
 from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, own_type, python_number, type_fix, whole_number
+from vyre.domain.ir.program import Program, size_parameters
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import kind_of, shown
 
@@ -31,16 +32,18 @@ class Resolved(NamedTuple):
     """What follows from the arguments of a call.
 
     ``shapes``: those of all arrays, by name.  ``output_counts``: elements of outputs whose size the program leaves
-    open.  ``hidden``: the sizes that are passed as parameters of their own.  ``extent``: the lanes of a kernel that
-    writes an array of several axes, else None.
+    open.  ``extent``: the lanes of a kernel that writes an array of several axes, else None.
     """
 
     types: tuple[ScalarType, ...]
     statics: tuple[int | float | bool, ...]
     shapes: dict[str, Shape]
     output_counts: dict[str, int]
-    hidden: dict[str, int]
     extent: Shape | None
+
+    def sizes(self, program: Program) -> dict[str, int]:
+        """Returns the sizes that the program takes as parameters of their own, by name."""
+        return {name: self.shapes[array][axis] for name, (array, axis) in size_parameters(program).items()}
 
 
 class Arguments:
@@ -81,10 +84,11 @@ class Arguments:
             what, fix = f"got nothing for `{missing[0]}`", f"give {', '.join(missing)}."
         raise UnfitArguments(f"{signature} {what}", fix=fix, loc=outside())
 
-    def of_inputs(self, inputs: Any) -> Values:
+    def of_inputs(self, inputs: Any, out: Mapping[str, Any]) -> Values:
         """Returns the arguments by position, for the ``inputs`` of a session's methods.
 
-        They are a mapping by name, or a sequence of all but outputs.  Raises ``InvalidInput``.
+        They are a mapping by name, or a sequence of all but outputs; ``out`` are arrays for outputs, by name.  Raises
+        ``InvalidInput``.
         """
         passed = [one.name for one in self.parameters if not is_output(one)]
         if isinstance(inputs, Mapping):
@@ -105,7 +109,12 @@ class Arguments:
         if missing or unknown:
             wrong = f"input `{missing[0]}` is missing" if missing else f"{shown(unknown[0])} is no parameter"
             raise InvalidInput(f"{self.title}: {wrong}", fix=f"pass exactly {', '.join(passed) or 'nothing'}.")
-        return tuple([named.get(name) for name in self.names])
+        return tuple(
+            [
+                out.get(one.name) if is_output(one) and named.get(one.name) is None else named.get(one.name)
+                for one in self.parameters
+            ]
+        )
 
     # ---------------------------------------------------------------- resolving
     def resolved(self, values: Values, output_counts: Mapping[str, int] | None = None) -> Resolved:
@@ -136,25 +145,16 @@ class Arguments:
             shapes[name] = shape
             if not isinstance(array.size, Like | int | tuple):
                 counts[name] = prod(shape)
-        return Resolved(
-            tuple(types[name] for name in self.generic), statics, shapes, counts, *self._launch_sizes(shapes)
-        )
+        return Resolved(tuple(types[name] for name in self.generic), statics, shapes, counts, self._extent(shapes))
 
     def _by_name(self, values: Values) -> list[tuple[str, Any]]:
         return list(zip(self.names, values, strict=True))
 
-    def _launch_sizes(self, shapes: Mapping[str, Shape]) -> tuple[dict[str, int], Shape | None]:
-        hidden: dict[str, int] = {}
-        extent: Shape | None = None
+    def _extent(self, shapes: Mapping[str, Shape]) -> Shape | None:
         for _, name, array in self.arrays:
-            if array.axes == 1:
-                continue
-            shape = shapes[name]
-            for axis in range(array.axes - 1, 0, -1):
-                hidden[f"{name}_{SIZE_NAMES[axis - 1]}"] = shape[-axis]
-            if array.direction != "in" and extent is None:
-                extent = tuple([max(1, size) for size in reversed(shape)])
-        return hidden, extent
+            if array.axes > 1 and array.direction != "in":
+                return tuple([max(1, size) for size in reversed(shapes[name])])
+        return None
 
     def _types(self, values: Values) -> dict[str, ScalarType]:
         """Returns the types that follow from arrays and then, where none tells, from NumPy scalars."""

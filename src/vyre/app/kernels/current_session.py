@@ -1,43 +1,29 @@
 """The session on which a called kernel runs: that of the innermost ``with session:``, else one of the process.
 
-``with session:`` counts in the thread, or the asynchronous task, that wrote it; other threads run their kernels on the
-default session.  That one is opened by the first kernel that needs it, is shared by all threads and is closed when the
-interpreter exits.  A forked child opens a default session of its own.
+``with session:`` counts in the thread, or the asynchronous task, that wrote it, and in tasks that are made inside;
+other threads run their kernels on the default session.  That one is opened, as ``vyre.open()`` does, by the first
+kernel that needs it, is shared by all threads and is closed when the interpreter exits.  A forked child opens a default
+session of its own; in a ``with`` block of its parent its calls raise ``DispatchFailed``, as all uses of that session
+do.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from contextvars import ContextVar, Token
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from vyre.app.forks import tell_in_forks
+from vyre.app.kernels.entered import ENTERED
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
 
-_ENTERED: Final[ContextVar[tuple[Session, ...]]] = ContextVar("vyre_sessions", default=())
-
-
-def enter(session: Session) -> Token[tuple[Session, ...]]:
-    """Makes a session that of the ``with`` block which begins."""
-    return _ENTERED.set((*_ENTERED.get(), session))
-
-
-def leave(session: Session) -> None:
-    """Ends the ``with`` block of a session."""
-    entered = _ENTERED.get()
-    for index in range(len(entered) - 1, -1, -1):
-        if entered[index] is session:
-            _ENTERED.set(entered[:index] + entered[index + 1 :])
-            return
-
 
 def current_session() -> Session:
     """Returns the session on which a called kernel runs."""
-    entered = _ENTERED.get()
+    entered = ENTERED.get()
     return entered[-1] if entered else _DEFAULT.get()
 
 

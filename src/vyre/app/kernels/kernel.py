@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -25,10 +25,11 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
-    from vyre.app.kernels.arguments import Values
+    from vyre.app.kernels.arguments import Resolved, Values
     from vyre.app.pipeline import Argument, Pipeline
     from vyre.app.session import Session
     from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.frontend.definition import Specialized
     from vyre.domain.names import Grid
 
 P = ParamSpec("P")
@@ -36,6 +37,7 @@ R = TypeVar("R")
 Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """The workgroups or the lanes along each axis, one of which is given."""
 DEFAULT_WORKGROUP: Final = 256
+_MAKING: Final = Lock()
 
 
 class Kernel(ProgramSource, Generic[P]):
@@ -61,15 +63,30 @@ class Kernel(ProgramSource, Generic[P]):
         self.__doc__ = definition.function.__doc__
         self.__wrapped__ = definition.function
         self._arity: Final = len(definition.parameters)
+        self._arguments: Arguments | None = None
+        self._is_plain = False
+        self._specializations: Specializations | None = None
 
-    @cached_property
+    @property
     def arguments(self) -> Arguments:
         """What the arguments of calls mean."""
-        return Arguments(self.definition)
+        found = self._arguments
+        if found is None:
+            found = self._arguments = Arguments(self.definition)
+            self._is_plain = not found.traits
+        return found
 
-    @cached_property
+    @property
     def _made(self) -> Specializations:
-        return Specializations(self.definition, self.arguments.generic, self.arguments.statics)
+        found = self._specializations
+        if found is None:
+            arguments = self.arguments
+            with _MAKING:
+                found = self._specializations
+                if found is None:
+                    found = Specializations(self.definition, arguments.generic, arguments.statics)
+                    self._specializations = found
+        return found
 
     # ------------------------------------------------------------ programs
     @property
@@ -122,7 +139,7 @@ class Kernel(ProgramSource, Generic[P]):
     # ------------------------------------------------------------ calls
     def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
-        if named or len(given) != self._arity or self.arguments.traits:
+        if named or len(given) != self._arity or not self._is_plain:
             return self._run(given, named, None)
         plan = current_session()._calls.get(self)
         if plan is None:
@@ -161,11 +178,15 @@ class Kernel(ProgramSource, Generic[P]):
             plan = self._planned(session, key, given, launch)
         return plan.run(given)
 
+    def _specialized(self, resolved: Resolved) -> Specialized:
+        """Returns the present program for what follows from arguments."""
+        return self._made.get(resolved.types, resolved.statics)
+
     def _planned(self, session: Session, key: object, given: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
         self.arguments.bound(given, {})
         resolved = self.arguments.resolved(given)
-        specialized = self._made.get(resolved.types, resolved.statics)
+        specialized = self._specialized(resolved)
         grid, extent = (None, resolved.extent) if launch is None else launch
         pipeline = session.compile(
             specialized.program, grid=grid, extent=extent, output_counts=resolved.output_counts or None

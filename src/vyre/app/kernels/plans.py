@@ -35,6 +35,7 @@ Convert: TypeAlias = Callable[[object], memoryview]
 _Read: TypeAlias = "tuple[int, int, np.dtype[Any] | None, Convert]"
 """The position among the inputs, that of the argument, the type of an array that needs no check, and the conversion."""
 _ndarray: Final = np.ndarray
+_memoryview: Final[Callable[[Any], memoryview]] = memoryview  # ndarray has __buffer__ in the stubs from 3.12 on
 _CHARACTER: Final = c_char.from_buffer
 _ALIGNMENT: Final = 7
 """The bits of an address that are clear where words of 8 bytes are aligned."""
@@ -90,6 +91,7 @@ class CallPlan:
         self._pipeline: Final = pipeline
         self._lease: Final = lease
         program = specialized.program
+        hidden = resolved.sizes(program)
         places = {name: place for place, name in enumerate(arguments.names)}
         models = {name: array.size.name for _, name, array in arguments.arrays if isinstance(array.size, Like)}
         template: list[Any] = []
@@ -101,7 +103,7 @@ class CallPlan:
             place = len(template) if buffer.takes_input else None
             if buffer.takes_input:
                 convert = converter_of(buffer)
-                fixed = resolved.hidden.get(buffer.name)
+                fixed = hidden.get(buffer.name)
                 template.append(None if fixed is None else convert(fixed))
                 if fixed is None:
                     convert = _remembering(convert) if buffer.is_push else convert
@@ -126,7 +128,7 @@ class CallPlan:
         self._read: Final = tuple(read)
         self._updated: Final = tuple(updated)
         self._written: Final = tuple(written)
-        self._hidden: Final = resolved.hidden
+        self._hidden: Final = hidden
         self._outputs: Final = HostOutputs([buffer for buffer in program.abi_buffers if buffer.is_returned])
         arrays = [place for place, _, _ in arguments.arrays]
         targets = [one.at for one in written]
@@ -150,7 +152,7 @@ class CallPlan:
             for slot, at, dtype, convert in self._read:
                 array = values[at]
                 if type(array) is _ndarray and array.dtype is dtype:
-                    views[slot] = memoryview(array).cast("B").toreadonly()
+                    views[slot] = _memoryview(array).cast("B").toreadonly()
                 else:
                     views[slot] = convert(array)
             for at, place, dtype, shape, model in self._written:
@@ -163,7 +165,7 @@ class CallPlan:
                     returned.append(array)
                 else:
                     return self._run_checked(values)
-                view = memoryview(array)
+                view = _memoryview(array)
                 if view.readonly:
                     return self._run_checked(values)
                 view = view.cast("B")

@@ -24,7 +24,7 @@ from vyre.domain.frontend.statements import STATEMENTS
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
 from vyre.domain.ir.numpy_scalars import value_type
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, with_size_parameters
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
 
@@ -192,6 +192,8 @@ class KernelDefinition:
         from vyre.domain.validation.validator import check_rules
 
         check_rules(program).raise_if_invalid()
+        if first.sizes:
+            program = with_size_parameters(program, dict(first.sizes))
         return Specialized(program, tuple(first.captures.values()))
 
     def _walk(
@@ -232,7 +234,9 @@ class KernelDefinition:
         for name, array, element, node in sized:
             sizes: list[Expr] = []
             for axis in range(array.axes - 1, 0, -1):
-                size = self._scalar(k, k.unique(f"{name}_{SIZE_NAMES[axis - 1]}"), _U32, node)
+                size_name = k.unique(f"{name}_{SIZE_NAMES[axis - 1]}")
+                k.sizes[size_name] = name, -axis
+                size = self._scalar(k, size_name, _U32, node)
                 sizes.append(size.expr)
             found[name] = Array(name, element, _ACCESS[array.direction], tuple(sizes))
         return found

@@ -132,6 +132,7 @@ class Lowering:
         self.bodies: list[list[Stmt | Hole]] = [[]]
         self.cells: list[Cell] = []
         self.captures: dict[tuple[int, str], Capture] = {}
+        self.sizes: dict[str, tuple[str, int]] = {}
         self.naming: dict[int, str] = {}
         self.greatest: dict[str, int] = {}
         """The greatest value of each loop variable whose values are known and never negative."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from vyre.domain.errors import InvalidInput
-from vyre.domain.ir.program import Program
+from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.ir.program import Program, ProgramLike, program_of
 from vyre.domain.shown import kind_of
 from vyre.domain.validation.async_copies import check_async_copies
 from vyre.domain.validation.declarations import check_declarations
@@ -22,11 +22,18 @@ _CACHED: Final = "validation"
 _WITH_LINTS: Final = "validation with lints"
 
 
-def validate(program: Program) -> Report:
+def validate(program: ProgramLike) -> Report:
     """Returns every diagnostic of the program, in program order, and its lints; the report is cached on the program.
 
-    It raises no error, whatever the program; ``Report.raise_if_invalid`` does.
+    It raises no error, whatever the program; ``Report.raise_if_invalid`` does.  For a kernel in plain Python it raises
+    what makes no program: ``KernelSourceError``, and ``InvalidInput`` for a generic kernel.
     """
+    try:
+        program = program_of(program)
+    except InvalidProgram as error:
+        if error.report is None:
+            raise
+        return error.report
     if not isinstance(program, Program):
         raise InvalidInput(f"program is {kind_of(program)}", fix="pass a Program, e.g. builder.build().")
     report = program._cache.get(_WITH_LINTS)

@@ -1,0 +1,87 @@
+"""What a session tells about itself: costs of launches, its journal, predictions, counters and diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vyre.domain.arguments import path_of
+from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
+from vyre.domain.validation.validator import validate
+
+if TYPE_CHECKING:
+    from vyre.app.calibration.service import CalibrationService, KnownCosts
+    from vyre.app.journal import DecisionJournal
+    from vyre.app.lease import BackendLease
+    from vyre.app.prediction import PredictionReport, ShapeObserver
+    from vyre.domain.ir.program import ProgramLike
+    from vyre.domain.validation.report import Report
+
+
+class SessionReports:
+    """The part of ``Session`` that runs no program of the caller."""
+
+    _calibration: Callable[[], CalibrationService]
+    _journal: DecisionJournal | None
+    _lease: BackendLease
+    _observer: ShapeObserver | None
+
+    def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
+        """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.
+
+        Costs of operations that the backend lacks stay unknown.  On an emulated device the times are those of the
+        emulator and are marked so.  They replace stored costs; times of kernels stay until newer ones are measured.
+
+        Raises ``UnsupportedFeature`` on a backend that measures no costs, ``InvalidConfig`` for fewer than 5 rounds,
+        and ``BackendError``.  A failure to store the costs is reported in the result.
+        """
+        return self._calibration().calibrate(rounds)
+
+    def launch_costs(
+        self, path: Path | str | None = None, *, max_age_s: int = MAX_AGE_S, assume: bool = True
+    ) -> KnownCosts:
+        """Returns what launches cost: stored measurements, else assumed costs, and then the result says why.
+
+        Dispatches of this session correct costs that they refute, and add times of their kernels.  ``path``: a file of
+        ``vyre calibrate -o`` to read instead of the store.  ``assume`` False: raise ``UnusableCosts`` for costs that
+        are missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
+        """
+        return self._calibration().known(None if path is None else path_of("path", path), max_age_s, assume=assume)
+
+    @property
+    def journal(self) -> DecisionJournal | None:
+        """The journal that the session was opened with, or None; it holds the decisions so far."""
+        return self._journal
+
+    def write_journal(self, path: Path | str) -> int:
+        """Writes the journal to a file for ``vyre explain --replay``; returns how many decisions it holds.
+
+        Raises ``InvalidConfig`` without a journal, and ``UnreadableFile``.
+        """
+        from vyre.app.explain.journals import write_journal
+
+        self._lease.check_process()
+        return write_journal(self._journal, path_of("path", path))
+
+    def predictions(self) -> PredictionReport:
+        """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``
+        it.
+
+        Predictions start only after a known shape had to be prepared again: until then all known shapes are still
+        prepared.
+        """
+        from vyre.app.prediction import OFF
+
+        self._lease.check_process()
+        return OFF if self._observer is None else self._observer.report()
+
+    def metrics(self) -> Mapping[str, int]:
+        """Returns the backend's counters since the session was opened, by name; empty if it counts nothing."""
+        self._lease.check_process()
+        source = self._lease.backend.metric_source
+        return {} if source is None else source.metrics()
+
+    def validate(self, program: ProgramLike) -> Report:
+        """Returns every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
+        return validate(program)

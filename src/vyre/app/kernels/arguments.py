@@ -140,7 +140,7 @@ class Arguments:
             if shape is None:
                 raise InvalidInput(
                     f"`{name}` of {self.title} is not given, and its size is not declared",
-                    fix=f'pass an array, or annotate it as Out[{_text(array)}, like("x")].',
+                    fix=f'pass an array, or annotate it as Out[{_text(array)}, like("x")] or with sizes: (2,), (4, 8).',
                 )
             shapes[name] = shape
             if not isinstance(array.size, Like | int | tuple):

@@ -111,3 +111,26 @@ def test_a_model_must_be_another_array_with_as_many_axes() -> None:
         @vyre.kernel
         def rows(x: In[f32], y: Out[f32, 2, like("x")]) -> None:
             y[0, 0] = 1.0
+
+
+def test_one_counts_the_elements_of_an_output() -> None:
+    @vyre.kernel(workgroup=1)
+    def largest(x: In[f32], y: Out[f32, Literal[1]]) -> None:
+        y[0] = x[0]
+        for k in range(1, len(x)):
+            y[0] = max(y[0], x[k])
+
+    with vyre.open(backend="reference"):
+        assert largest[1](X).tolist() == [6.0]
+
+
+def test_two_and_three_count_axes() -> None:
+    @vyre.kernel
+    def pair(y: Out[f32, Literal[2]]) -> None:
+        y[0, 0] = 1.0
+
+    with (
+        vyre.open(backend="reference"),
+        pytest.raises(vyre.InvalidInput, match=r"its size is not declared\. Fix: .*sizes: \(2,\)"),
+    ):
+        pair()

@@ -81,6 +81,6 @@ def _of_kernel(kernel: Kernel[...], target: Target, given: list[str], counts: di
         check_rules(program).raise_if_invalid()
     except InvalidProgram as error:
         raise InvalidSource(error, None) from None
-    inputs = {name: value for name, value in values.items() if name not in meaning.statics} | resolved.hidden
+    inputs = {name: value for name, value in values.items() if name not in meaning.statics} | resolved.sizes(program)
     outputs = {name: resolved.shapes[name] for _, name, array in meaning.arrays if array.axes > 1}
     return Call(program, inputs, {**(counts or {}), **resolved.output_counts} or None, resolved.extent, outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -84,7 +85,7 @@ class Arguments:
             what, fix = f"got nothing for `{missing[0]}`", f"give {', '.join(missing)}."
         raise UnfitArguments(f"{signature} {what}", fix=fix, loc=outside())
 
-    def of_inputs(self, inputs: Any, out: Mapping[str, Any]) -> Values:
+    def of_inputs(self, inputs: Any, out: Mapping[str, Any] = MappingProxyType({})) -> Values:
         """Returns the arguments by position, for the ``inputs`` of a session's methods.
 
         They are a mapping by name, or a sequence of all but outputs; ``out`` are arrays for outputs, by name.  Raises

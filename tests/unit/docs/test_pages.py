@@ -66,10 +66,12 @@ def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_the_code_of_pages_type_checks(tmp_path: Path) -> None:
     """With no cache: one that other processes use too is locked at times."""
-    programs = []
-    for page in (ROOT / "docs" / f"{name}.md" for name in ("builder", "compilers", "dispatching")):
-        programs.append(tmp_path / f"{page.stem.lower()}.py")
-        programs[-1].write_text("\n".join(python_blocks(page)), "utf-8")
+    texts = {name: python_blocks(ROOT / "docs" / f"{name}.md") for name in ("builder", "compilers", "dispatching")}
+    texts["readme"] = python_blocks(ROOT / "README.md")
+    texts["typed"] = [text for text in python_blocks(ROOT / "docs" / "python.md") if "Annotated" in text]
+    programs = [tmp_path / f"{name}.py" for name in texts]
+    for program, blocks in zip(programs, texts.values(), strict=True):
+        program.write_text("\n".join(blocks), "utf-8")
     options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={os.devnull}"]
     command = [sys.executable, "-m", "mypy", *options, *map(str, programs)]
     checked = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "src", check=False, timeout=LIMIT_S)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from math import prod
 from typing import Final
 
 from vyre.domain.frontend.lowering import Lowering
 from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar, indices_of
 from vyre.domain.frontend.operators import integer, literal, typed
-from vyre.domain.ir.expr import Binary, BufferLength, Cast, Expr, Literal, Load
+from vyre.domain.ir.buffers import Access
+from vyre.domain.ir.expr import Binary, BufferLength, Cast, Expr, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
@@ -65,23 +67,17 @@ def position(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -
 
 def _simple(k: Lowering, value: Scalar, node: ast.AST) -> Scalar:
     """Returns a value that may stand in an expression several times."""
-    from vyre.domain.ir.expr import LaunchId, Var
-
     return value if isinstance(value.expr, Var | LaunchId) else k.let(value, "at", node)
 
 
 def length(k: Lowering, array: Array, node: ast.AST) -> Operand:
     """Returns ``len(array)``: the number of elements, or of rows or planes, as a u32."""
     if array.axes == 1:
-        if array.count:
-            return Constant(array.count) if not _is_bound(array) else _length(k, array, node)
-        return _length(k, array, node)
+        return _length(k, array, node) if _is_bound(array) else Constant(array.count)
     return shape(k, array, node).items[0]
 
 
 def _is_bound(array: Array) -> bool:
-    from vyre.domain.ir.buffers import Access
-
     return array.access not in (Access.WORKGROUP, Access.PRIVATE)
 
 
@@ -93,10 +89,13 @@ def shape(k: Lowering, array: Array, node: ast.AST) -> Items:
     """Returns the sizes of the axes as u32; the last row or plane counts where it is not full."""
     if array.axes == 1:
         return Items((length(k, array, node),))
+    sizes = tuple(Constant(int(s.value)) if isinstance(s, Literal) else Scalar(s, _U32) for s in array.sizes)
+    if not _is_bound(array):
+        inner = prod(int(size.value) for size in sizes if isinstance(size, Constant))
+        return Items((Constant(array.count // inner), *sizes))
     outer: Expr = BufferLength(array.name, loc=k.loc(node))
     for size in reversed(array.sizes):
         outer = _parts(k, outer, size, node)
-    sizes = tuple(Constant(int(s.value)) if isinstance(s, Literal) else Scalar(s, _U32) for s in array.sizes)
     return Items((Scalar(outer, _U32), *sizes))
 
 

@@ -11,7 +11,7 @@ from vyre.domain.frontend.evaluation import expression, index_operands, kept, ke
 from vyre.domain.frontend.lowering import Lowering, Variable, flexible
 from vyre.domain.frontend.names import Kind
 from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar
-from vyre.domain.frontend.operators import literal, standalone, typed
+from vyre.domain.frontend.operators import is_bare, literal, standalone, typed
 from vyre.domain.frontend.refused import refuse
 from vyre.domain.ir.expr import Var
 from vyre.domain.ir.stmt import Assign, Let
@@ -152,11 +152,6 @@ def _new_variable(k: Lowering, name: str, found: Scalar | Constant, node: ast.AS
     if isinstance(known, ScalarType):
         return Variable(unique, known), literal(k, found, known, node)
     return Variable(unique, None, known), flexible(known)
-
-
-def is_bare(found: Operand) -> bool:
-    """Returns whether an operand is a number of Python, which takes its type from its uses."""
-    return isinstance(found, Constant) and found.own is None and not isinstance(found.value, bool)
 
 
 def _kind(found: Operand) -> str:

@@ -24,14 +24,16 @@ def positional(k: Lowering, node: ast.Call, count: int) -> list[Operand]:
 def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> list[Operand]:
     """Returns the arguments in the order of the parameters ``names``, without those that are left out at the end.
 
-    ``least``: how many must be given.  The name "*" takes any number of arguments, by position.
+    ``least``: how many must be given.  A first name "*" takes any number of arguments, by position; the
+    function itself reads those that are named after it.
     """
     refuse_stars(k, node)
     written = ast.unparse(node.func)
-    if names == ("*",):
-        if node.keywords:
-            word = node.keywords[0].arg
-            k.fail(node, f"`{written}` takes no argument `{word}` in a kernel", "give the values by position only.")
+    if names[:1] == ("*",):
+        for keyword in node.keywords:
+            if keyword.arg not in names:
+                problem = f"`{written}` takes no argument `{keyword.arg}` in a kernel"
+                k.fail(node, problem, "give the values by position only.")
         if len(node.args) < least:
             k.fail(node, f"`{written}` takes at least {counted(least)}", f"write {written}(x).")
         return operands(k, node.args)

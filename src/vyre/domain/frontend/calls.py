@@ -276,7 +276,7 @@ _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
     intrinsics.static: (("value",), 1, known.static_of),
     builtins.range: (("*",), 1, known.range_of),
     builtins.enumerate: (("iterable", "start"), 1, known.enumerate_of),
-    builtins.zip: (("*",), 1, known.zip_of),
+    builtins.zip: (("*", "strict"), 1, known.zip_of),
     builtins.reversed: (("sequence",), 1, known.reversed_of),
     builtins.tuple: (("iterable",), 1, known.tuple_of),
     builtins.len: (("obj",), 1, known.len_of),

@@ -58,6 +58,9 @@ def enumerate_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 def zip_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns the rows of ``zip(...)``."""
     columns = [fixed_items(k, one, node) for one in given]
+    is_strict = any(isinstance(one.value, ast.Constant) and one.value.value for one in node.keywords)
+    if is_strict and len(set(map(len, columns))) > 1:
+        k.fail(node, "the arguments of zip() have different lengths", "give as many items in each.")
     return Items(tuple(Items(row) for row in zip(*columns, strict=False)))
 
 

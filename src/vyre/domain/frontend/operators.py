@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
-from vyre.domain.frontend.lowering import Lowering
+from vyre.domain.frontend.lowering import Lowering, flexible
 from vyre.domain.frontend.operands import (
     PLACEHOLDER,
     Array,
@@ -167,6 +167,8 @@ def common(k: Lowering, a: Operand, b: Operand, what: str, node: ast.AST) -> tup
     """Returns two operands as values of one type; numbers take that of the other operand."""
     a, b = k.settled(a), k.settled(b)
     if isinstance(a, Constant) and isinstance(b, Constant):
+        if is_bare(a) and is_bare(b):
+            return _of_uses(k, a, b, node)
         dtype = a.own or b.own
         one = standalone(k, a, node) if dtype is None else literal(k, a, dtype, node)
         return one, literal(k, b, _known(one), node)
@@ -230,6 +232,20 @@ def shortened(node: ast.expr) -> str:
 def conversion(dtype: ScalarType, node: ast.AST | None) -> str:
     """Returns how the conversion of an expression to a type is written."""
     return f"{spelled(dtype)}({written(node)})"
+
+
+def is_bare(operand: Operand) -> bool:
+    """Returns whether an operand is a number of Python, which takes its type from its uses."""
+    return isinstance(operand, Constant) and operand.own is None and not isinstance(operand.value, bool)
+
+
+def _of_uses(k: Lowering, a: Constant, b: Constant, node: ast.AST) -> tuple[Scalar, Scalar]:
+    """Returns two numbers as values of one type, which follows from what is done with them."""
+    values = (a.value, b.value)
+    known = k.unknown(fractional=any(isinstance(one, float) for one in values), negative=min(values) < 0)
+    if isinstance(known, ScalarType):
+        return literal(k, a, known, node), literal(k, b, known, node)
+    return flexible(known), flexible(known)
 
 
 def _known(value: Scalar) -> ScalarType:

@@ -6,11 +6,11 @@ import ast
 from functools import lru_cache
 from typing import Final
 
-from vyre.domain.frontend.assignment import fitted, is_bare
+from vyre.domain.frontend.assignment import fitted
 from vyre.domain.frontend.evaluation import expression, kept
 from vyre.domain.frontend.lowering import Lowering, Returns, Variable
 from vyre.domain.frontend.operands import Constant, Items, Operand, Thing
-from vyre.domain.frontend.operators import scalar, standalone
+from vyre.domain.frontend.operators import is_bare, scalar, standalone
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.stmt import Assign, Break, If, Let
 from vyre.domain.ir.types import ScalarType

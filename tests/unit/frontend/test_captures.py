@@ -130,7 +130,7 @@ def test_what_may_change_is_refused(held: Any) -> None:
         y[0] = held[0]
 
     with pytest.raises(
-        KernelSourceError, match="`held` is (of the type .*, whose values may|an array, which may) change"
+        KernelSourceError, match=r"`held` is (of the type .*, whose values may|an array, which may) change"
     ):
         k.program  # noqa: B018
 

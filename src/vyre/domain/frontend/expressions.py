@@ -13,6 +13,7 @@ from vyre.domain.frontend.arrays import element, shape
 from vyre.domain.frontend.calls import call
 from vyre.domain.frontend.captures import is_captured, operand_of
 from vyre.domain.frontend.evaluation import expression, index_operands, on_the_right, operands, test, without_effects
+from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering, Variable
 from vyre.domain.frontend.operands import Array, Constant, Items, Method, Operand, Scalar, Thing
 from vyre.domain.frontend.operators import condition, scalar
@@ -226,7 +227,11 @@ def chosen(k: Lowering, known: Scalar, on_true: Operand, on_false: Operand, node
 
 
 def _tuple(k: Lowering, node: ast.Tuple) -> Operand:
-    return Items(tuple(operands(k, node.elts)))
+    given = operands(k, [one.value if isinstance(one, ast.Starred) else one for one in node.elts])
+    items: list[Operand] = []
+    for one, operand in zip(node.elts, given, strict=True):
+        items.extend(fixed_items(k, operand, one) if isinstance(one, ast.Starred) else (operand,))
+    return Items(tuple(items))
 
 
 EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[Lowering, Any], Operand]]] = {

@@ -90,7 +90,7 @@ def block_at(words: In[u32], first: u32) -> Words:
 @vyre.function
 def compress(h: Words, m0: Words, counter: u32, length: u32, flags: u32) -> Words:
     """Returns the eight words of the chaining value after one block."""
-    s0 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], IV[0], IV[1], IV[2], IV[3], counter, 0, length, flags
+    s0 = (*h, IV[0], IV[1], IV[2], IV[3], counter, 0, length, flags)
     s1, m1 = mixed(s0, m0), permuted(m0)
     s2, m2 = mixed(s1, m1), permuted(m1)
     s3, m3 = mixed(s2, m2), permuted(m2)

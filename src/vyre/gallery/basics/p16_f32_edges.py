@@ -6,7 +6,10 @@ from itertools import product
 
 import numpy as np
 
+import vyre
 from vyre import (
+    In,
+    Out,
     Program,
     ProgramBuilder,
     abs_,
@@ -32,8 +35,27 @@ PATTERNS = (
 PAIRS = tuple(product(PATTERNS, PATTERNS))
 
 
-def f32_edges() -> Program:
-    """Builds the kernel: applies operators, functions and comparisons of f32 to each pair of operands."""
+@vyre.kernel(workgroup=64)
+def f32_edges(
+    a: In[f32, len(PAIRS)], b: In[f32, len(PAIRS)], out: Out[f32, len(PAIRS) * 12], flags: Out[u32, len(PAIRS) * 9]
+) -> None:
+    """Applies operators, functions and comparisons of f32 to each pair of operands."""
+    i = vyre.global_id()
+    if i < len(a):
+        x = a[i]
+        y = b[i]
+        o = i * 12
+        rounded = vyre.floor(x), vyre.ceil(x), vyre.round_(x), vyre.trunc(x)
+        for k, number in enumerate((x + y, x - y, x * y, x / y, -x, abs(x), vyre.sqrt(x), *rounded, vyre.sign(x))):
+            out[o + k] = number
+        q = i * 9
+        comparisons = x == y, x != y, x < y, x > y, x <= y, x >= y
+        for k, truth in enumerate((*comparisons, vyre.is_nan(x), vyre.is_inf(x), vyre.is_finite(x))):
+            flags[q + k] = u32(truth)
+
+
+def f32_edges_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
     with ProgramBuilder("f32_edges", workgroup=64) as p:
         a = p.input("a", f32, len(PAIRS))
         b = p.input("b", f32, len(PAIRS))
@@ -76,4 +98,4 @@ def case() -> Case:
     return Case({"a": a, "b": b}, {"out": out, "flags": flags.astype(np.uint32)})
 
 
-EXAMPLE = Example("P16", "f32 operators at their edges", f32_edges, case, "NumPy")
+EXAMPLE = Example("P16", "f32 operators at their edges", f32_edges_by_builder, case, "NumPy", kernel=f32_edges)

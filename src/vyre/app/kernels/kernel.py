@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -37,7 +36,6 @@ R = TypeVar("R")
 Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """The workgroups or the lanes along each axis, one of which is given."""
 DEFAULT_WORKGROUP: Final = 256
-_MAKING: Final = Lock()
 
 
 class Kernel(ProgramSource, Generic[P]):
@@ -65,7 +63,7 @@ class Kernel(ProgramSource, Generic[P]):
         self._arity: Final = len(definition.parameters)
         self._arguments: Arguments | None = None
         self._is_plain = False
-        self._specializations: Specializations | None = None
+        self._held: Final[dict[None, Specializations]] = {}
 
     @property
     def arguments(self) -> Arguments:
@@ -78,14 +76,10 @@ class Kernel(ProgramSource, Generic[P]):
 
     @property
     def _made(self) -> Specializations:
-        found = self._specializations
+        found = self._held.get(None)
         if found is None:
-            arguments = self.arguments
-            with _MAKING:
-                found = self._specializations
-                if found is None:
-                    found = Specializations(self.definition, arguments.generic, arguments.statics)
-                    self._specializations = found
+            made = Specializations(self.definition, self.arguments.generic, self.arguments.statics)
+            found = self._held.setdefault(None, made)  # of several threads, the first one's
         return found
 
     # ------------------------------------------------------------ programs

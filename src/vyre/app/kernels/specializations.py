@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import Final, TypeAlias
 
+from vyre.app.forks import tell_in_forks
 from vyre.domain.frontend.captures import identity
 from vyre.domain.frontend.definition import KernelDefinition, Specialized
 from vyre.domain.ir.types import ScalarType
@@ -24,6 +25,11 @@ class Specializations:
         self._statics: Final = statics
         self._made: dict[Key, tuple[Specialized, ...]] = {}
         self._count = 0
+        self._lock = Lock()
+        tell_in_forks(self)
+
+    def inherited(self) -> None:
+        """Replaces the lock, which a thread of the parent may have held, in a forked child."""
         self._lock = Lock()
 
     def get(self, types: tuple[ScalarType, ...], statics: tuple[Static, ...]) -> Specialized:

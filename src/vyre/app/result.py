@@ -99,6 +99,12 @@ class Result(ForeignResultUse):
         """Returns pairs of name and array, in binding order."""
         return tuple(zip(self._names, self._arrays, strict=True))
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import result_view
+
+        return result_view(self)
+
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}[{_axes(array.shape)}]" for name, array in self.items())
         return f"<Result {arrays or 'without outputs'} from {self.backend} in {self.timing.wall_ns / 1e6:.3f} ms>"

@@ -63,6 +63,12 @@ class SelectionReport:
     planned: tuple[PlannedExecution, ...] = ()
     race_checks: str = ""
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import selection_view
+
+        return selection_view(self)
+
     def __str__(self) -> str:
         lines = [f"backend `{self.chosen}`: {self.reason}"]
         lines += [f"  {'*' if c.chosen else '-'} {c.id} ({c.role.value}): {c.reason}" for c in self.candidates]

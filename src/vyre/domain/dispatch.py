@@ -241,6 +241,12 @@ class DispatchTiming:
     launches: int | None = None
     launch_ns: int | None = None
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.domain.html.times import timing_view
+
+        return timing_view(self)
+
 
 class OutputArena:
     """Reusable storage for the outputs of a dispatch, one slot per returned buffer in binding order.

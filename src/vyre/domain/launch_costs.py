@@ -159,6 +159,12 @@ class LaunchCosts:
         """Returns the device time of one launch of a pipeline, or None if it is unknown."""
         return next((kernel.time for kernel in self.kernels if kernel.pipeline == pipeline), None)
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.domain.html.times import costs_view
+
+        return costs_view(self)
+
     def known(self) -> dict[str, Measured]:
         """Returns all known costs except those of kernels, by the name of their fields."""
         return {name: value for name in COSTS if (value := getattr(self, name)) is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.app.notebooks.progress import progress
 from vyre.ports.cost_probe import CostExperiment, CostProbe, ExperimentTimer
 
 GIB: Final = 1 << 30
@@ -64,13 +65,15 @@ def take_samples(probe: CostProbe, rounds: int, warm_up: int) -> Samples:
     """
     lines = [line for line in LINES if line.experiment in probe.experiments]
     found: Samples = {}
-    with probe.measuring() as timed:
-        for number in range(warm_up + rounds):
+    whole = warm_up + rounds
+    with probe.measuring() as timed, progress("measuring launch costs", whole) as step:
+        for number in range(whole):
             for line in lines if number % 2 == 0 else reversed(lines):
                 times = _times(timed, line, backwards=number % 2 == 1)
                 if number >= warm_up:
                     for name, sample in line.samples(times):
                         found.setdefault(name, []).append(sample)
+            step("")
     return found
 
 

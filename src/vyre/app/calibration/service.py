@@ -56,6 +56,12 @@ class KnownCosts:
         """The weakest provenance among the costs; only ``MEASURED`` describes a device."""
         return self.costs.provenance
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import known_costs_view
+
+        return known_costs_view(self)
+
 
 class CalibrationService:
     """Measures, stores and corrects the launch costs of one session.

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from vyre.app.cli.chart import Curve, chart, duration, marks
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import PROGRAM_HELP, AsJson, BackendName, Spec
+from vyre.app.explain.curves import price_curves
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
@@ -26,9 +27,6 @@ from vyre.domain.value_json import to_json
 from vyre.policies.journal import Outcome, Replayed
 from vyre.policies.launching.execution_prices import Price, Quote
 from vyre.ports.planning import DispatchWork
-
-MOST_RUNS: Final = 1 << 20
-"""Largest batch of the chart."""
 
 
 def explain(
@@ -119,20 +117,9 @@ def _cells(quote: Quote, runs: int) -> tuple[str, str, str, str]:
 
 def _chart(found: Explanation) -> list[str]:
     """Returns a chart of the predicted time of a run in each mode, over batches up to four times as large."""
-    nodes, repeats = found.inputs.workload.nodes, found.inputs.workload.repeats
-    largest = min(max(4 * found.inputs.workload.batch, 16), MOST_RUNS // nodes)
-    sizes = [1 << power for power in range(max(1, largest).bit_length())]
-    priced = [found.at(size) for size in sizes]
-    modes = [mode for mode in priced[0] if all(mode in prices for prices in priced)]
-    mark = marks([mode.value for mode in modes])
-    curves = [
-        Curve(
-            m.value,
-            mark[m.value],
-            [prices[m].total_ns // (repeats * size) for size, prices in zip(sizes, priced, strict=True)],
-        )
-        for m in modes
-    ]
+    sizes, times = price_curves(found)
+    mark = marks(list(times))
+    curves = [Curve(mode, mark[mode], values) for mode, values in times.items()]
     ascii_only = not (sys.stdout.encoding or "ascii").startswith("utf")
     lines = chart(sizes, curves, shutil.get_terminal_size().columns, ascii_only=ascii_only)
     return ["", "predicted time of a run", *lines] if lines else []

@@ -13,6 +13,7 @@ import numpy as np
 from vyre.adapters.files import write_files
 from vyre.app.demo.jobs import Job, all_jobs
 from vyre.app.demo.png import png_bytes
+from vyre.app.notebooks.progress import progress
 from vyre.domain.errors import UnreadableFile, VyreError
 from vyre.gallery.example import Array
 
@@ -47,10 +48,13 @@ def run_demo(session: Session, out_dir: Path, report: Callable[[DemoRow], None])
     """
     why = session.explain().reason
     rows = []
-    for job in all_jobs():
-        row = _run(job, session, out_dir, why)
-        report(row)
-        rows.append(row)
+    jobs = all_jobs()
+    with progress("running the demo", len(jobs)) as step:
+        for job in jobs:
+            row = _run(job, session, out_dir, why)
+            report(row)
+            step(row.name)
+            rows.append(row)
     return rows
 
 

@@ -87,6 +87,12 @@ class Explanation:
         found = quote(PriceInputs(workload, inputs.costs, inputs.executable))
         return {price.mode: price for price in found if isinstance(price, Price)}
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import explanation_view
+
+        return explanation_view(self)
+
     def __str__(self) -> str:
         work = self.inputs.workload
         lines = [f"`{self.program}` on `{self.backend}`, a batch of {work.batch}: {self.plan.mode.value}"]

@@ -190,6 +190,12 @@ class Kernel(ProgramSource, Generic[P]):
             session._pipelines.keep_call(key, plan)
         return plan
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import kernel_view
+
+        return kernel_view(self)
+
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"
 

@@ -53,6 +53,12 @@ class RaceReport(NamedTuple):
         """Whether times were measured."""
         return self.kind.is_measured
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import race_view
+
+        return race_view(self)
+
     def __str__(self) -> str:
         lines = [f"{self.winner}: {self.why}", *map(str, self.raced)]
         lines += [f"{name}: {cost} by the model" for name, cost in self.estimates.items()]

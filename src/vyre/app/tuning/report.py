@@ -54,6 +54,12 @@ class TuningReport(NamedTuple):
         """The median of each candidate's samples; None without samples."""
         return tuple(median(times) if times else None for times in self.samples)
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.app.notebooks.views import tuning_view
+
+        return tuning_view(self)
+
 
 class Tuned(NamedTuple):
     """The choice that applies to a launch.

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from vyre.app.notebooks.progress import progress
 from vyre.app.pipeline import Pipeline
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch
@@ -183,41 +184,49 @@ class Tuner:
 
     def _right(self, entrants: list[_Entrant], expected: dict[str, bytes]) -> list[_Entrant]:
         """Returns the candidates whose bytes are as expected, after warming them up."""
-        right = []
-        for entrant in entrants:
-            try:
-                outputs = [bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
-            except BackendError as error:
-                if entrant is entrants[0]:
-                    raise
-                self._rejected.append(Rejected(entrant.candidate, error.message))
-                continue
-            if all(found == expected for found in outputs):
-                right.append(entrant)
-            elif entrant is entrants[0]:
-                raise DispatchFailed(
-                    f"under the given config `{self._lent.backend.id}` and the reference give different bytes",
-                    fix="tune nothing before that is understood; look for data races on `reference`.",
-                )
-            else:
-                self._rejected.append(Rejected(entrant.candidate, WRONG_BYTES))
+        right: list[_Entrant] = []
+        with progress("checking candidates", len(entrants)) as step:
+            for entrant in entrants:
+                self._check(entrant, expected, right, is_usual=entrant is entrants[0])
+                step("")
         return right
+
+    def _check(self, entrant: _Entrant, expected: dict[str, bytes], right: list[_Entrant], *, is_usual: bool) -> None:
+        """Adds a candidate to ``right`` if its bytes are as expected, and else rejects it."""
+        try:
+            outputs = [bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
+        except BackendError as error:
+            if is_usual:
+                raise
+            self._rejected.append(Rejected(entrant.candidate, error.message))
+            return
+        if all(found == expected for found in outputs):
+            right.append(entrant)
+        elif is_usual:
+            raise DispatchFailed(
+                f"under the given config `{self._lent.backend.id}` and the reference give different bytes",
+                fix="tune nothing before that is understood; look for data races on `reference`.",
+            )
+        else:
+            self._rejected.append(Rejected(entrant.candidate, WRONG_BYTES))
 
     def _raced(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         """Races the candidates.  If the budget ends it early, the last step still has candidates to measure."""
         samples: list[list[int]] = [[] for _ in entrants]
         started, budget_s = self._settings.now_ns(), self._settings.budget_s
         forwards = True
-        while True:
-            found = tuple(map(tuple, samples))
-            step = step_of(self.kind, found, self._settings.thresholds, self._lent.decisions)
-            if not step.measure or (
-                budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
-            ):
-                return found, step
-            for place in step.measure if forwards else reversed(step.measure):  # alternating the order
-                samples[place].append(self._run_ns(entrants[place].pipeline))
-            forwards = not forwards
+        with progress("timing candidates", _most_rounds(len(entrants), self._settings.thresholds)) as advance:
+            while True:
+                found = tuple(map(tuple, samples))
+                step = step_of(self.kind, found, self._settings.thresholds, self._lent.decisions)
+                if not step.measure or (
+                    budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
+                ):
+                    return found, step
+                for place in step.measure if forwards else reversed(step.measure):  # alternating the order
+                    samples[place].append(self._run_ns(entrants[place].pipeline))
+                forwards = not forwards
+                advance("")
 
     def _run_ns(self, pipeline: Pipeline) -> int:
         return run_ns(pipeline, self._views, self.kind, self._settings.now_ns)
@@ -264,6 +273,13 @@ class Tuner:
         config = self._launch.config if winner is None else self._launch.config_of(winner)
         rejected = tuple(self._rejected)
         return TuningReport(self.key, self.kind, source, candidates, samples, winner, config, why, rejected)
+
+
+def _most_rounds(candidates: int, thresholds: HalvingThresholds) -> int:
+    """Returns how many samples of one candidate are taken at most, for the length of a bar."""
+    halvings = (candidates - 1).bit_length()
+    rounds: int = sum(thresholds.first_round * thresholds.growth**number for number in range(halvings))
+    return rounds + thresholds.final_pairs
 
 
 def check_tunable(config: DispatchConfig) -> None:

@@ -152,6 +152,12 @@ class Program(Node):
 
         return from_json(value, cls)
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.domain.html.programs import program_view
+
+        return program_view(self)
+
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))
         return f"<Program {self.name or 'unnamed'} workgroup={wg} buffers={len(self.buffers)}>"

@@ -43,6 +43,12 @@ class Report:
         others = "" if not more else f" (and {more} more error{'s' if more > 1 else ''})"
         raise InvalidProgram(f"{where}[{first.code}] {first.message}{others}", fix=first.fix, report=self)
 
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.domain.html.programs import report_view
+
+        return report_view(self)
+
     def __str__(self) -> str:
         """Returns the output of ``vyre validate`` for a program without text."""
         return self.render()

@@ -1,0 +1,1 @@
+"""How results, explanations, reports and kernels show themselves in notebooks, and progress bars there."""

@@ -59,6 +59,7 @@ def test_the_trial_kernels_of_a_newcomer_stand_in_the_tutorial_in_at_most_25_lin
 
 def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("kernel.py").write_text(python_blocks(ROOT / "README.md")[0], "utf-8")
     names = run_page(ROOT / "README.md", runs_shell=True)
     assert np.array_equal(np.load("result.npy"), names["result"]["y"])
 

@@ -14,7 +14,7 @@ COUNT = 12
 
 
 @vyre.kernel(workgroup=32)
-def doubled(x: In[u32, COUNT], y: InOut[u32, (2,)], z: Out[u32, (3, 4)]) -> None:  # type: ignore[valid-type]
+def doubled(x: In[u32, COUNT], y: InOut[u32, (2,)], z: Out[u32, (3, 4)]) -> None:  # type: ignore[valid-type, syntax]
     i = vyre.global_id()
     if i < len(x):
         z[i // 4, i % 4] = 2 * x[i]

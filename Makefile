@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -91,6 +91,9 @@ POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/propert
 
 coverage: $(VENV)/.dev ## every branch of the policies, by their own tests
 	$(BIN)/python -m pytest -q --cov --cov-report=term $(POLICY_TESTS)
+
+matrix: ## a quick part of the tests on every CPython from 3.11 to 3.14 that is here; MATRIX_FLAGS=--install fetches others
+	$(PYTHON) -m tests.matrix --jobs $(JOBS) $(MATRIX_FLAGS)
 
 mutants: $(VENV)/.mutants ## long run: change every line of the policies and see a test fail
 	$(BIN)/python -m benchmarks.mutants --jobs $(JOBS)

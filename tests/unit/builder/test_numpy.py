@@ -249,7 +249,7 @@ NO_NUMBERS: list[Any] = [
     np.complex64(1),
     np.longdouble(1),
     np.str_("1"),
-    np.timedelta64(1),
+    np.timedelta64(1, "s"),
     np.ones(1),
     np.ones((2, 2)),
 ]

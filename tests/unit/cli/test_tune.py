@@ -47,10 +47,10 @@ def words(found: Outcome) -> str:
 
 def test_a_winner_in_words(vyre: Vyre, device: TunedDevice) -> None:
     now = words(vyre())
-    assert now.startswith("6 ways to launch this program were timed now; ")
+    assert now.startswith("6 ways to launch this program were timed now.\n")
     assert "The best is 256 lanes, in 10% less time than the declared one (64 lanes)." in now
     assert "tune=True" in now
-    assert words(vyre()).startswith("6 ways to launch this program were timed earlier; ")
+    assert words(vyre()).startswith("6 ways to launch this program were timed earlier.\n")
 
 
 def test_other_outcomes_in_words(vyre: Vyre, device: TunedDevice) -> None:
@@ -59,7 +59,8 @@ def test_other_outcomes_in_words(vyre: Vyre, device: TunedDevice) -> None:
     device.kind, device.jitter_ns = TimeKind.ESTIMATED, (0,)
     device.cost_ns = lambda size, profile: 900_000 if size == 256 else 1_000_000
     estimated = words(vyre("--again"))
-    assert "were estimated by a model, without a device," in estimated
+    assert "were estimated by a model, without a device.\n" in estimated
+    assert "in 10% less work than" in estimated
     assert "tune=True" not in estimated
 
 

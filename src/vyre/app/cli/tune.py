@@ -108,17 +108,24 @@ def in_words(found: TuningReport) -> list[str]:
     declared, count = found.candidates[0], len(found.candidates)
     how = "were timed now" if found.source is Source.RUN else "were timed earlier"
     if not found.measured:
-        how = "were estimated by a model, without a device,"
+        how = "were estimated by a model, without a device"
     medians = dict(zip(found.candidates, found.medians, strict=True))
-    tried = f"{count} ways to launch this program" if count > 1 else "the one way to launch this program"
-    lines = ["", f"In words: {tried} {how}; they differ in how many lanes form a workgroup, and never in results."]
+    if count == 1:
+        return ["", "In words: there is no other way to launch this program here, so that nothing was compared."]
+    profiles = ", in how their code is generated" if any(each.profile for each in found.candidates) else ""
+    lines = [
+        "",
+        f"In words: {count} ways to launch this program {how}.",
+        f"They differ in how many lanes form a workgroup{profiles}, and never in results.",
+    ]
     if found.winner is None:
         return [*lines, f"None is proven faster than the declared one ({declared}): leave the program as it is."]
+    what = "time" if found.measured else "work"
     saved, best = medians.get(declared), medians.get(found.winner)
-    gain = f", in {1 - best / saved:.0%} less time than the declared one ({declared})" if saved and best else ""
+    gain = f", in {1 - best / saved:.0%} less {what} than the declared one ({declared})" if saved and best else ""
     lines.append(f"The best is {found.winner}{gain}.")
     if found.measured:
-        lines.append("It is stored for launches like this one: session.dispatch(..., tune=True) applies it.")
+        lines.append("The cache keeps that: session.dispatch(..., tune=True) applies it to launches like this one.")
     else:
         lines.append("Tune it on the device itself before you rely on that.")
     return lines

@@ -25,6 +25,7 @@ import numpy as np
 
 import vyre
 from support.python_kernels import ELEMENTS, LANES, Writer
+from vyre.app.kernels.entered import enter, leave
 
 _NUMPY: Final = {
     "u32": np.uint32,
@@ -146,13 +147,9 @@ class session_of:
         self._session = session
 
     def __enter__(self) -> None:
-        from vyre.app.kernels.current_session import enter
-
         enter(self._session)
 
     def __exit__(self, *_: object) -> None:
-        from vyre.app.kernels.current_session import leave
-
         leave(self._session)
 
 

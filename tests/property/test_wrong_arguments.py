@@ -52,7 +52,7 @@ def python_saxpy(a: vyre.f32, x: vyre.In[vyre.f32], y: vyre.InOut[vyre.f32]) -> 
 
 @vyre.kernel
 def generic(n: vyre.Static[int], x: vyre.InOut[T]) -> None:
-    x[vyre.global_id()] = T(n)
+    x[vyre.global_id()] = T(n)  # type: ignore[misc]
 
 
 # What an annotation takes; any other takes nothing but None.

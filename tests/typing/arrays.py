@@ -34,7 +34,7 @@ def planes(x: InOut[u8, Literal[3]], n: Static[int]) -> None:
 
 
 @vyre.kernel(workgroup=64)
-def tiled(x: In[f32], y: Out[f32, Literal["len(x) // 64"]], z: Out[f32, Literal[1], Literal[8]]) -> None:
+def tiled(x: In[f32], y: Out[f32, Literal["len(x) // 64"]], z: Annotated[Out[f32], 8]) -> None:
     tile = vyre.workgroup_array(f32, 64)
     lane = vyre.local_id()
     tile[lane] = x[vyre.global_id()]
@@ -48,6 +48,18 @@ def tiled(x: In[f32], y: Out[f32, Literal["len(x) // 64"]], z: Out[f32, Literal[
     if lane == 0:
         y[vyre.group_id()] = tile[0]
         z[vyre.group_id() % 8] = tile[0] / f32(vyre.num_groups())
+
+
+@vyre.kernel(workgroup=(8, 8))
+def transposed(x: In[f32, Literal[2]], y: Out[f32, Literal["x.shape[1], x.shape[0]"]]) -> None:
+    row, column = vyre.global_id(1), vyre.global_id(0)
+    y[row, column] = x[column, row]
+
+
+@vyre.kernel
+def spread(a: Annotated[In[f32], 64], b: Out[f32, Literal[2], Literal["8, 8"]]) -> None:
+    for k in range(8):
+        b[vyre.global_id(), k] += a[k]
 
 
 @vyre.kernel

@@ -5,7 +5,7 @@ mypy and pyright, both strict, find nothing in this file (tests/unit/frontend/te
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def scaled(k: Real, x: InOut[Real]) -> None:
 
 
 @vyre.kernel
-def summed(x: In[Real], y: Out[Real, Literal[1], Literal[4]], n: Static[int]) -> None:
+def summed(x: In[Real], y: Annotated[Out[Real], 4], n: Static[int]) -> None:
     acc = 0.0
     for k in range(n):
         acc += x[k] * x[k]

@@ -279,7 +279,7 @@ class KernelSourceError(BuildError):
         self.excerpt: str = excerpt
         super().__init__(message, fix=fix, loc=loc)
         if excerpt:
-            self.args = (f"{self.args[0]}\n{excerpt}",)
+            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{excerpt}",)
 
 
 class UnknownAttribute(BuildError, AttributeError):

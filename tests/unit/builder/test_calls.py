@@ -22,8 +22,8 @@ CALLS: list[tuple[Use, str]] = [
     (lambda p, x: p.output("a", f32, likes=x), "write like=value."),
     (lambda p, x: p.async_wait(), "write p.async_wait(tag)."),
     (lambda p, x: x.atomic_add(0), "write buffer.atomic_add(index, value), and by keyword ordering."),
-    (lambda p, x: sqrt(x[0], 2), "write sqrt(x)."),  # type: ignore[call-arg]
-    (lambda p, x: vyre.fma(x[0], 2), "write fma(a, b, c)."),  # type: ignore[call-arg]
+    (lambda p, x: sqrt(x[0], 2), "write sqrt(x)."),  # type: ignore[call-overload]
+    (lambda p, x: vyre.fma(x[0], 2), "write fma(a, b, c)."),  # type: ignore[call-overload]
 ]
 
 

@@ -166,8 +166,10 @@ class ScalarCompiler:
     """Compiles statements and expressions to closures; records the type of every compiled local."""
 
     def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
-        self.elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
-        self.private = {b.name: b.count for b in program.buffers if b.is_private}
+        self.elements: dict[str, ScalarType] = {
+            b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)
+        }
+        self.private: dict[str, int] = {b.name: b.count for b in program.buffers if b.is_private}
         self.spec = spec
         self.types: ScopedNames[ScalarType] = ScopedNames()
 

@@ -57,10 +57,10 @@ class ElementBuffer:
     __slots__ = ("count", "data", "element", "size")
 
     def __init__(self, data: memoryview, element: ScalarType) -> None:
-        self.data = data
-        self.element = element
-        self.size = element.size
-        self.count = min(len(data) // element.size, _U32)
+        self.data: memoryview = data
+        self.element: ScalarType = element
+        self.size: int = element.size
+        self.count: int = min(len(data) // element.size, _U32)
 
     def load(self, index: int) -> int:
         """Returns the bits of an element."""

@@ -57,9 +57,9 @@ class Kernel(ProgramSource, Generic[P]):
 
     def __init__(self, definition: KernelDefinition) -> None:
         self.definition: Final = definition
-        self.__name__ = definition.name
+        self.__name__: str = definition.name
         self.__doc__ = definition.function.__doc__
-        self.__wrapped__ = definition.function
+        self.__wrapped__: FunctionType = definition.function
         self._arity: Final = len(definition.parameters)
         self._arguments: Arguments | None = None
         self._is_plain = False

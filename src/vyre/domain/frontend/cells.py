@@ -20,9 +20,9 @@ class Cell:
 
     def __init__(self, *, fractional: bool = False, whole: bool = False, negative: bool = False) -> None:
         self._parent: Cell | None = None
-        self.fractional = fractional
-        self.whole = whole
-        self.negative = negative
+        self.fractional: bool = fractional
+        self.whole: bool = whole
+        self.negative: bool = negative
         self.dtype: ScalarType | None = None
         self.decided_at: SourceLocation | None = None
 

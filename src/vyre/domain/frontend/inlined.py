@@ -77,9 +77,9 @@ class Inlined(_Calls[P, R]):
     def __init__(self, function: Callable[P, R], local_names: Mapping[str, Any]) -> None:
         self.function: Final = function
         self._local_names = local_names
-        self.__name__ = function.__name__
+        self.__name__: str = function.__name__
         self.__doc__ = function.__doc__
-        self.__wrapped__ = function
+        self.__wrapped__: Callable[P, R] = function
         assert isinstance(function, FunctionType)
         self.captured: Final = Captured(function)
         self.source: Final = source_of(function)

@@ -1,8 +1,9 @@
 """What type checkers see of ``In``, ``InOut`` and ``Out``: arrays with one, two or three axes.
 
 At run time ``In[f32]`` is an ``ArrayType`` (``vyre.domain.frontend.annotations``), and this file is never read.  Type
-checkers refuse bare numbers and texts in a type, so that they want ``In[f32, Literal[2]]`` for ``In[f32, 2]`` and
-``Out[f32, Literal["len(x)"]]`` for ``Out[f32, "len(x)"]``; both mean the same at run time.
+checkers refuse bare numbers and texts in a type, so that they want ``In[f32, Literal[2]]`` for ``In[f32, 2]``,
+``Out[f32, Literal["len(x)"]]`` for ``Out[f32, "len(x)"]`` and ``Annotated[Out[f32], 256]`` for ``Out[f32, 256]``; both
+mean the same at run time.
 """
 
 # mypy: disable-error-code="override, misc, overload-overlap"
@@ -35,15 +36,15 @@ class In(Generic[_T_co, _A_co]):
     @overload
     def __getitem__(self: In[TypedValue[_W, _N], Literal[1] | str], index: int, /) -> Result[_W]: ...
     @overload
-    def __getitem__(self: In[TypedValue[_W, _N], Literal[2]], index: tuple[int, int], /) -> Result[_W]: ...
+    def __getitem__(self: In[TypedValue[_W, _N], Literal[2] | str], index: tuple[int, int], /) -> Result[_W]: ...
     @overload
-    def __getitem__(self: In[TypedValue[_W, _N], Literal[3]], index: tuple[int, int, int], /) -> Result[_W]: ...
+    def __getitem__(self: In[TypedValue[_W, _N], Literal[3] | str], index: tuple[int, int, int], /) -> Result[_W]: ...
     @overload
     def __getitem__(self: In[Any, Literal[1] | str], index: int, /) -> Result[_T_co]: ...
     @overload
-    def __getitem__(self: In[Any, Literal[2]], index: tuple[int, int], /) -> Result[_T_co]: ...
+    def __getitem__(self: In[Any, Literal[2] | str], index: tuple[int, int], /) -> Result[_T_co]: ...
     @overload
-    def __getitem__(self: In[Any, Literal[3]], index: tuple[int, int, int], /) -> Result[_T_co]: ...
+    def __getitem__(self: In[Any, Literal[3] | str], index: tuple[int, int, int], /) -> Result[_T_co]: ...
 
 class InOut(In[_T_co, _A_co]):
     """An array that a kernel reads and writes."""
@@ -51,10 +52,12 @@ class InOut(In[_T_co, _A_co]):
     @overload
     def __setitem__(self: In[TypedValue[_W, _N], Literal[1] | str], index: int, value: _W | _N, /) -> None: ...
     @overload
-    def __setitem__(self: In[TypedValue[_W, _N], Literal[2]], index: tuple[int, int], value: _W | _N, /) -> None: ...
+    def __setitem__(
+        self: In[TypedValue[_W, _N], Literal[2] | str], index: tuple[int, int], value: _W | _N, /
+    ) -> None: ...
     @overload
     def __setitem__(
-        self: In[TypedValue[_W, _N], Literal[3]], index: tuple[int, int, int], value: _W | _N, /
+        self: In[TypedValue[_W, _N], Literal[3] | str], index: tuple[int, int, int], value: _W | _N, /
     ) -> None: ...
     @overload
     def __setitem__(
@@ -62,18 +65,23 @@ class InOut(In[_T_co, _A_co]):
     ) -> None: ...
     @overload
     def __setitem__(
-        self: In[Float[Any] | np.floating[Any], Literal[2]], index: tuple[int, int], value: _T_co | AnyReal, /
+        self: In[Float[Any] | np.floating[Any], Literal[2] | str], index: tuple[int, int], value: _T_co | AnyReal, /
     ) -> None: ...
     @overload
     def __setitem__(
-        self: In[Float[Any] | np.floating[Any], Literal[3]], index: tuple[int, int, int], value: _T_co | AnyReal, /
+        self: In[Float[Any] | np.floating[Any], Literal[3] | str],
+        index: tuple[int, int, int],
+        value: _T_co | AnyReal,
+        /,
     ) -> None: ...
     @overload
     def __setitem__(self: In[Any, Literal[1] | str], index: int, value: _T_co | AnyInteger, /) -> None: ...
     @overload
-    def __setitem__(self: In[Any, Literal[2]], index: tuple[int, int], value: _T_co | AnyInteger, /) -> None: ...
+    def __setitem__(self: In[Any, Literal[2] | str], index: tuple[int, int], value: _T_co | AnyInteger, /) -> None: ...
     @overload
-    def __setitem__(self: In[Any, Literal[3]], index: tuple[int, int, int], value: _T_co | AnyInteger, /) -> None: ...
+    def __setitem__(
+        self: In[Any, Literal[3] | str], index: tuple[int, int, int], value: _T_co | AnyInteger, /
+    ) -> None: ...
     def atomic_add(self: In[_C, Any], index: Index, value: _C | AnyInteger, *, ordering: Ordering = ...) -> Result[_C]:
         """Adds to an element, wrapping; returns the old value."""
     def atomic_or(self: In[_C, Any], index: Index, value: _C | AnyInteger, *, ordering: Ordering = ...) -> Result[_C]:
@@ -107,5 +115,5 @@ class InOut(In[_T_co, _A_co]):
 class Out(InOut[_T_co, _A_co], Generic[_T_co, _A_co, _S_co]):
     """An array that a kernel writes; it starts as zeros.
 
-    ``_S_co``: the size of an output that the caller does not pass, ``Out[f32, Literal[1], Literal[256]]``.
+    ``_S_co``: the size of an output that the caller does not pass, ``Out[f32, Literal[2], Literal["len(x), 4"]]``.
     """

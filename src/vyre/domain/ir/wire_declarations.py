@@ -113,14 +113,14 @@ class Labels:
         flags = reader.byte()
         if flags > w.HAS_NAME | w.NON_COMPOSABLE:
             raise reader.fail("unknown flags of the names section")
-        self.program_name = reader.string() if flags & w.HAS_NAME else None
-        self.non_composable = bool(flags & w.NON_COMPOSABLE)
+        self.program_name: str | None = reader.string() if flags & w.HAS_NAME else None
+        self.non_composable: bool = bool(flags & w.NON_COMPOSABLE)
         self.records = records
         self.buffer_names: list[str] = []
         self._places: list[int] = []
         self._buffers = self._read_buffers()
         self._locals = [reader.string() for _ in range(reader.uleb())]
-        self.tags = [reader.string() for _ in range(reader.uleb())]
+        self.tags: list[str] = [reader.string() for _ in range(reader.uleb())]
         if len(set(self.tags)) < len(self.tags):
             raise reader.fail("two async tags have the same name")
         self._blocks = [self._block() for _ in range(reader.uleb())]

@@ -65,8 +65,8 @@ def _array_type(direction: str, given: Any) -> ArrayType:
     size: Like | int | tuple[int, ...] | str | None = None
     for part in map(_unliteral, parts[1:]):
         number = whole_number(part)
-        if direction == "out" and number == 1 and size is None:
-            size = 1  # every array has an axis, so that 1 can only count elements
+        if direction == "out" and number == 1 and len(parts) == 2:
+            size = 1  # every array has an axis, so that 1 alone can only count elements
         elif number is not None and 1 <= number <= MAX_AXES and axes == 1 and size is None:
             axes = number
         elif direction == "out" and size is None and isinstance(part, Like | str):

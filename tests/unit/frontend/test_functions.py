@@ -235,3 +235,16 @@ def test_recursion_is_refused() -> None:
 
     with pytest.raises(KernelSourceError, match="calls are nested more than 32 deep here, or `down` calls itself"):
         k.program  # noqa: B018
+
+
+def test_a_kernel_that_calls_a_kernel_is_refused_as_such() -> None:
+    @vyre.kernel
+    def first(y: InOut[i32]) -> None:
+        y[0] = 1
+
+    @vyre.kernel
+    def second(y: InOut[i32]) -> None:
+        first(y)  # type: ignore[arg-type, unused-ignore]
+
+    with pytest.raises(KernelSourceError, match="`first` is a kernel, and a kernel calls no other one"):
+        second.program  # noqa: B018

@@ -142,6 +142,12 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return Scalar(SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
 
 
+def _is_kernel(function: Any) -> bool:
+    from vyre.domain.frontend.definition import KernelDefinition
+
+    return isinstance(getattr(function, "definition", None), KernelDefinition)
+
+
 def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
     module = str(getattr(function, "__module__", None) or ("numpy" if type(function).__module__ == "numpy" else ""))
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -157,6 +163,9 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         if module in ("builtins", "math") or module.startswith("numpy"):
             fix = "docs/python.md lists the functions of Python, math and NumPy that kernels have."
             k.fail(node, f"`{written}` cannot be called in a kernel", fix)
+        if _is_kernel(function):
+            fix = "call one after the other, or write what they share as a function with @vyre.function."
+            k.fail(node, f"`{written}` is a kernel, and a kernel calls no other one", fix)
         k.fail(
             node,
             f"`{written}` is an ordinary Python function, which a kernel cannot call",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -189,7 +189,7 @@ def test_costs_say_where_they_come_from() -> None:
 
 
 @vyre.kernel
-def doubled(x: In[f32], y: Out[f32, like("x")]) -> None:
+def doubled(x: In[f32], y: Annotated[Out[f32], like("x")]) -> None:
     i = vyre.global_id()
     if i < len(x):  # & < >
         y[i] = x[i] * 2

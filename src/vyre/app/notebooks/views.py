@@ -48,7 +48,7 @@ def result_view(result: Result) -> Html:
 
 
 def _first(array: npt.NDArray[Any]) -> str:
-    values = ", ".join(str(value) for value in array.reshape(-1)[:FIRST].tolist())
+    values = ", ".join(str(value) for value in array.reshape(-1)[:FIRST])
     return f"{values}, ..." if array.size > FIRST else values
 
 
@@ -83,7 +83,7 @@ def explanation_view(found: Explanation) -> Html:
             whole, each = duration(quote.total_ns), duration(quote.total_ns / runs)
             rows.append((mode, whole, each, quote.provenance.value, bar(quote.total_ns / largest)))
         else:
-            rows.append((mode, "-", "-", f"unavailable: {quote.why}", ""))
+            rows.append((mode, "-", "-", f"unavailable: {quote.why}", Html("")))
     sizes, by_mode = price_curves(found)
     parts = [
         table(("mode", "predicted", "a run", "costs", ""), rows),

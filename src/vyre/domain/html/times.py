@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vyre.domain.html.charts import bar, duration
 from vyre.domain.html.markup import Html, panel, paragraph, table
@@ -10,6 +10,10 @@ from vyre.domain.html.markup import Html, panel, paragraph, table
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchTiming
     from vyre.domain.launch_costs import LaunchCosts
+
+
+_RATE: Final = "_per_gib"
+"""The end of the names of costs that are rates, and not compared with times."""
 
 
 def timing_view(timing: DispatchTiming) -> Html:
@@ -40,17 +44,17 @@ def costs_table(costs: LaunchCosts) -> Html:
     known = [*costs.known().items(), *((f"kernel {each.pipeline}", each.time) for each in costs.kernels)]
     if not known:
         return paragraph("No cost is known.")
-    largest = max(1, *(cost.median_ns for _, cost in known))
+    largest = max([1, *(cost.median_ns for name, cost in known if not name.endswith(_RATE))])
     return table(
         ("cost", "median", "spread", "samples", "provenance", ""),
         [
             (
-                name.replace("_", " "),
+                name.replace("_", " ").replace("gib", "GiB"),
                 duration(cost.median_ns),
                 duration(cost.spread_ns),
                 cost.count,
                 cost.provenance.value,
-                bar(cost.median_ns / largest),
+                "" if name.endswith(_RATE) else bar(cost.median_ns / largest),
             )
             for name, cost in known
         ],

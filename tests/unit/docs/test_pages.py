@@ -79,13 +79,23 @@ def test_the_code_of_pages_type_checks(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def prose(page: Path) -> str:
+    """Returns a page without code, which may look like a link or a heading: ``kernel[grid](...)``."""
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the names by which links name the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"`[^`\n]+`", "", prose)  # code may look like a link: kernel[grid](...)
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
-    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
-    assert missing == []
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", re.sub(r"`[^`\n]+`", "", prose(page)))
+    inside = [(page.parent / target if target else page, anchor) for target, anchor in links if "://" not in target]
+    assert [str(target) for target, _ in inside if not target.exists()] == []
+    assert [anchor for target, anchor in inside if anchor and anchor not in anchors(target)] == []
 
 
 def rows(section: str) -> list[tuple[str, ...]]:

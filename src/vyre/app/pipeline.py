@@ -174,7 +174,10 @@ class Pipeline:
         except BackendError as error:
             self._annotate(error)
             raise
-        self._noted(timing)
+        self.timings.append(timing)
+        if timing.launches:
+            self.launch_timings.append(timing)
+            self._lease.launched()
 
     def check_open(self) -> None:
         """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a forked process."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, Typ
 
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
+from vyre.app.kernels.entered import ENTERED
 from vyre.app.kernels.plans import CallPlan
 from vyre.app.kernels.specializations import Specializations
 from vyre.domain.arguments import expect
@@ -135,13 +136,14 @@ class Kernel(ProgramSource, Generic[P]):
         """Runs the kernel; returns the outputs that are left out."""
         if named or len(given) != self._arity or not self._is_plain:
             return self._run(given, named, None)
-        plan = current_session()._calls.get(self)
+        entered = ENTERED.get()
+        plan = (entered[-1] if entered else current_session())._calls.get(self)
         if plan is None:
             return self._run(given, named, None)
         for read, held in plan.specialized.watches:
             if read() is not held:
                 return self._run(given, named, None)
-        return plan.run(given)
+        return plan.call(*given)
 
     def __getitem__(self, grid: Grid) -> Launcher[P]:
         """Returns the kernel with so many workgroups along each axis, x first.  Raises ``InvalidConfig``."""
@@ -170,7 +172,7 @@ class Kernel(ProgramSource, Generic[P]):
             key = plan = None
         if plan is None or not plan.specialized.is_current():
             plan = self._planned(session, key, given, launch)
-        return plan.run(given)
+        return plan.call(*given)
 
     def _specialized(self, resolved: Resolved) -> Specialized:
         """Returns the present program for what follows from arguments."""

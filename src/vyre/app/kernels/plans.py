@@ -15,6 +15,7 @@ import numpy as np
 
 from vyre.app.host_arrays import HostOutputs, converter_of, host_dtype
 from vyre.app.kernels.arguments import Shape, Values
+from vyre.app.kernels.call_code import Slot, usual_call
 from vyre.app.resident import ResidentArray
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.frontend.annotations import Like
@@ -73,6 +74,7 @@ class CallPlan:
         "_title",
         "_updated",
         "_written",
+        "call",
         "specialized",
     )
 
@@ -139,6 +141,7 @@ class CallPlan:
             if one != other and not (other in targets and other < one)
         )
         self._in_place: Final = not self._outputs.converts and not _may_trap(program)
+        self.call: Final[Callable[..., Any]] = self._usual_call() if self._in_place else self._run_any
 
     def run(self, values: Values) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
@@ -192,6 +195,31 @@ class CallPlan:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     # ---------------------------------------------------------------- details
+    def _run_any(self, *values: Any) -> Any:
+        return self.run(values)
+
+    def _usual_call(self) -> Callable[..., Any]:
+        slots: list[Slot | None] = [None if known is None else Slot("known", None, known) for known in self._template]
+        for slot, at, dtype, convert in self._read:
+            slots[slot] = Slot("number", at, convert) if dtype is None else Slot("read", at, dtype)
+        outputs = []
+        for at, place, dtype, _, _ in self._written:
+            if place is None:
+                outputs.append(Slot("output", at, dtype))
+            else:
+                slots[place] = Slot("updated", at, dtype)
+        parts = {
+            "run": self.run,
+            "fill": self._pipeline.fill,
+            "updated": Updated,
+            "storage": InPlace,
+            "lease": self._lease,
+            "names": self._outputs.names,
+        }
+        bound = [slot for slot in slots if slot is not None]
+        written = [one.at for one in self._written]
+        return usual_call(len(self._names), [*bound, *outputs], written, self._pairs, parts)
+
     def _run_checked(self, values: Values) -> Any:
         """Checks what is written, runs on memory of its own, and copies the results where the run has succeeded."""
         self._arguments.bound(values, {})
@@ -263,6 +291,19 @@ class CallPlan:
     def _shape(self, one: _Written, values: Values) -> Shape:
         like = None if one.model is None else values[one.model]
         return like.shape if isinstance(like, np.ndarray | ResidentArray) else one.shape
+
+
+class Updated(tuple[memoryview, ...]):
+    """``OutputStorage`` in arrays that are inputs too, so that their sizes fit."""
+
+    __slots__ = ()
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Returns the memory of the arrays."""
+        return self
+
+    def clear(self) -> None:
+        """Does nothing: what a failed run has written stays."""
 
 
 class InPlace:

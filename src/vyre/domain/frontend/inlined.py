@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping
-from functools import partial
-from types import FunctionType
+from functools import lru_cache, partial
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
@@ -172,7 +172,10 @@ def annotation_of(
     given = _annotations(function).get(parameter) if parameter is not None else None
     if given is not None and not isinstance(given, str):
         return given
-    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = node.value
+    else:
+        text = given if isinstance(given, str) else ast.unparse(node)
     names = dict(local_names)
     for name in function.__code__.co_freevars:
         try:
@@ -181,11 +184,17 @@ def annotation_of(
             continue
     names |= {one.__name__: one for one in getattr(function, "__type_params__", ())}
     try:
-        return eval(text, function.__globals__, names)  # an annotation is the user's own code
+        return eval(_code(text), function.__globals__, names)  # an annotation is the user's own code
     except KernelSourceError:
         raise
     except Exception as error:
         source.fail(node, f"the annotation `{text}` cannot be read: {error}", "import or define what it names.")
+
+
+@lru_cache(maxsize=512)
+def _code(text: str) -> CodeType:
+    """Returns the code that evaluates an annotation; most kernels have the same few."""
+    return compile(text.strip(), "<annotation>", "eval")
 
 
 def _annotations(function: FunctionType) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ def _definition(code: CodeType, known: list[str]) -> tuple[list[str], ast.Functi
     last = max(_last_line(code), first + 1)
     if last > len(known):
         return [], None
-    depth = _depth(known[first])
+    depth, tree = _depth(known[first]), None
     while last < len(known) and last - first < _MOST_LINES:
         # The code ends with its last instruction.  Whatever is indented more than the definition belongs to it.
         if known[last].strip() and _depth(known[last]) <= depth:
@@ -136,7 +136,8 @@ def _definition(code: CodeType, known: list[str]) -> tuple[list[str], ast.Functi
                 break
         last += 1
     found = known[first:last]
-    tree = _parsed(found)
+    if tree is None:
+        tree = _parsed(found)
     is_same = tree is not None and tree.name == code.co_name and _parameters(tree) == _parameters_of(code)
     return [line.rstrip("\r\n") for line in found], tree if is_same else None
 

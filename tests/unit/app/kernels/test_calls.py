@@ -103,6 +103,30 @@ def test_an_output_that_is_left_out_is_returned_in_the_shape_of_its_model(
     assert given.tolist() == (x * 2).tolist()
 
 
+def test_results_reach_their_arrays_in_any_order_of_parameters(session: vyre.Session) -> None:
+    @vyre.kernel
+    def split(negative: Out[f32, like("x")], n: u32, x: InOut[f32], count: Out[u32, (1,)], y: In[f32]) -> None:
+        i = vyre.global_id()
+        if i < len(x):
+            negative[i] = -x[i]
+            x[i] = x[i] + y[i] * f32(n)
+        if i == 0:
+            count[0] = len(x)
+
+    for _ in range(3):
+        negative, x, count = np.ones(6, np.float32), numbers(), np.zeros(1, np.uint32)
+        assert split(negative, 2, x, count, numbers()) is None
+        assert negative.tolist() == (-numbers()).tolist()
+        assert x.tolist() == (3 * numbers()).tolist()
+        assert count.tolist() == [6]
+        x = numbers()
+        negative, count = split(None, 2, x, None, numbers())
+        assert negative.tolist() == (-numbers()).tolist()
+        assert count.tolist() == [6]
+        with pytest.raises(vyre.InvalidInput, match="`negative`"):
+            split(np.ones(5, np.float32), 2, x, count, numbers())
+
+
 def test_arrays_of_two_axes_have_a_lane_for_each_element(session: vyre.Session) -> None:
     x = numbers(35).reshape(5, 7)
     assert transposed(x).tolist() == x.T.tolist()

@@ -1,0 +1,105 @@
+"""The code of the usual call of a kernel: all arrays are given, own their memory, and need no conversion.
+
+``CallPlan.run`` does the same in loops over the parameters.  Here the loops are unrolled: a function is written and
+compiled for each kind of signature, as ``dataclasses`` do for their methods, since the loops cost a third of what a
+short launch may.  The text of the function depends on the kinds and positions of parameters only.  Every other call is
+passed on to ``run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+
+class Slot(NamedTuple):
+    """What is bound to one buffer.
+
+    ``at``: the position of the argument, None for a number that is known.  ``kind``: "number", "known", "read",
+    "updated" or "output".  ``held``: the conversion of a number, the bytes of a known one, or the type of an array.
+    """
+
+    kind: str
+    at: int | None
+    held: object
+
+
+def usual_call(
+    arity: int,
+    slots: Sequence[Slot],
+    written: Sequence[int],
+    pairs: Sequence[tuple[int, int]],
+    parts: dict[str, Any],
+) -> Callable[..., Any]:
+    """Returns the function.
+
+    ``written``: positions of the arrays that are written, in the order of results.  ``pairs``: positions of arguments
+    that must not share memory.  ``parts``: ``run`` for other calls, ``fill``, ``updated`` and ``storage``, which make
+    the storage of results, ``lease`` and ``names`` of the results.
+    """
+    held = {f"held{number}": slot.held for number, slot in enumerate(slots)}
+    code = _code(arity, tuple((slot.kind, slot.at) for slot in slots), tuple(written), tuple(pairs))
+    known = {"ndarray": np.ndarray, "may_share_memory": np.may_share_memory, **_BUILT_IN, **parts, **held}
+    return FunctionType(code, known, "call")
+
+
+_BUILT_IN: Final = {"memoryview": memoryview, "type": type, "TypeError": TypeError, "AttributeError": AttributeError}
+
+
+@lru_cache(maxsize=256)
+def _code(
+    arity: int,
+    slots: tuple[tuple[str, int | None], ...],
+    written: tuple[int, ...],
+    pairs: tuple[tuple[int, int], ...],
+) -> CodeType:
+    given = "".join(f"v{number}, " for number in range(arity))
+    otherwise = f"return run(({given}))"
+    checks = ["lease.has_residents"]
+    lines: list[str] = []
+    views: list[str] = []
+    for number, (kind, at) in enumerate(slots):
+        if kind == "known":
+            views.append(f"held{number}")
+        elif kind == "number":
+            views.append(f"held{number}(v{at})")
+        else:
+            checks.append(f"type(v{at}) is not ndarray or v{at}.dtype is not held{number}")
+        if kind == "read":
+            views.append(f'memoryview(v{at}).cast("B").toreadonly()')
+        elif kind in ("updated", "output"):
+            lines += [
+                f"w{at} = memoryview(v{at})",
+                f"if w{at}.readonly or not v{at}.flags.owndata: {otherwise}",
+                f'w{at} = w{at}.cast("B")',
+            ]
+            if kind == "updated":
+                views.append(f"w{at}.toreadonly()")
+    shared = [
+        f"v{one} is v{other} or not v{other}.flags.owndata and may_share_memory(v{one}, v{other})"
+        for one, other in pairs
+    ]
+    memory = "".join(f"w{at}, " for at in written)
+    storage = f"storage(({memory}), names)" if any(kind == "output" for kind, _ in slots) else f"updated(({memory}))"
+    body = [
+        f"if {' or '.join(checks)}: {otherwise}",
+        *lines,
+        *([f"if {' or '.join(shared)}: {otherwise}"] if shared else []),
+        f"views = [{', '.join(views)}]",
+    ]
+    text = "\n".join(
+        [
+            f"def call({given}):",
+            "  try:",
+            *(f"    {line}" for line in body),
+            "  except (TypeError, AttributeError):",  # an array without elements or with gaps
+            f"    {otherwise}",
+            f"  fill(views, {storage})",
+        ]
+    )
+    module = compile(text, "<vyre call>", "exec")
+    return next(one for one in module.co_consts if isinstance(one, CodeType))

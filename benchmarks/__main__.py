@@ -22,6 +22,7 @@ from benchmarks import (
     engine_rows,
     host_rows,
     interpreter_rows,
+    kernel_rows,
     launch_rows,
     machine,
     memory_cache_rows,
@@ -41,6 +42,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "prediction": prediction_rows.ROWS,
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),
     "regret": regret.ROWS,
+    "kernels": kernel_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}

@@ -53,6 +53,10 @@ def on_a_session(kernels: list[Kernel[...]], session: vyre.Session) -> list[Prog
         xs = np.zeros(8, np.float32)
         for one in kernels:
             one.compile()
+        held = session.resident(xs)
+        saxpy(1.0, xs, held)
+        answer: NDArray[np.float32] = session.dispatch(saxpy, {"a": 2.0, "x": xs, "y": xs})["y"]
+        assert answer.tolist() == xs.tolist()
         pipeline = saxpy.compile(session)
         results: dict[str, NDArray[Any]] = {"y": pipeline({"a": 2.0, "x": xs, "y": xs})["y"]}
         assert results["y"].shape == (8,)

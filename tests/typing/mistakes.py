@@ -137,6 +137,28 @@ def two_axes_of_workgroup_memory(y: InOut[f32]) -> None:
 
 
 @vyre.kernel
+def slice_of_an_array(x: In[f32], y: InOut[f32]) -> None:
+    y[0] = x[1:3]  # refused
+
+
+@vyre.kernel
+def loop_over_an_array(x: In[f32], y: InOut[f32]) -> None:
+    for v in x:  # refused
+        y[0] += v
+
+
+@vyre.kernel
+def search_in_an_array(x: In[f32], y: InOut[f32]) -> None:
+    if 0.5 in x:  # refused
+        y[0] = 1.0
+
+
+@vyre.kernel
+def length_of_a_number(x: In[f32], y: InOut[f32]) -> None:
+    y[0] = len(x[0])  # refused
+
+
+@vyre.kernel
 def range_of_a_fraction(x: In[f32], y: InOut[f32]) -> None:
     for k in range(x[0]):  # refused
         y[k] = 1.0

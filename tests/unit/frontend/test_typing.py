@@ -17,12 +17,14 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from vyre import In, InOut, Out, f32, like, u8
+from vyre.domain.frontend.annotations import unwrapped
 from vyre.domain.ir import functions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -148,6 +150,29 @@ def test_what_the_checkers_refuse_in_a_kernel_vyre_refuses_at_the_same_line(name
         _ = kernels(MISTAKES)[name].program
     place = caught.value.loc
     assert place is not None and (Path(place.file).name, place.line) in marked()
+
+
+@pytest.mark.parametrize(
+    ("typed", "short"),
+    [
+        (In[f32, Literal[2]], In[f32, 2]),
+        (Annotated[InOut[f32], 1000], InOut[f32, 1000]),
+        (Annotated[InOut[f32, Literal[2]], (3, 4)], InOut[f32, 2, (3, 4)]),
+        (Out[f32, Literal["len(x)"]], Out[f32, "len(x)"]),
+        (Out[f32, Literal[2], Literal["4, len(x)"]], Out[f32, 2, "4, len(x)"]),
+        (Annotated[Out[f32], like("x")], Out[f32, like("x")]),
+        (Annotated[Out[u8, Literal[3]], like("x")], Out[u8, 3, like("x")]),
+        (Annotated[Out[f32], (2,)], Out[f32, (2,)]),
+        (Annotated[f32, "in metres"], f32),
+    ],
+)
+def test_the_annotations_that_checkers_read_are_the_short_ones(typed: object, short: object) -> None:
+    assert unwrapped(typed) == short
+
+
+def test_what_annotated_adds_is_checked_as_in_brackets() -> None:
+    with pytest.raises(vyre.KernelSourceError, match=r"In\[...\] cannot hold 'len\(x\)'.*Fix: write In\[f32\]"):
+        unwrapped(Annotated[In[f32], "len(x)"])
 
 
 def test_the_functions_that_checkers_see_are_those_that_exist() -> None:

@@ -8,7 +8,7 @@ mean the same at run time.
 
 # mypy: disable-error-code="override, misc, overload-overlap"
 
-from typing import Any, Generic, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -33,6 +33,8 @@ class In(Generic[_T_co, _A_co]):
     @property
     def dtype(self) -> type[_T_co]: ...
     def __len__(self) -> int: ...
+    __iter__: ClassVar[None]
+    __contains__: ClassVar[None]
     @overload
     def __getitem__(self: In[TypedValue[_W, _N], Literal[1] | str], index: int, /) -> Result[_W]: ...
     @overload

@@ -131,8 +131,8 @@ class Outgoing(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flushes the stream."""
-        self._attempt(lambda stream: stream.flush(), False)
+        """Flushes the stream, if it is open: this object may be finalized after its stream was closed."""
+        self._attempt(lambda stream: None if getattr(stream, "closed", False) else stream.flush(), False)
 
     def isatty(self) -> bool:
         """Returns whether the stream is a terminal."""

@@ -305,3 +305,12 @@ def test_a_closed_stream_takes_nothing_and_loses_errors() -> None:
     assert not Outgoing(None).isatty()
     with pytest.raises(OSError, match="closed"):
         Outgoing(None).fileno()
+
+
+def test_a_stream_may_be_closed_before_what_writes_to_it_is_finalized() -> None:
+    stream = io.StringIO()
+    out = Outgoing(stream)
+    out.write("text")
+    stream.close()
+    out.flush()
+    out.close()

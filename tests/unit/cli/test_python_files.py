@@ -189,3 +189,18 @@ def test_the_search_path_is_left_as_it_was(vyre: Vyre) -> None:
     before = list(sys.path)
     vyre("show", "kernel.py:saxpy")
     assert sys.path == before
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters in brackets are of CPython 3.12")
+def test_type_parameters_may_stand_in_brackets(vyre: Vyre) -> None:
+    Path("bracket.py").write_text(
+        "import vyre\nfrom vyre import In, Out, like\n\n"
+        "@vyre.function\ndef twice[T](x: T) -> T:\n    return x + x\n\n"
+        '@vyre.kernel\ndef scale[T](a: T, x: In[T], y: Out[T, like("x")]):\n'
+        "    i = vyre.global_id()\n    if i < len(x):\n        y[i] = a * twice(x[i])\n",
+        "utf-8",
+    )
+    np.save("x.npy", np.arange(3, dtype=np.int32))
+    by_array = vyre("run", "bracket.py", "--in", "a=2", "--in", "x=@x.npy", "--json", *SCALAR)
+    assert by_array.json["outputs"][0]["first"] == [0, 4, 8]
+    assert "x @1 read f32" in vyre("show", "bracket.py:scale:T=f32").out

@@ -33,7 +33,8 @@ class Resolved(NamedTuple):
     """What follows from the arguments of a call.
 
     ``shapes``: those of all arrays, by name.  ``output_counts``: elements of outputs whose size the program leaves
-    open.  ``extent``: the lanes of a kernel that writes an array of several axes, else None.
+    open.  ``extent``: the lanes of a kernel that writes an array of several axes, or reads one with workgroups of
+    several axes; else None.
     """
 
     types: tuple[ScalarType, ...]
@@ -59,6 +60,7 @@ class Arguments:
         self.arrays: Final = tuple(
             (place, one.name, one.type) for place, one in enumerate(self.parameters) if isinstance(one.type, ArrayType)
         )
+        self._spreads: Final = any(size > 1 for size in definition.workgroup[1:])
         self.traits: Final[tuple[Trait, ...]] = tuple(self._traits())
 
     # ---------------------------------------------------------------- binding
@@ -152,9 +154,11 @@ class Arguments:
         return list(zip(self.names, values, strict=True))
 
     def _extent(self, shapes: Mapping[str, Shape]) -> Shape | None:
-        for _, name, array in self.arrays:
-            if array.axes > 1 and array.direction != "in":
-                return tuple([max(1, size) for size in reversed(shapes[name])])
+        planar = [(name, array) for _, name, array in self.arrays if array.axes > 1]
+        written = [name for name, array in planar if array.direction != "in"]
+        read = [name for name, _ in planar] if self._spreads else []
+        for name in (*written, *read):
+            return tuple([max(1, size) for size in reversed(shapes[name])])
         return None
 
     def _types(self, values: Values) -> dict[str, ScalarType]:

@@ -47,7 +47,8 @@ class Kernel(ProgramSource, Generic[P]):
     are returned, several of them as a tuple.  A resident array of the session stands for any array.
     ``saxpy[grid](...)`` runs that many workgroups, ``saxpy.over(extent)(...)`` that many lanes.  Without either, a
     kernel that writes an array of two or three axes has one lane for each element of the first such array, with x along
-    the last axis; any other has the grid of ``Session.dispatch``.
+    the last axis; so has one that only reads such arrays, if its workgroups have several axes; any other has the grid
+    of ``Session.dispatch``.
 
     A call sees the contents that its arguments have when it begins, also where an array that is written shares memory
     with one that is read; two arrays that are written must not share memory (``InvalidResource``).  A call that traps

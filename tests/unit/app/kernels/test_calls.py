@@ -249,6 +249,17 @@ def test_a_grid_counts_workgroups_and_an_extent_lanes(session: vyre.Session) -> 
         assert y.tolist() == [1] * count + [0] * (16 - count)
 
 
+def test_workgroups_of_two_axes_cover_an_array_that_is_only_read(session: vyre.Session) -> None:
+    @vyre.kernel(workgroup=(4, 4))
+    def total(x: In[i32, 2], y: Out[i32, 1]) -> None:
+        y.atomic_add(0, x[vyre.global_id(1), vyre.global_id(0)])
+
+    x = np.arange(11 * 7, dtype=np.int32).reshape(11, 7)
+    assert total(x).tolist() == [x.sum()]
+    assert session.dispatch(total, {"x": x})["y"].tolist() == [x.sum()]
+    assert total[1, 1](x).tolist() == [x[:4, :4].sum()]
+
+
 @pytest.mark.parametrize("grid", [0, -1, True, 1.5, "2", (1, 2, 3, 4), (), None, [2]])
 def test_a_grid_of_another_kind_is_refused(grid: Any) -> None:
     with pytest.raises(vyre.InvalidConfig, match="Fix: "):

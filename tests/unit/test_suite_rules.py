@@ -19,6 +19,7 @@ CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "proce
 READ_A_CLOCK = {
     "support/children.py",  # for the limit of a fork
     "support/cpu_fuzzing.py",
+    "support/python_kernel_fuzzing.py",
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
     "support/reduction.py",  # of a failure

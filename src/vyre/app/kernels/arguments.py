@@ -221,8 +221,9 @@ class Arguments:
         if array.axes == 1:
             return shape or (1,)
         if len(shape) != array.axes:
+            its = f" with {len(shape)}" if shape else ""
             raise InvalidInput(
-                f"`{name}` of {self.title} has {array.axes} axes, got {kind_of(value)} with {len(shape)}",
+                f"`{name}` of {self.title} has {array.axes} axes, got {kind_of(value)}{its}",
                 fix=f"pass an array with {array.axes} axes, such as x.reshape(...).",
             )
         return shape

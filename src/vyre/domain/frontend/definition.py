@@ -235,11 +235,18 @@ class KernelDefinition:
             sizes: list[Expr] = []
             for axis in range(array.axes - 1, 0, -1):
                 size_name = k.unique(f"{name}_{SIZE_NAMES[axis - 1]}")
-                k.sizes[size_name] = name, -axis
+                k.sizes[size_name] = self._model(name), -axis
                 size = self._scalar(k, size_name, _U32, node)
                 sizes.append(size.expr)
             found[name] = Array(name, element, _ACCESS[array.direction], tuple(sizes))
         return found
+
+    def _model(self, name: str) -> str:
+        """Returns the array from which an array has its shape; its own name for an array that is like no other."""
+        arrays = {one.name: one.type for one in self.parameters if isinstance(one.type, ArrayType)}
+        while isinstance(size := arrays[name].size, Like):
+            name = size.name
+        return name
 
     def _array_buffer(self, k: Lowering, one: Parameter, element: ScalarType) -> Buffer:
         assert isinstance(one.type, ArrayType)

@@ -110,6 +110,7 @@ def test_generic_kernels_take_types_and_static_values_from_the_inputs(session: v
 
 def test_a_compiled_kernel_takes_its_arrays_without_their_sizes(session: vyre.Session) -> None:
     assert session.compile(saxpy)(inputs())["y"].tolist() == (3 * X).tolist()
+    assert session.compile(doubled, extent=(5, 3))({"x": GRID})["y"].tolist() == (GRID * 2).tolist()
     pipeline = session.compile(raised, extent=(5, 3))
     assert pipeline({"x": GRID, "a": 1.0})["x"].tolist() == (GRID + 1).tolist()
     assert pipeline([GRID, 1.0])["x"].tolist() == (GRID + 1).tolist()
@@ -141,6 +142,7 @@ def test_races_tuning_and_guesses_take_kernels(session: vyre.Session) -> None:
     assert session.tuned(doubled, {"x": GRID}).config.extent == (5, 3)
     assert session.tune(saxpy, inputs()) is not None
     assert session.dispatch(doubled, {"x": GRID}, tune=True)["y"].tolist() == (GRID * 2).tolist()
+    assert session.specialize(raised, extent=(5, 3))([GRID, 1.0])["x"].tolist() == (GRID + 1).tolist()
     assert session.specialize(saxpy)(inputs())["y"].tolist() == (3 * X).tolist()
 
 

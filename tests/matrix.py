@@ -30,9 +30,9 @@ TESTS: Final = (
     "tests/unit/forms",
     "tests/unit/app",
     "tests/unit/cli",
-    "tests/unit/validation",
-    "tests/unit/reference",
-    "tests/unit/cpu",
+    "tests/unit/cpu/native",
+    "tests/unit/cpu/pool",
+    "tests/unit/cpu/runtime",
     "tests/mistakes",
 )
 """The areas that a version of Python can break: syntax trees, annotations, records, threads, the terminal."""

@@ -192,6 +192,17 @@ def test_a_case_that_assigns_nothing_is_noticed() -> None:
         k.program  # noqa: B018
 
 
+def test_a_case_that_names_what_it_takes_is_refused() -> None:
+    @vyre.kernel
+    def k(y: InOut[i32]) -> None:
+        match y[0]:
+            case 3 as found:
+                y[0] = found
+
+    with pytest.raises(KernelSourceError, match="`as` cannot stand in a `case`"):
+        k.program  # noqa: B018
+
+
 def test_conditional_expressions() -> None:
     @vyre.kernel
     def k(x: In[i32], y: InOut[i32]) -> None:

@@ -168,6 +168,8 @@ def _numbers(k: Lowering, pattern: ast.pattern) -> list[Constant]:
         found = expression(k, pattern.value)
         if isinstance(found, Constant) and type(found.value) is int:
             return [found]
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
+        k.fail(pattern, "`as` cannot stand in a `case`", "give what `match` looks at a name before it.")
     if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
         k.fail(
             pattern,

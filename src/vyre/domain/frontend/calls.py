@@ -40,6 +40,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, Ordering, UnaryOp, binary_result, narrow_is_legal
+from vyre.domain.ir.program import ProgramSource
 from vyre.domain.ir.stmt import Barrier, Trap
 from vyre.domain.ir.types import ScalarType
 
@@ -142,12 +143,6 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return Scalar(SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
 
 
-def _is_kernel(function: Any) -> bool:
-    from vyre.domain.frontend.definition import KernelDefinition
-
-    return isinstance(getattr(function, "definition", None), KernelDefinition)
-
-
 def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
     module = str(getattr(function, "__module__", None) or ("numpy" if type(function).__module__ == "numpy" else ""))
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -163,7 +158,7 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         if module in ("builtins", "math") or module.startswith("numpy"):
             fix = "docs/python.md lists the functions of Python, math and NumPy that kernels have."
             k.fail(node, f"`{written}` cannot be called in a kernel", fix)
-        if _is_kernel(function):
+        if isinstance(function, ProgramSource):
             fix = "call one after the other, or write what they share as a function with @vyre.function."
             k.fail(node, f"`{written}` is a kernel, and a kernel calls no other one", fix)
         k.fail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import NoReturn
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import store
@@ -22,8 +23,19 @@ def declare_parameters(k: Lowering, arguments: Mapping[str, Operand]) -> None:
     """Makes variables of the parameters that the function assigns."""
     for name, operand in arguments.items():
         if name in k.frame.names.plans:
+            if not isinstance(operand, Scalar | Constant):
+                _fail_parameter(k, name, operand)
             del k.frame.env[name]
             set_name(k, name, operand, k.frame.source.tree)
+
+
+def _fail_parameter(k: Lowering, name: str, operand: Operand) -> NoReturn:
+    """Raises the error for a parameter that holds an array, a tuple or a function, and is assigned."""
+    tree = k.frame.source.tree
+    stores = (one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    at: ast.AST = next((one for one in stores if one.id == name), tree)
+    fix = f"assign its elements, {name}[i] = ..., or use another name." if isinstance(operand, Array) else ""
+    k.fail(at, f"the parameter `{name}` holds {_kind(operand)}, and is assigned", fix or "use another name.")
 
 
 def assign_to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> None:
@@ -39,7 +51,7 @@ def assign_to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> N
             indices = index_operands(k, target)
             found = kept_before(k, found, start, node)
             if of.is_writable:
-                found = typed(k, found, of.dtype, f"what is stored to `{of.name}`", value_node(node))
+                found = typed(k, found, of.dtype, f"what is stored to `{of.name}`", value_node(node), value_node(node))
             store(k, of, indices, found, target)
         case ast.Attribute():
             k.fail(target, "attributes cannot be assigned in a kernel", "assign names and elements of arrays.")
@@ -163,6 +175,6 @@ def fitted(k: Lowering, variable: Variable, found: Operand, role: str, node: ast
     if variable.dtype is None and variable.cell is not None:
         variable.dtype = variable.cell.root.dtype
     if variable.dtype is not None:
-        return typed(k, found, variable.dtype, role, node)
+        return typed(k, found, variable.dtype, role, node, node if isinstance(node, ast.expr) else None)
     _, value = operators.common(k, k.read(variable, node), found, role, node)
     return value

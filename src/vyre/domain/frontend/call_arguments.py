@@ -17,6 +17,8 @@ def positional(k: Lowering, node: ast.Call, count: int) -> list[Operand]:
     if node.keywords or len(node.args) != count:
         name, given = ast.unparse(node.func), len(node.args) + len(node.keywords)
         are_given = "one is given" if given == 1 else f"{given} are given"
+        if node.keywords and given == count:
+            are_given = f"`{node.keywords[0].arg}` is given by name"
         k.fail(node, f"`{name}` takes {counted(count)}, and {are_given}", f"write {name}({', '.join('xyz'[:count])}).")
     return operands(k, node.args)
 
@@ -51,7 +53,7 @@ def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> li
         given -= 1
     found = [slot for slot in slots[:given] if slot is not None]
     if wrong or given < least or len(found) != given:
-        wanted = counted(least) if least == len(names) else f"{least} to {counted(len(names))}"
+        wanted = counted(least) if least == len(names) else f"at most {counted(len(names))}"
         k.fail(node, f"the arguments do not fit `{written}({', '.join(names)})` of kernels", f"give {wanted}.")
     return operands(k, found)
 

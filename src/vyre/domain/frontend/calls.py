@@ -7,6 +7,7 @@ import builtins
 import math
 from collections.abc import Callable, Sequence
 from math import prod
+from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 from vyre.domain.frontend import intrinsics, known, operators, python_functions
@@ -161,6 +162,8 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         if isinstance(function, ProgramSource):
             fix = "call one after the other, or write what they share as a function with @vyre.function."
             k.fail(node, f"`{written}` is a kernel, and a kernel calls no other one", fix)
+        if not isinstance(function, FunctionType) or module.partition(".")[0] == "vyre":
+            k.fail(node, f"`{written}` cannot be called in a kernel", "call it outside, and pass what it gives.")
         k.fail(
             node,
             f"`{written}` is an ordinary Python function, which a kernel cannot call",

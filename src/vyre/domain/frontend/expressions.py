@@ -12,6 +12,7 @@ from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, shape
 from vyre.domain.frontend.calls import call
 from vyre.domain.frontend.captures import is_captured, operand_of
+from vyre.domain.frontend.comparisons import compare
 from vyre.domain.frontend.evaluation import expression, index_operands, on_the_right, operands, test, without_effects
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering, Variable
@@ -118,7 +119,11 @@ def _subscript(k: Lowering, node: ast.Subscript) -> Operand:
     if isinstance(of, Array):
         return element(k, of, index_operands(k, node), node)
     at = expression(k, node.slice)
+    if isinstance(of, Thing) and isinstance(of.value, range):
+        of = Items(fixed_items(k, of, node))
     if isinstance(of, Items):
+        if isinstance(at, Thing) or (isinstance(at, Constant) and not isinstance(at.value, int)):
+            k.fail(node, f"a tuple is indexed with {at.value!r}", "give an int.")
         if not isinstance(at, Constant) or not isinstance(at.value, int):
             k.fail(
                 node,
@@ -128,7 +133,7 @@ def _subscript(k: Lowering, node: ast.Subscript) -> Operand:
         try:
             return of.items[at.value]
         except IndexError:
-            k.fail(node, f"the tuple has {len(of.items)} items, and item {at.value} is asked for", "check the index.")
+            k.fail(node, f"there is no item {at.value} in a tuple of {len(of.items)}", "check the index.")
     scalar(k, of, node.value)
     k.fail(node, "a value of a lane is indexed", "index an array or a tuple.")
 
@@ -151,9 +156,9 @@ def _compare(k: Lowering, node: ast.Compare) -> Operand:
     for index, middle in enumerate(given[1:-1], 1):
         if isinstance(middle, Scalar):
             given[index] = operators.named(k, middle, node)
-    found = operators.compare(k, node.ops[0], given[0], given[1], node)
+    found = compare(k, node.ops[0], given[0], given[1], node)
     for op, a, b in zip(node.ops[1:], given[1:-1], given[2:], strict=True):
-        found = _both(k, found, operators.compare(k, op, a, b, node), node)
+        found = _both(k, found, compare(k, op, a, b, node), node)
     return found
 
 

@@ -35,6 +35,8 @@ def fixed_items(k: Lowering, operand: Operand, node: ast.AST) -> tuple[Operand, 
     if isinstance(operand, Array):
         fix = f"write a loop, `for i in range(len({operand.name})):`, and {operand.name}[i]."
         k.fail(node, f"the array `{operand.name}` stands where a tuple or a range of numbers is needed", fix)
+    if isinstance(operand, Scalar | Constant):
+        k.fail(node, "one value stands where a tuple or a range of numbers is needed", "write range(n) to count to n.")
     k.fail(node, "this is no tuple and no range of numbers", "give one that is known while the kernel is being built.")
 
 

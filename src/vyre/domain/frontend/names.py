@@ -211,7 +211,7 @@ class _Mentions(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For) -> None:
         self.visit(node.iter)
-        targets = [one for one in ast.walk(node.target) if isinstance(one, ast.Name)]
+        targets = [one for one in ast.walk(node.target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
         for target in targets:
             self.note(target.id, Use.LOOP, target)
         body = self._body(node.body)

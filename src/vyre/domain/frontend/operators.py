@@ -10,6 +10,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend.lowering import Lowering, flexible
@@ -33,6 +34,7 @@ from vyre.domain.shown import shown
 _BOOL: Final = ScalarType.BOOL
 _WRAPS_AT_LEAST: Final = 1 << 31
 """Every integer type that values have holds all smaller numbers."""
+_OF_VALUES: Final = "use a number, an element or a variable."
 _INFINITIES: Final = (float("inf"), float("-inf"))
 _OF_INTEGERS: Final = "use integers: u32(x) converts a value, x.bitcast(u32) takes its bits."
 
@@ -99,32 +101,59 @@ def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> NoReturn:
             k.fail(node, "a tuple is used where one value is needed", "take one of its items: t[0].")
         case Method(name=name):
             k.fail(node, f"the method `{name}` is used without being called", f"call it: .{name}(...).")
+        case Thing(value=held):
+            what, fix = _described(held)
+            k.fail(node, f"{what} is used where a value is needed", fix)
         case _:
-            what = shown(getattr(operand, "value", operand))
-            k.fail(node, f"{what} is used where a value is needed", "use a number, an element or a variable.")
+            k.fail(node, "this is used where a value is needed", _OF_VALUES)
 
 
-def typed(k: Lowering, operand: Operand, dtype: ScalarType, role: str, node: ast.AST) -> Scalar:
-    """Returns an operand, which must have a type; numbers take it.  ``role`` names it in the error."""
+def _described(held: object) -> tuple[str, str]:
+    """Returns words for a Python object that is no value, and what to do about it."""
+    name = getattr(held, "__name__", type(held).__name__)
+    match held:
+        case ModuleType():
+            return f"the module `{name}`", f"name something in it: {name}.x."
+        case ScalarType():
+            return f"the type {held.text}", f"convert a value to it: {spelled(held)}(x)."
+        case type():
+            return f"the type `{name}`", f"convert a value to it: {name}(x)."
+        case str() | range() | None:
+            return shown(held), _OF_VALUES
+        case _ if callable(held):
+            return f"the function `{name}`", f"call it: {name}(...)."
+        case _:
+            return f"an object of {name}", _OF_VALUES
+
+
+def typed(
+    k: Lowering, operand: Operand, dtype: ScalarType, role: str, node: ast.AST, own: ast.AST | None = None
+) -> Scalar:
+    """Returns an operand, which must have a type; numbers take it.
+
+    ``role`` names the operand in the error, and ``own`` is its expression, where it is known.
+    """
     operand = k.settled(operand)
     if isinstance(operand, Constant):
-        return _literal_for(k, operand, dtype, role, node)
+        return _literal_for(k, operand, dtype, role, node, own)
     value = scalar(k, operand, node)
     if value.dtype is None:
         assert value.cell is not None
         value.cell.decide(dtype, k.loc(node))
         return Scalar(PLACEHOLDER, dtype)
     if value.dtype is not dtype:
-        k.fail(node, f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it: {conversion(dtype, node)}.")
+        k.fail(node, f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it: {conversion(dtype, own)}.")
     return value
 
 
-def _literal_for(k: Lowering, number: Constant, dtype: ScalarType, role: str, node: ast.AST) -> Scalar:
+def _literal_for(
+    k: Lowering, number: Constant, dtype: ScalarType, role: str, node: ast.AST, own: ast.AST | None
+) -> Scalar:
     if isinstance(number.value, float) and dtype.is_integer:
         k.fail(
             node,
             f"{role} must be {dtype.text}, not the fraction {number.value!r}",
-            f"write {conversion(dtype, node)}, which leaves out what follows the point."
+            f"write {conversion(dtype, own)}, which leaves out what follows the point."
             if math.isfinite(number.value)
             else f"use a number that {dtype.text} has.",
         )
@@ -386,6 +415,8 @@ def remainder(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
 
 def _whole(k: Lowering, a: Operand, b: Operand, text: str, fix: str, node: ast.AST) -> tuple[Scalar, Scalar]:
     left, right = _numbers(k, a, b, text, node)
+    if isinstance(k.settled(b), Constant) and isinstance(right.expr, Literal) and right.dtype and not right.expr.value:
+        k.fail(node, f"`{text}` divides by zero", "divide by another number.")
     if left.dtype in FLOATS:
         k.fail(node, f"`{text}` is for integers in a kernel, and this is {_known(left).text}", fix)
     return left, right
@@ -426,7 +457,7 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
         k.fail(
             node,
             "`**` takes a constant exponent: 1 to 64 for integers, 2 for floats",
-            "write the product, x * x * x; exp2(log2(x) * y) is an approximation.",
+            _instead_of_power(a, b),
         )
     base = named(k, base, node)
     found: Scalar | None = None
@@ -440,6 +471,14 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
         square = made(k, BinaryOp.MUL, square, square, node)
         if left > 1:
             square = named(k, square, node)
+
+
+def _instead_of_power(base: Operand, exponent: Operand) -> str:
+    if isinstance(exponent, Constant) and exponent.value == 0.5:
+        return "write math.sqrt(x)."
+    if isinstance(base, Constant) and base.value == 2:
+        return "write 1 << n for integers, math.exp2(x) for floats."
+    return "write the product, x * x * x; math.exp2(math.log2(x) * y) is an approximation."
 
 
 def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: ast.AST) -> Scalar:
@@ -464,9 +503,9 @@ def _shift(k: Lowering, kind: type[ast.operator], a: Operand, b: Operand, node: 
         return made(k, op, value, literal(k, Constant(width - 1), value.dtype, node), node)
     count = integer(k, b, f"the count of `{text}`", node)
     if count.dtype is not None and count.dtype not in (ScalarType.U32, value.dtype):
-        k.fail(
-            node, f"the count of `{text}` is {count.dtype.text}", f"convert it: u32(...) or {value.dtype.text}(...)."
-        )
+        types = dict.fromkeys((ScalarType.U32.text, value.dtype.text))
+        fix = f"convert it: {' or '.join(f'{one}(...)' for one in types)}."
+        k.fail(node, f"the count of `{text}` is {count.dtype.text}", fix)
     if count.dtype is None or is_below(k, count.expr, width):
         return made(k, op, value, count, node)
     count = named(k, count, node)
@@ -562,65 +601,3 @@ def negated(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:
     return Scalar(
         Unary(UnaryOp.LOGICAL_NOT, condition(k, value, node).expr, loc=k.loc(node)), _BOOL, None, value.changes
     )
-
-
-# ---------------------------------------------------------------- comparisons
-_COMPARED: Final[Mapping[type[ast.cmpop], tuple[BinaryOp, str, Callable[[Any, Any], bool]]]] = {
-    ast.Eq: (BinaryOp.EQ, "==", operator.eq),
-    ast.NotEq: (BinaryOp.NE, "!=", operator.ne),
-    ast.Lt: (BinaryOp.LT, "<", operator.lt),
-    ast.LtE: (BinaryOp.LE, "<=", operator.le),
-    ast.Gt: (BinaryOp.GT, ">", operator.gt),
-    ast.GtE: (BinaryOp.GE, ">=", operator.ge),
-}
-
-
-def compare(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
-    """Returns ``a op b``, a truth value."""
-    a, b = k.settled(a), k.settled(b)
-    if isinstance(op, ast.In | ast.NotIn):
-        return _among(k, op, a, b, node)
-    known = _COMPARED.get(type(op))
-    if known is None or not (isinstance(a, Scalar | Constant) and isinstance(b, Scalar | Constant)):
-        return _of_things(k, op, a, b, node)
-    made_of, text, fold = known
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        return Constant(fold(a.value, b.value))
-    left, right = common(k, a, b, f"`{text}`", node)
-    if left.dtype is _BOOL and made_of not in (BinaryOp.EQ, BinaryOp.NE):
-        k.fail(node, f"`{text}` is not defined for bool", "convert: u32(a) counts a truth value as 0 or 1.")
-    return made(k, made_of, left, right, node, _BOOL)
-
-
-def _of_things(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
-    """Returns whether two Python objects, such as types, are the same."""
-    if isinstance(a, Thing) and isinstance(b, Thing):
-        if isinstance(op, ast.Is | ast.Eq):
-            return Constant(a.value is b.value)
-        if isinstance(op, ast.IsNot | ast.NotEq):
-            return Constant(a.value is not b.value)
-    for operand in (a, b):
-        if isinstance(operand, Array | Items | Method):
-            not_a_value(k, operand, node)
-    if isinstance(op, ast.Is | ast.IsNot):
-        k.fail(node, "`is` compares objects, and values of a kernel are none", "write == or !=.")
-    not_a_value(k, a if isinstance(a, Thing) else b, node)
-
-
-def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
-    if not isinstance(b, Items):
-        k.fail(node, "`in` looks into tuples only", "write a tuple of the values, x in (1, 2, 3), or a loop.")
-    found: Operand = Constant(False)
-    if isinstance(a, Scalar):
-        a = named(k, a, node)
-    for item in b.items:
-        same = compare(k, ast.Eq(), a, item, node)
-        if isinstance(same, Constant) and isinstance(found, Constant):
-            found = Constant(found.value or same.value)
-        elif isinstance(found, Constant) and not found.value:
-            found = same
-        else:
-            found = binary(k, ast.BitOr(), found, same, node)
-    if isinstance(op, ast.In):
-        return found
-    return Constant(not found.value) if isinstance(found, Constant) else negated(k, found, node)

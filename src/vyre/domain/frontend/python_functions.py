@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vyre.domain.frontend import operators
+from vyre.domain.frontend.comparisons import compare
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering
 from vyre.domain.frontend.operands import PLACEHOLDER, Constant, Items, Operand, Scalar, Thing
@@ -102,6 +103,9 @@ def largest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 
 def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop, op: BinaryOp) -> Operand:
+    if len(given) == 1 and isinstance(given[0], Scalar | Constant):
+        name = ast.unparse(node.func)
+        k.fail(node, f"`{name}` compares several values, and one is given", f"write {name}(a, b).")
     if len(given) == 1:
         given = list(fixed_items(k, given[0], node))
     if not given:
@@ -121,7 +125,7 @@ def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop
             continue
         # Python compares, so that NaN and the sign of zero are those of the first operand that is not beaten.
         a, b = operators.named(k, a, node), operators.named(k, b, node)
-        test = operators.compare(k, beats, b, a, node)
+        test = compare(k, beats, b, a, node)
         assert isinstance(test, Scalar)
         changes = a.changes or b.changes
         found = Scalar(Select(test.expr, b.expr, a.expr, loc=k.loc(node)), a.dtype, None, changes)

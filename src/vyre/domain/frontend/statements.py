@@ -55,7 +55,7 @@ def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
         k.fail(node.annotation, f"no value has the type {dtype.text}, which exists in arrays only", fix)
     if node.value is None:
         k.fail(node, f"`{name}` is annotated and gets no value", f"write {name}: {dtype.text} = 0.")
-    found = typed(k, expression(k, node.value), dtype, f"`{name}`", node.value)
+    found = typed(k, expression(k, node.value), dtype, f"`{name}`", node.value, node.value)
     if isinstance(found.expr, Literal) and k.plan(name).kind is not Kind.VARIABLE:
         k.frame.env[name] = found
         k.frame.assigned.add(name)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from math import prod
 from types import FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from vyre.domain.frontend import intrinsics, known, operators, python_functions
 from vyre.domain.frontend.call_arguments import as_type, bound, positional, type_argument, whole_argument
@@ -145,6 +145,7 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 
 def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
+    """Returns the result of a function of ``math`` or NumPy; every other function is refused."""
     module = str(getattr(function, "__module__", None) or ("numpy" if type(function).__module__ == "numpy" else ""))
     name = str(getattr(function, "__name__", type(function).__name__))
     op: UnaryOp | None = None
@@ -153,22 +154,7 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
     elif module.partition(".")[0] == "numpy":
         op = OF_NUMPY.get(name)
     if op is None:
-        written = ast.unparse(node.func)
-        if name in INSTEAD and (module in ("builtins", "math") or module.startswith("numpy")):
-            k.fail(node, f"`{written}` cannot be called in a kernel", INSTEAD[name])
-        if module in ("builtins", "math") or module.startswith("numpy"):
-            fix = "docs/python.md lists the functions of Python, math and NumPy that kernels have."
-            k.fail(node, f"`{written}` cannot be called in a kernel", fix)
-        if isinstance(function, ProgramSource):
-            fix = "call one after the other, or write what they share as a function with @vyre.function."
-            k.fail(node, f"`{written}` is a kernel, and a kernel calls no other one", fix)
-        if not isinstance(function, FunctionType) or module.partition(".")[0] == "vyre":
-            k.fail(node, f"`{written}` cannot be called in a kernel", "call it outside, and pass what it gives.")
-        k.fail(
-            node,
-            f"`{written}` is an ordinary Python function, which a kernel cannot call",
-            f"write @vyre.function above `def {name}`.",
-        )
+        _refuse_function(k, function, module, name, node)
     (operand,) = positional(k, node, 1)
     if isinstance(operand, Constant):
         try:
@@ -178,6 +164,24 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         number = python_number(found)
         return Constant(number, own_type(found) if is_numpy(found) else None)
     return unary_function(k, op, operand, node)
+
+
+def _refuse_function(k: Lowering, function: Any, module: str, name: str, node: ast.Call) -> NoReturn:
+    """Raises the error for a function that kernels do not have."""
+    problem = f"`{ast.unparse(node.func)}` cannot be called in a kernel"
+    if module in ("builtins", "math") or module.startswith("numpy"):
+        known = "docs/python.md lists the functions of Python, math and NumPy that kernels have."
+        k.fail(node, problem, INSTEAD.get(name, known))
+    if isinstance(function, ProgramSource):
+        fix = "call one after the other, or write what they share as a function with @vyre.function."
+        k.fail(node, f"`{ast.unparse(node.func)}` is a kernel, and a kernel calls no other one", fix)
+    if not isinstance(function, FunctionType) or module.partition(".")[0] == "vyre":
+        k.fail(node, problem, "call it outside, and pass what it gives.")
+    k.fail(
+        node,
+        f"`{ast.unparse(node.func)}` is an ordinary Python function, which a kernel cannot call",
+        f"write @vyre.function above `def {name}`.",
+    )
 
 
 # ---------------------------------------------------------------- functions of vyre

@@ -19,8 +19,9 @@ import numpy as np
 class Slot(NamedTuple):
     """What is bound to one buffer.
 
-    ``at``: the position of the argument, None for a number that is known.  ``kind``: "number", "known", "read",
-    "updated" or "output".  ``held``: the conversion of a number, the bytes of a known one, or the type of an array.
+    ``at``: the position of the argument, None for a number that is known.  ``kind``: "number", "converted", "known",
+    "read", "updated" or "output".  ``held``: of a number its conversion, which has the ``last`` one and its bytes; any
+    other conversion; the bytes of what is known; or the type of an array.
     """
 
     kind: str
@@ -39,7 +40,7 @@ def usual_call(
 
     ``written``: positions of the arrays that are written, in the order of results.  ``pairs``: positions of arguments
     that must not share memory.  ``parts``: ``run`` for other calls, ``fill``, ``updated`` and ``storage``, which make
-    the storage of results, ``lease`` and ``names`` of the results.
+    the storage of results, and ``names`` of the results.
     """
     held = {f"held{number}": slot.held for number, slot in enumerate(slots)}
     code = _code(arity, tuple((slot.kind, slot.at) for slot in slots), tuple(written), tuple(pairs))
@@ -59,14 +60,16 @@ def _code(
 ) -> CodeType:
     given = "".join(f"v{number}, " for number in range(arity))
     otherwise = f"return run(({given}))"
-    checks = ["lease.has_residents"]
+    checks: list[str] = []
     lines: list[str] = []
     views: list[str] = []
     for number, (kind, at) in enumerate(slots):
         if kind == "known":
             views.append(f"held{number}")
-        elif kind == "number":
+        elif kind == "converted":
             views.append(f"held{number}(v{at})")
+        elif kind == "number":
+            views.append(f"(p{number}[1] if (p{number} := held{number}.last)[0] is v{at} else held{number}(v{at}))")
         else:
             checks.append(f"type(v{at}) is not ndarray or v{at}.dtype is not held{number}")
         if kind == "read":
@@ -86,7 +89,7 @@ def _code(
     memory = "".join(f"w{at}, " for at in written)
     storage = f"storage(({memory}), names)" if any(kind == "output" for kind, _ in slots) else f"updated(({memory}))"
     body = [
-        f"if {' or '.join(checks)}: {otherwise}",
+        *([f"if {' or '.join(checks)}: {otherwise}"] if checks else []),
         *lines,
         *([f"if {' or '.join(shared)}: {otherwise}"] if shared else []),
         f"views = [{', '.join(views)}]",

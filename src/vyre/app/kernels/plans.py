@@ -108,7 +108,7 @@ class CallPlan:
                 fixed = hidden.get(buffer.name)
                 template.append(None if fixed is None else convert(fixed))
                 if fixed is None:
-                    convert = _remembering(convert) if buffer.is_push else convert
+                    convert = _Remembering(convert) if buffer.is_push else convert
                     dtype = None if buffer.is_push or buffer.element is ScalarType.BOOL else host_dtype(buffer.element)
                     (updated if buffer.is_returned else read).append(
                         (len(template) - 1, places[buffer.name], dtype, convert)
@@ -201,7 +201,8 @@ class CallPlan:
     def _usual_call(self) -> Callable[..., Any]:
         slots: list[Slot | None] = [None if known is None else Slot("known", None, known) for known in self._template]
         for slot, at, dtype, convert in self._read:
-            slots[slot] = Slot("number", at, convert) if dtype is None else Slot("read", at, dtype)
+            kind = "number" if isinstance(convert, _Remembering) else "converted"
+            slots[slot] = Slot(kind, at, convert) if dtype is None else Slot("read", at, dtype)
         outputs = []
         for at, place, dtype, _, _ in self._written:
             if place is None:
@@ -213,7 +214,6 @@ class CallPlan:
             "fill": self._pipeline.fill,
             "updated": Updated,
             "storage": InPlace,
-            "lease": self._lease,
             "names": self._outputs.names,
         }
         bound = [slot for slot in slots if slot is not None]
@@ -344,20 +344,22 @@ def _delivered(arrays: Sequence[Array], targets: Sequence[Array | None]) -> Any:
     return returned[0] if len(returned) == 1 else tuple(returned)
 
 
-def _remembering(convert: Convert) -> Convert:
-    """Returns a conversion of numbers that keeps the bytes of the last one: the same object is the same number."""
-    last: tuple[object, memoryview] = (object(), memoryview(b""))
+class _Remembering:
+    """A conversion of numbers that keeps the last one and its bytes: the same object is the same number."""
 
-    def converted(value: object) -> memoryview:
-        nonlocal last
-        known, view = last
+    __slots__ = ("_convert", "last")
+
+    def __init__(self, convert: Convert) -> None:
+        self._convert = convert
+        self.last: tuple[object, memoryview] = (object(), memoryview(b""))
+
+    def __call__(self, value: object) -> memoryview:
+        known, view = self.last
         if known is not value:
-            view = convert(value)
+            view = self._convert(value)
             if isinstance(value, _NUMBERS):
-                last = value, view
+                self.last = value, view
         return view
-
-    return converted
 
 
 def _may_trap(program: Program) -> bool:

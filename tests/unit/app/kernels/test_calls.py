@@ -174,6 +174,19 @@ def test_truth_values_are_written_to_arrays_of_numpy(session: vyre.Session) -> N
     assert y.tolist() == [False, True, False]
 
 
+def test_truth_values_select_what_is_written(session: vyre.Session) -> None:
+    @vyre.kernel
+    def masked(mask: In[bool_], y: InOut[f32]) -> None:
+        i = vyre.global_id()
+        if i < len(y) and mask[i]:
+            y[i] = 9.0
+
+    for mask in (np.array([True, False, True]), np.array([1, 0, 7], np.uint32)):
+        y = numbers(3)
+        masked(mask, y)
+        assert y.tolist() == [9, 1, 9]
+
+
 def _big(x: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
     return x.astype(">f4")
 

@@ -46,7 +46,8 @@ def session() -> Iterator[vyre.Session]:
     [
         True, np.True_, 1, 2.0, 0.5, -0.0, 1e39, 3.4028235e38, float("inf"), float("nan"), -1, 2**32, 10**400, 10**5000,
         np.int64(3), np.uint8(3), np.float32(0.1), np.float64(1e39), np.array(4), np.array(4.0), np.array([4]),
-        np.array(True), np.array("4"), np.array(4, object), np.ma.masked, np.ma.masked_array(1.0), np.timedelta64(1),
+        np.array(True), np.array("4"), np.array(4, object), np.ma.masked, np.ma.masked_array(1.0),
+        np.timedelta64(1, "s"),
         np.datetime64(1, "ns"), np.complex64(1), "7", b"7", Decimal(1), Fraction(1, 2), 1j, None, [1], (1,), {}, int,
     ],
     ids=shown,

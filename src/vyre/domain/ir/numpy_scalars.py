@@ -105,11 +105,15 @@ def _is_of_numpy(kind: type) -> bool:
     return bool(names & {"numpy.generic", "numpy.ndarray"}) and "numpy.ma.MaskedArray" not in names
 
 
+_TIMES: Final = ("datetime64", "timedelta64")
+"""Classes whose scalars need a unit: NumPy warns of those that are made without one."""
+
+
 def _interface(given: object) -> str:
     """Returns the array interface string of a dtype or a scalar class of NumPy, or an empty text."""
     dtype: Any = given
     if isinstance(given, type):
-        if given.__module__ != "numpy" or not _is_of_numpy(given):
+        if given.__module__ != "numpy" or not _is_of_numpy(given) or given.__name__ in _TIMES:
             return ""
         try:
             dtype = given().dtype

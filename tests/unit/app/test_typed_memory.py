@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -58,7 +59,7 @@ WRONG: Final[dict[str, Make]] = {
     "big-endian memoryview": lambda x: view(x.astype(">f4")),
     "array.array of doubles": lambda x: array.array("d", x.tolist()),
     "array.array of ints": lambda x: array.array("i", map(int, x)),
-    "array.array of characters": lambda x: array.array("u", "four"),
+    "array.array of characters": lambda x: array.array("w" if sys.version_info >= (3, 13) else "u", "four"),
     "ctypes doubles": lambda x: (ctypes.c_double * x.size)(*x.tolist()),
     "ctypes ints": lambda x: (ctypes.c_int * x.size)(),
     "ctypes pointers": lambda x: (ctypes.c_void_p * x.size)(),

@@ -17,6 +17,8 @@ _MOST_SHOWN: Final = 120
 """The most characters of a line that an error shows."""
 _BEFORE: Final = 40
 """How many characters of a longer line stand before what is underlined."""
+_UNNAMED: Final = "<string>"
+"""The file of code that exec() runs and, from CPython 3.13 on, of the text of `python -c`, whose lines are kept."""
 _MOST_LINES: Final = 4096
 """A function has at most this many lines."""
 
@@ -104,14 +106,14 @@ def source_of(function: FunctionType) -> Source:
         )
     linecache.checkcache(code.co_filename)
     known = linecache.getlines(code.co_filename, function.__globals__)
-    if not known:
+    lines, tree = _definition(code, known) if known else ([], None)
+    if not known or (tree is None and code.co_filename == _UNNAMED):
         raise KernelSourceError(
             f"Python keeps no source of `{code.co_name}`, from which its kernel is made",
             fix="write the function in a file, in a notebook, or in the interactive interpreter of CPython 3.13 or "
             "later; `python -c`, exec() and older interpreters keep no source.",
             loc=here,
         )
-    lines, tree = _definition(code, known)
     if tree is None:
         raise KernelSourceError(
             f"the source of `{code.co_name}` has changed since the function was made",

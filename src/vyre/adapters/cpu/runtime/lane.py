@@ -190,7 +190,8 @@ class Lane:
                 assert command is not None
                 words, at = (jobs[command], 0) if apart else (jobs[0], command)
                 origin = 0 if source is None or not nbytes else read(inputs[source])
-                _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, nbytes)
+                moved = 0 if origin == address else nbytes  # the caller's own array is read and written in place
+                _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, moved)
             flat[2 * slot] = address
         self._frame.bind_flat(flat)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 
 import pytest
 
 import vyre
-from support.python_kernel_fuzzing import Campaign, differences
+from support.python_kernel_fuzzing import Campaign, differences, kernel_of
+from support.python_kernels import Writer
 
 QUICK = 150
 
@@ -17,6 +19,18 @@ def test_random_kernels_compute_what_python_computes(part: int) -> None:
     with vyre.open("reference", cache=False) as session:
         for seed in range(part * QUICK, (part + 1) * QUICK):
             assert differences(seed, session) is None
+
+
+def test_guessed_types_give_the_program_of_found_ones() -> None:
+    for seed in range(QUICK):
+        name, source = f"<guessed {seed}>", Writer(seed).source()
+        try:
+            definition = kernel_of(source, name).definition
+            guessed, found = (definition.walked({}, {}, guess=guess) for guess in (True, False))
+        finally:
+            linecache.cache.pop(name, None)
+        assert guessed.finish() == found.finish()
+        assert guessed.buffers == found.buffers
 
 
 def test_random_kernels_as_native_code() -> None:

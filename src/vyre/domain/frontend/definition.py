@@ -9,13 +9,14 @@ from math import prod
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType, unwrapped
 from vyre.domain.frontend.assignment import declare_parameters
 from vyre.domain.frontend.blocks import run_body
 from vyre.domain.frontend.captures import Capture
 from vyre.domain.frontend.expressions import EXPRESSIONS
 from vyre.domain.frontend.inlined import Captured, Watch, annotation_of
-from vyre.domain.frontend.lowering import Frame, Lowering, Rules
+from vyre.domain.frontend.lowering import Frame, Lowering, Misguessed, Rules
 from vyre.domain.frontend.names import names_of
 from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
 from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
@@ -184,9 +185,7 @@ class KernelDefinition:
 
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
-        first = self._walk(types, statics, {})
-        if first.cells:
-            first = self._walk(types, statics, {n: cell.result for n, cell in enumerate(first.cells)})
+        first = self.walked(types, statics)
         place = self.source.place(self.source.tree)
         program = Program(tuple(first.buffers), self.workgroup, first.finish(), self.name, loc=place)
         from vyre.domain.validation.validator import check_rules
@@ -196,11 +195,30 @@ class KernelDefinition:
             program = with_size_parameters(program, dict(first.sizes))
         return Specialized(program, tuple(first.captures.values()))
 
-    def _walk(
-        self, types: Types, statics: Mapping[str, int | float | bool], known: Mapping[int, ScalarType]
-    ) -> Lowering:
+    def walked(self, types: Types, statics: Mapping[str, int | float | bool], *, guess: bool = True) -> Lowering:
+        """Returns the walk that has made the program.
+
+        ``guess``: whether types of variables that start as bare numbers are guessed first, which changes no program.
+        """
+        if guess:
+            k = self._lowering(types, None)
+            try:
+                return self._walk(k, types, statics)
+            except (KernelSourceError, Misguessed):
+                if not k.cells:
+                    raise
+        found = self._walk(self._lowering(types, {}), types, statics)
+        if not found.cells:
+            return found
+        known = {n: cell.result for n, cell in enumerate(found.cells)}
+        return self._walk(self._lowering(types, known), types, statics)
+
+    def _lowering(self, types: Types, known: Mapping[int, ScalarType] | None) -> Lowering:
         frame = Frame(self.source, self._names, Captured(self.function, types))
-        k = Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS))
+        return Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS))
+
+    def _walk(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> Lowering:
+        frame = k.frame
         parameters = self._operands(k, types, statics)
         for name, operand in parameters.items():
             frame.env[name] = operand

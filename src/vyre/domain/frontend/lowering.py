@@ -1,7 +1,9 @@
 """``Lowering``: one walk over the syntax of a kernel, which makes the statements of its program.
 
-A walk in which variables start as bare numbers first finds their types; a second one, which knows them, makes the
-program.  Both apply the same rules in the same order, so that the n-th unknown type is the same in both.
+A variable that starts as a bare number takes its type from its uses.  The first walk guesses the types that such
+variables have where nothing gives them another one.  Where a use contradicts a guess, a second walk finds the types,
+and a third one, which knows them, makes the program.  All apply the same rules in the same order, so that the n-th
+unknown type is the same in each.
 """
 
 from __future__ import annotations
@@ -120,10 +122,14 @@ class Rules(NamedTuple):
     statements: Mapping[type[ast.stmt], Callable[[Lowering, Any], bool]]
 
 
-class Lowering:
-    """The state of a walk."""
+class Misguessed(Exception):
+    """A guessed type would be another one if it were found by its uses, although the guess contradicts none of them."""
 
-    def __init__(self, frame: Frame, types: Types, definition: KernelDefinition, rules: Rules) -> None:
+
+class Lowering:
+    """The state of a walk.  ``types``: those that an earlier walk found; None: they are guessed."""
+
+    def __init__(self, frame: Frame, types: Types | None, definition: KernelDefinition, rules: Rules) -> None:
         self.frame: Frame = frame
         self.rules: Final = rules
         self._definition = definition
@@ -189,11 +195,16 @@ class Lowering:
         return Scalar(Var(name, loc=self.loc(node)), value.dtype, value.cell)
 
     def unknown(self, **facts: bool) -> Cell | ScalarType:
-        """Returns a new unknown type, or the one that an earlier walk found for it."""
+        """Returns a new unknown type, or the one that an earlier walk found for it, or a guess."""
         number = len(self.cells)
         cell = Cell(**facts)
         self.cells.append(cell)
-        return self._types.get(number, cell)
+        return cell.result if self._types is None else self._types.get(number, cell)
+
+    def refuse_guess(self) -> None:
+        """Ends a walk that guesses types and has guessed one."""
+        if self._types is None and self.cells:
+            raise Misguessed
 
     def settled(self, operand: Operand) -> Operand:
         """Returns a scalar with its type, if that has become known since it was made."""

@@ -568,6 +568,8 @@ def unary(k: Lowering, op: ast.unaryop, operand: Operand, node: ast.AST) -> Oper
         case ast.USub():
             if value.dtype is _BOOL:
                 k.fail(node, "`-` is not defined for bool", "write `not`.")
+            if not value.dtype.is_signed:
+                k.refuse_guess()  # the negative of a bare number is i32
             made_of, dtype = UnaryOp.NEGATE, value.dtype
         case _:
             if value.dtype.is_float:

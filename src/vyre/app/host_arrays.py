@@ -20,7 +20,7 @@ from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer
-from vyre.domain.ir.program import size_parameters
+from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import kind_of
 

@@ -18,7 +18,8 @@ from vyre.domain.frontend.definition import KernelDefinition, Parameter
 from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, own_type, python_number, type_fix, whole_number
-from vyre.domain.ir.program import Program, size_parameters
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import kind_of, shown
 

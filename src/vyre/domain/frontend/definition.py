@@ -25,7 +25,8 @@ from vyre.domain.frontend.statements import STATEMENTS
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
 from vyre.domain.ir.numpy_scalars import value_type
-from vyre.domain.ir.program import Program, with_size_parameters
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.size_parameters import with_size_parameters
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
 

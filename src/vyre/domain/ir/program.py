@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
@@ -39,12 +39,7 @@ __all__ = [
     "ProgramLike",
     "ProgramSource",
     "program_of",
-    "size_parameters",
-    "with_size_parameters",
 ]
-
-
-_SIZES: Final = "size parameters"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -161,21 +156,6 @@ class Program(Node):
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))
         return f"<Program {self.name or 'unnamed'} workgroup={wg} buffers={len(self.buffers)}>"
-
-
-def size_parameters(program: object) -> Mapping[str, tuple[str, int]]:
-    """Returns the parameters that hold sizes of arrays of a kernel in plain Python: the array and the axis of each.
-
-    A caller need not pass those whose array is an input.
-    """
-    cache = program._cache if isinstance(program, Program) else {}
-    return cache.get(_SIZES, {})  # type: ignore[return-value]
-
-
-def with_size_parameters(program: Program, sizes: Mapping[str, tuple[str, int]]) -> Program:
-    """Returns ``program`` with what ``size_parameters`` returns for it."""
-    program._cache[_SIZES] = sizes
-    return program
 
 
 class ProgramSource:

@@ -303,7 +303,7 @@ class Runner:
             raise TimeoutError(f"the run was stopped after {TIMEOUT_S} s")
         trap, over = job.trap, job.budget_lane
         if trap is not None and (over is None or trap.lane < over):
-            kernel = code.kernels[(job.executed - 1) % len(code.kernels)]
+            kernel = code.kernels[job.last % len(code.kernels)]
             return TrapError, trap.lane, (kernel.trap_tags[trap.tag], trap.address)
         if over is not None:
             return StepBudgetExceeded, over, (config.step_budget,)

@@ -41,7 +41,7 @@ worker that finds no memory for it does not help.
 
 from __future__ import annotations
 
-from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill, Kernel, Private, PrivateTable
+from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill, Kernel, Private, PrivateTable, Repeat
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, JobGroup, Trap
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
@@ -62,6 +62,7 @@ __all__ = [
     "PoolOptions",
     "Private",
     "PrivateTable",
+    "Repeat",
     "StopReason",
     "Trap",
     "WorkerPool",

@@ -5,6 +5,8 @@ A command is sixteen 64-bit words; word 0 is its kind.
                 7 privatisation table or 0
     copy (2)    1 to, 2 from, 3 bytes; the ranges do not overlap
     fill (3)    1 to, 2 byte, 3 bytes
+    repeat (4)  1 commands in the body, which follow it, 2 address of a u32 or 0, 3 most rounds, 4 address of a u64
+                that gets the number of rounds, or 0, 5 when the u32 is tested: 0 before each round, 1 after it
 
 A privatisation table holds 64-bit words: the number of entries, the bytes of the frame, and for every entry four words:
 the byte offset in the frame of the buffer's address, the buffer's bytes, the way to merge (a position in
@@ -13,11 +15,12 @@ the byte offset in the frame of the buffer's address, the buffer's bytes, the wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import Array, addressof, c_int64, c_uint64
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cpu.pool import layout as at
+from vyre.domain.errors import UnsupportedFeature
 
 _WIDTHS: Final = {"u32": 32, "i32": 32, "u64": 64}
 _M64: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -108,37 +111,82 @@ class Fill(NamedTuple):
     nbytes: int
 
 
-Command: TypeAlias = Kernel | Copy | Fill
+class Repeat(NamedTuple):
+    """Runs ``commands`` round after round, at most ``limit`` times (below 2^64).
+
+    ``word`` is the address of a u32.  It is read before each round, and no round begins where it is 0; with
+    ``cleared`` it is set to 0 before each round instead and read after it, and the round that left it 0 was the last.
+    With address 0 nothing is read, and all rounds run.  The u64 at address ``rounds``, unless that is 0, gets the
+    number of rounds that have begun, also where a run ends within one.
+
+    The commands may be repeats themselves, up to ``MOST_NESTED`` levels in all.
+    """
+
+    commands: tuple[Command, ...]
+    word: int
+    limit: int = _M64
+    rounds: int = 0
+    cleared: bool = False
+
+
+Command: TypeAlias = "Kernel | Copy | Fill | Repeat"
+MOST_NESTED: Final = 16
+"""Levels of repeats within repeats: each takes some stack of the thread that runs them."""
+
+
+def flat(commands: Iterable[Command], level: int = 0) -> list[Command]:
+    """Returns the commands as they stand in memory: every repeat is followed by its own commands.
+
+    A repeat in the result may be told from others only by its position.  Raises ``UnsupportedFeature`` beyond
+    ``MOST_NESTED`` levels.
+    """
+    found: list[Command] = []
+    for command in commands:
+        found.append(command)
+        if isinstance(command, Repeat):
+            if level == MOST_NESTED:
+                raise UnsupportedFeature(feature=f"more than {MOST_NESTED} loops within one another", backend="cpu")
+            found += flat(command.commands, level + 1)
+    return found
 
 
 class CommandList:
     """Commands as the runtime reads them: ``prefix`` once, then ``repeated`` as often as ``repetitions`` says.
 
-    It keeps the tables alive, and no frame and no buffer.  ``words`` may be changed between runs.
+    It keeps the tables alive, and no frame and no buffer.  ``words`` may be changed between runs.  ``prefix`` and
+    ``repeated`` are the numbers of commands, those within repeats counted.
     """
 
     __slots__ = ("_tables", "address", "prefix", "repeated", "repetitions", "scratch_bytes", "threads", "words")
 
     def __init__(self, prefix: Sequence[Command], repeated: Sequence[Command] = (), repetitions: int = 0) -> None:
-        commands = (*prefix, *repeated)
+        once = flat(prefix)
+        commands = (*once, *flat(repeated))
         self._tables: Final = tuple(command.table for command in commands if isinstance(command, Kernel))
         self.words: Final[Array[c_int64]] = (c_int64 * (at.COMMAND_WORDS * len(commands)))()
         self.address: Final = addressof(self.words)
         for number, command in enumerate(commands):
             for place, word in enumerate(_words(command), at.COMMAND_WORDS * number):
                 self.words[place] = word
-        self.prefix: Final = len(prefix)
-        self.repeated: Final = len(repeated)
+        self.prefix: Final = len(once)
+        self.repeated: Final = len(commands) - len(once)
         self.repetitions: int = repetitions
         self.scratch_bytes: Final = max(map(_scratch, commands), default=0)
         """Bytes of scratch that every thread needs."""
         self.threads: Final = max((command.threads for command in commands if isinstance(command, Kernel)), default=1)
+
+    def set_limit(self, position: int, limit: int) -> None:
+        """Sets the most rounds of the repeat at a position in the flat list.  No run may be under way."""
+        assert self.words[at.COMMAND_WORDS * position] == at.REPEAT
+        self.words[at.COMMAND_WORDS * position + 3] = limit
 
 
 def _words(command: Command) -> list[int]:
     if isinstance(command, Kernel):
         table = command.table.address if command.table is not None else 0
         return [at.KERNEL, *command[:6], table]
+    if isinstance(command, Repeat):
+        return [at.REPEAT, len(flat(command.commands)), *command[1:]]
     return [at.COPY if isinstance(command, Copy) else at.FILL, *command]
 
 

@@ -128,8 +128,17 @@ class Job:
 
     @property
     def executed(self) -> int:
-        """Returns how many commands the last run has begun; the last of them trapped if the run did."""
+        """Returns how many commands the last run has begun, repeats counted once each time they are met."""
         return self._words[at.JOB_EXECUTED // 8]
+
+    @property
+    def last(self) -> int:
+        """Returns the position in the list of the command that the last run began last; it trapped if the run did.
+
+        0 where no command was begun.
+        """
+        found = self._words[at.JOB_LAST // 8]
+        return (found - self.commands.address) // at.COMMAND_BYTES if found else 0
 
     @property
     def trap(self) -> Trap | None:

@@ -60,6 +60,7 @@ def _write_begin(m: Text) -> None:
     f.poke(I64, 0, job, at.JOB_TRAP_ADDRESS)  # and the tag
     f.poke(I64, -1, job, at.JOB_BUDGET_LANE)
     f.store(I64, 0, job, at.JOB_EXECUTED)
+    f.store(PTR, NULL, job, at.JOB_LAST)
     f.ret()
 
 

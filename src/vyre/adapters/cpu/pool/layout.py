@@ -17,6 +17,7 @@ COMMAND_BYTES: Final = 8 * COMMAND_WORDS
 KERNEL: Final = 1
 COPY: Final = 2
 FILL: Final = 3
+REPEAT: Final = 4
 PIECE: Final = 1 << 24
 """Bytes that a copy or a fill moves between two looks at the stop flag."""
 
@@ -54,6 +55,7 @@ JOB_STARTED: Final = 208
 JOB_ENDED: Final = 216
 JOB_NOTIFY: Final = 224
 JOB_SUBMITTED: Final = 232
+JOB_LAST: Final = 240  # the address of the command that was begun last
 
 IDLE: Final = 0
 QUEUED: Final = 1

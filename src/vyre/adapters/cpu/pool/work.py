@@ -32,6 +32,7 @@ def write_work(m: Text) -> None:
     _write_copies(m)
     _write_verdict(m)
     _write_span(m)
+    _write_repeat(m)
     _write_commands(m)
     _write_contexts(m)
 
@@ -347,7 +348,16 @@ def _write_span(m: Text) -> None:
         command = place.get()
         running.leave_if(f.compare("eq", command, end))
         f.store(I64, f.add(f.load(I64, job, at.JOB_EXECUTED), 1), job, at.JOB_EXECUTED)
+        f.store(PTR, command, job, at.JOB_LAST)
         kind = f.load(I64, command)
+        with f.when(f.compare("eq", kind, at.REPEAT)):
+            first = f.at(command, at.COMMAND_BYTES)
+            behind = f.at(first, f.mul(f.load(I64, command, 8), at.COMMAND_BYTES))
+            ended = f.call(I64, "vyre_repeat", pool, job, scratch, command, behind)
+            with f.unless(f.compare("eq", ended, 0)):
+                f.ret(ended)
+            place.set(behind)
+            running.next()
         with f.when(f.compare("eq", kind, at.KERNEL)):
             f.call(VOID, "vyre_kernel", pool, job, command, scratch)
         with f.when(f.compare("eq", kind, at.COPY)):
@@ -358,6 +368,41 @@ def _write_span(m: Text) -> None:
         with f.unless(f.compare("eq", ended, 0)):
             f.ret(ended)
         place.set(f.at(command, at.COMMAND_BYTES))
+    f.ret(0)
+
+
+def _write_repeat(m: Text) -> None:
+    """Runs a repeat; its commands end at ``end``.  Returns the outcome of a run that ends in it, or 0."""
+    f = m.function(I64, "vyre_repeat", (PTR, "pool"), (PTR, "job"), (PTR, "scratch"), (PTR, "command"), (PTR, "end"))
+    pool, job, scratch, command, end = f.parameters
+    word, limit = f.load(PTR, command, 16), f.load(I64, command, 24)
+    counted = f.load(PTR, command, 32)
+    tested = f.compare("ne", word, NULL)
+    after = f.both(tested, f.compare("ne", f.load(I64, command, 40), 0))
+    before = f.both(tested, f.negate(after))
+    begin = f.at(command, at.COMMAND_BYTES)
+    rounds = f.variable(I64, 0)
+    with f.loop() as repeating:
+        begun = rounds.get()
+        with f.unless(f.compare("eq", counted, NULL)):
+            f.store(I64, begun, counted)
+        repeating.leave_if(f.compare("uge", begun, limit))
+        with f.when(before):
+            repeating.leave_if(f.compare("eq", f.peek(I32, word), 0))
+        with f.when(after):
+            f.poke(I32, 0, word)
+        rounds.set(f.add(begun, 1))
+        with f.unless(f.compare("eq", counted, NULL)):
+            f.store(I64, rounds.get(), counted)
+        ended = f.call(I64, "vyre_span", pool, job, scratch, begin, end)
+        with f.unless(f.compare("eq", ended, 0)):
+            f.ret(ended)
+        with f.when(f.compare("eq", begin, end)):  # no command has looked at the stop flag
+            ended = f.call(I64, "vyre_verdict", job)
+            with f.unless(f.compare("eq", ended, 0)):
+                f.ret(ended)
+        with f.when(after):
+            repeating.leave_if(f.compare("eq", f.peek(I32, word), 0))
     f.ret(0)
 
 

@@ -108,8 +108,9 @@ class Owner(NamedTuple):
 
 
 def run_error(backend: BackendId, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> BackendError:
-    """Returns the error of a run that did not complete.  ``owners`` has an entry for each command of the job."""
-    owner = owners[_command_at(job)] if owners else None
+    """Returns the error of a run that did not complete.  ``owners`` has an entry for each command of the job,
+    as ``pool.commands.flat`` lists them."""
+    owner = owners[job.last] if owners else None
     match outcome:
         case Outcome.TRAPPED if owner is not None:
             trap = job.trap
@@ -136,14 +137,6 @@ def global_id(linear: int, launch: Launch) -> Dim3:
     x = launch.grid[0] * launch.workgroup[0]
     y = launch.grid[1] * launch.workgroup[1]
     return linear % x, linear // x % y, linear // (x * y)
-
-
-def _command_at(job: Job) -> int:
-    """Returns the position in its list of the command that a job began last."""
-    begun, prefix, repeated = max(job.executed, 1) - 1, job.commands.prefix, job.commands.repeated
-    if begun < prefix or not repeated:
-        return min(begun, prefix + repeated - 1)
-    return prefix + (begun - prefix) % repeated
 
 
 def _stopped(backend: BackendId, reason: StopReason | None, owner: Owner | None) -> BackendError:

@@ -14,6 +14,7 @@ from support.cpu_backends import CountedTools, backend_of
 from vyre import DecisionJournal, Program, ProgramBuilder, u32
 from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline
 from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.kernels import KernelCache
 from vyre.adapters.cpu.runtime.options import CpuOptions
@@ -60,6 +61,12 @@ PROGRAMS: Final[dict[str, tuple[Program, dict[str, Any]]]] = {
     "order-sensitive": (load("basics.p21_compaction").program(), dict(load("basics.p21_compaction").case().inputs)),
     "subgroups": (load("basics.p23_subgroups").program(), dict(load("basics.p23_subgroups").case().inputs)),
 }
+
+
+@pytest.fixture(autouse=True)
+def fixed_hand_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixes the time of a hand-off, which a busy machine measures so long that no second thread pays."""
+    monkeypatch.setattr(WorkerPool, "handoff_ns", 2_500)
 
 
 def by_name(decisions: tuple[Decision, ...]) -> dict[str, list[Decision]]:

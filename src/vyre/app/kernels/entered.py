@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 ENTERED: Final[ContextVar[tuple[Session, ...]]] = ContextVar("vyre_sessions", default=())
 
 
-def enter(session: Session) -> Token[tuple[Session, ...]]:
+def enter(session: Session) -> None:
     """Makes a session that of the ``with`` block which begins."""
-    return ENTERED.set((*ENTERED.get(), session))
+    ENTERED.set((*ENTERED.get(), session))
 
 
 def leave(session: Session) -> None:

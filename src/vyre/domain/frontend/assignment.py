@@ -16,7 +16,6 @@ from vyre.domain.frontend.operators import is_bare, literal, standalone, typed
 from vyre.domain.frontend.refused import refuse
 from vyre.domain.ir.expr import Var
 from vyre.domain.ir.stmt import Assign, Let
-from vyre.domain.ir.types import ScalarType
 
 
 def declare_parameters(k: Lowering, arguments: Mapping[str, Operand]) -> None:
@@ -148,22 +147,21 @@ def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
 
 
 def _new_variable(k: Lowering, name: str, found: Scalar | Constant, node: ast.AST) -> tuple[Variable, Scalar]:
-    unique = k.unique(name)
     if not is_bare(found):
         value = standalone(k, found, node) if isinstance(found, Constant) else found
-        return Variable(unique, value.dtype, value.cell), value
+        return Variable(k.unique(name), value.dtype, value.cell), value
     assert isinstance(found, Constant)
-    is_fraction = isinstance(found.value, float)
-    if found.value < 0 and not is_fraction:
+    if found.value < 0 and not isinstance(found.value, float):
         k.fail(
             node,
             f"the variable `{name}` starts with a negative number, and which signed type it has is not said",
             f"annotate it: {name}: i32 = {found.value}.",
         )
-    known = k.unknown(fractional=is_fraction, negative=found.value < 0)
-    if isinstance(known, ScalarType):
-        return Variable(unique, known), literal(k, found, known, node)
-    return Variable(unique, None, known), flexible(known)
+    variable = k.number_variable(name, found.value)
+    if variable.dtype is not None:
+        return variable, literal(k, found, variable.dtype, node)
+    assert variable.cell is not None
+    return variable, flexible(variable.cell)
 
 
 def _kind(found: Operand) -> str:

@@ -186,15 +186,15 @@ class KernelDefinition:
 
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
-        first = self.walked(types, statics)
+        walk = self.walked(types, statics)
         place = self.source.place(self.source.tree)
-        program = Program(tuple(first.buffers), self.workgroup, first.finish(), self.name, loc=place)
+        program = Program(tuple(walk.buffers), self.workgroup, walk.finish(), self.name, loc=place)
         from vyre.domain.validation.validator import check_rules
 
         check_rules(program).raise_if_invalid()
-        if first.sizes:
-            program = with_size_parameters(program, dict(first.sizes))
-        return Specialized(program, tuple(first.captures.values()))
+        if walk.sizes:
+            program = with_size_parameters(program, dict(walk.sizes))
+        return Specialized(program, tuple(walk.captures.values()))
 
     def walked(self, types: Types, statics: Mapping[str, int | float | bool], *, guess: bool = True) -> Lowering:
         """Returns the walk that has made the program.
@@ -236,7 +236,6 @@ class KernelDefinition:
         """Declares the parameters; returns what each means in the body."""
         found: dict[str, Operand] = {}
         sized: list[tuple[str, ArrayType, ScalarType, ast.arg]] = []
-        places: dict[str, int] = {}
         for one in self.parameters:
             if isinstance(one.type, StaticType):
                 found[one.name] = Constant(statics[one.name])
@@ -244,7 +243,6 @@ class KernelDefinition:
             k.reserve(one.name)
             if isinstance(one.type, ArrayType):
                 element = _resolved(one.type.element, types)
-                places[one.name] = len(k.buffers)
                 k.buffers.append(self._array_buffer(k, one, element))
                 sized.append((one.name, one.type, element, one.node))
                 continue

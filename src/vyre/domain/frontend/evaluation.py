@@ -11,7 +11,7 @@ from vyre.domain.frontend.lowering import Hole, Lowering
 from vyre.domain.frontend.operands import Constant, Items, Operand, Scalar, Thing
 from vyre.domain.frontend.operators import condition
 from vyre.domain.frontend.refused import refuse
-from vyre.domain.ir.expr import Atomic, children
+from vyre.domain.ir.expr import Atomic, walk
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Let, Stmt
 from vyre.domain.ir.types import ScalarType
@@ -89,13 +89,7 @@ def _does_something(stmt: Stmt | Hole) -> bool:
 
 
 def _has_atomic(stmt: Let) -> bool:
-    stack = [stmt.value]
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, Atomic):
-            return True
-        stack.extend(children(expr))
-    return False
+    return any(isinstance(expr, Atomic) for expr in walk(stmt.value))
 
 
 def without_effects(k: Lowering, node: ast.expr, where: str) -> Operand:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
-from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Operand, Scalar
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Operand, Scalar
 from vyre.domain.frontend.source import Source
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Expr, Literal, Var
@@ -24,6 +24,7 @@ from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 
 if TYPE_CHECKING:
     from vyre.domain.frontend.captures import Capture
@@ -143,7 +144,7 @@ class Lowering:
         self.greatest: dict[str, int] = {}
         """The greatest value of each loop variable whose values are known and never negative."""
         self._types = types
-        self._names: dict[str, int] = {}
+        self._names = UniqueNames()
         self._scopes: list[list[tuple[Frame, str]]] = [[]]
 
     # ------------------------------------------------------------ errors and places
@@ -181,12 +182,7 @@ class Lowering:
     # ------------------------------------------------------------ locals
     def unique(self, hint: str) -> str:
         """Returns ``hint``, or ``hint_1``, ``hint_2`` ... if it is taken."""
-        used = self._names.get(hint, 0)
-        self._names[hint] = used + 1
-        if used == 0:
-            return hint
-        candidate = f"{hint}_{used}"
-        return candidate if candidate not in self._names else self.unique(hint)
+        return self._names.unique(hint)
 
     def let(self, value: Scalar, hint: str, node: ast.AST) -> Scalar:
         """Evaluates a value at this point; returns the local that holds it."""
@@ -200,6 +196,15 @@ class Lowering:
         cell = Cell(**facts)
         self.cells.append(cell)
         return cell.result if self._types is None else self._types.get(number, cell)
+
+    def unknown_of(self, *numbers: int | float) -> Cell | ScalarType:
+        """Returns what ``unknown`` does, for a type that holds bare numbers."""
+        return self.unknown(fractional=any(isinstance(one, float) for one in numbers), negative=min(numbers) < 0)
+
+    def number_variable(self, hint: str, number: int | float) -> Variable:
+        """Returns a new variable that starts as a bare number; its type follows from its uses."""
+        name, known = self.unique(hint), self.unknown_of(number)
+        return Variable(name, known) if isinstance(known, ScalarType) else Variable(name, None, known)
 
     def refuse_guess(self) -> None:
         """Ends a walk that guesses types and has guessed one."""
@@ -240,7 +245,7 @@ class Lowering:
 
     def reserve(self, name: str) -> None:
         """Reserves the name of a parameter."""
-        self._names[name] = 1
+        self._names.reserve(name)
 
     def binding(self) -> int:
         """Returns the binding number of the next parameter."""
@@ -286,13 +291,6 @@ def closed(statements: list[Stmt | Hole]) -> Body:
     return tuple(found)
 
 
-def flexible(cell: Cell | ScalarType, expr: Expr = PLACEHOLDER, *, changes: bool = False) -> Scalar:
-    """Returns a scalar of a type that may be unknown."""
-    if isinstance(cell, ScalarType):
-        return Scalar(expr, cell, None, changes)
-    return Scalar(PLACEHOLDER, None, cell, changes)
-
-
-def is_number(operand: Operand) -> bool:
-    """Returns whether an operand is a value or a number."""
-    return isinstance(operand, Scalar | Constant)
+def flexible(cell: Cell) -> Scalar:
+    """Returns a scalar of an unknown type."""
+    return Scalar(PLACEHOLDER, None, cell)

@@ -170,10 +170,7 @@ class _Mentions(ast.NodeVisitor):
         return number
 
     def _body(self, statements: list[ast.stmt]) -> int:
-        around = self._place
-        number = self.enter(statements, around)
-        self._place = around
-        return number
+        return self.enter(statements, self._place)
 
     def note(self, name: str, use: Use, node: ast.AST) -> None:
         self.found.setdefault(name, []).append(Mention(use, self._place, node))

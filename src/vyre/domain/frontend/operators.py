@@ -270,8 +270,7 @@ def is_bare(operand: Operand) -> bool:
 
 def _of_uses(k: Lowering, a: Constant, b: Constant, node: ast.AST) -> tuple[Scalar, Scalar]:
     """Returns two numbers as values of one type, which follows from what is done with them."""
-    values = (a.value, b.value)
-    known = k.unknown(fractional=any(isinstance(one, float) for one in values), negative=min(values) < 0)
+    known = k.unknown_of(a.value, b.value)
     if isinstance(known, ScalarType):
         return literal(k, a, known, node), literal(k, b, known, node)
     return flexible(known), flexible(known)

@@ -79,10 +79,7 @@ def _assign_results(k: Lowering, returns: Returns, found: Operand, node: ast.Ret
 def _variable(k: Lowering, item: Operand, node: ast.AST) -> Variable:
     item = k.settled(item)
     if isinstance(item, Constant) and is_bare(item):
-        known = k.unknown(fractional=isinstance(item.value, float), negative=item.value < 0)
-        if isinstance(known, ScalarType):
-            return Variable(k.unique("result"), known)
-        return Variable(k.unique("result"), None, known)
+        return k.number_variable("result", item.value)
     value = standalone(k, item, node) if isinstance(item, Constant) else scalar(k, item, node)
     return Variable(k.unique("result"), value.dtype, value.cell)
 

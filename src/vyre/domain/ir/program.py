@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -162,9 +163,9 @@ class ProgramSource:
     """Something that stands for a program wherever one is taken: a kernel in plain Python."""
 
     @property
+    @abstractmethod
     def program(self) -> Program:
         """Returns the program.  Raises ``VyreError`` where there is none."""
-        raise NotImplementedError
 
 
 ProgramLike: TypeAlias = Program | ProgramSource

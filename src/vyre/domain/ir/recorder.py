@@ -23,6 +23,7 @@ from vyre.domain.ir.rebinding import Bindings, Rebinding
 from vyre.domain.ir.scopes import Scope
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.value import NEVER_STALE, Origin, Value, check_in_scope, refuse_closed
 
 T = TypeVar("T")
@@ -195,23 +196,18 @@ class Recorder:
         self.closed = False
         self.failure: str | None = None
         self._loops: list[Frame] = []
-        self._names: dict[str, int] = {}
+        self._names = UniqueNames()
         self._pending: BlockContext[Any] | None = None
 
     def unique(self, hint: str) -> str:
         """Returns ``hint``, or ``hint_1``, ``hint_2`` ... if it is taken: no local ever hides another."""
-        used = self._names.get(hint, 0)
-        self._names[hint] = used + 1
-        if used == 0:
-            return hint
-        candidate = f"{hint}_{used}"
-        return candidate if candidate not in self._names else self.unique(hint)
+        return self._names.unique(hint)
 
     def reserve(self, name: str) -> None:
         """Reserves a name that the user chose; raises ``BuildError`` if it is taken."""
         if name in self._names:
             fail(f"the name `{name}` is in use", "give every buffer and parameter a name of its own.")
-        self._names[name] = 1
+        self._names.reserve(name)
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
         """Returns an immutable local of the open body."""

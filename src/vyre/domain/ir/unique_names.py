@@ -1,0 +1,28 @@
+"""``UniqueNames``: the names of one program under construction, each of which is given once."""
+
+from __future__ import annotations
+
+
+class UniqueNames:
+    """The names that are in use.  ``name in names`` tells whether one is."""
+
+    __slots__ = ("_used",)
+
+    def __init__(self) -> None:
+        self._used: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._used
+
+    def unique(self, hint: str) -> str:
+        """Returns ``hint``, or ``hint_1``, ``hint_2`` ... if it is in use, and reserves that name."""
+        used = self._used.get(hint, 0)
+        self._used[hint] = used + 1
+        if used == 0:
+            return hint
+        candidate = f"{hint}_{used}"
+        return candidate if candidate not in self._used else self.unique(hint)
+
+    def reserve(self, name: str) -> None:
+        """Marks a name as in use."""
+        self._used[name] = 1

@@ -57,6 +57,8 @@ def on_a_session(kernels: list[Kernel[...]], session: vyre.Session) -> list[Prog
         saxpy(1.0, xs, held)
         answer: NDArray[np.float32] = session.dispatch(saxpy, {"a": 2.0, "x": xs, "y": xs})["y"]
         assert answer.tolist() == xs.tolist()
+        session.dispatch(saxpy.over(8), {"a": 2.0, "x": xs, "y": xs})
+        session.bind(saxpy[1], {"a": 2.0, "x": xs, "y": xs})()
         pipeline = saxpy.compile(session)
         results: dict[str, NDArray[Any]] = {"y": pipeline({"a": 2.0, "x": xs, "y": xs})["y"]}
         assert results["y"].shape == (8,)

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
+    from vyre.app.host_arrays import Shapes
     from vyre.app.invalidation import InvalidationReport
     from vyre.app.journal import DecisionJournal
     from vyre.app.kernels.kernel import Kernel
+    from vyre.app.kernels.launcher import Launcher
     from vyre.app.kernels.launches import KernelLaunch
     from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ResidentArray
@@ -185,10 +187,12 @@ class Session(SessionReports, ForeignSessionUse):
         except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
             pass
         if type(program) is not Program and isinstance(program, ProgramSource):
-            return self.compile(
-                program.program, config, spec=spec, grid=grid, extent=extent, output_counts=output_counts,
-                race_check=race_check,
-            )  # fmt: skip
+            from vyre.app.kernels.launches import with_geometry
+
+            shorthand = Keywords(
+                spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
+            )
+            return self.compile(program.program, config, **with_geometry(program, config, shorthand))
         self._lease.check_process()
         merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
@@ -212,10 +216,9 @@ class Session(SessionReports, ForeignSessionUse):
         Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
         bound by value.
         """
-        if type(program) is not Program and isinstance(program, ProgramSource):
-            return self._launch(program, inputs, config, shorthand).bind()
-        pipeline = self.compile(program, config, **shorthand)
-        return BoundLaunch(pipeline, pipeline.views(inputs), pipeline.shapes(inputs))
+        pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+        views = pipeline.views(inputs)
+        return BoundLaunch(pipeline, views, pipeline.shapes(inputs) if shapes is None else shapes)
 
     def bind_resident(
         self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
@@ -225,10 +228,8 @@ class Session(SessionReports, ForeignSessionUse):
         Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
         are taken by value.  ``shorthand`` as for ``compile``.
         """
-        if type(program) is not Program and isinstance(program, ProgramSource):
-            launch = self._launch(program, inputs, config, shorthand)
-            return launch.pipeline().bind_resident(launch.inputs)
-        return self.compile(program, config, **shorthand).bind_resident(inputs)
+        pipeline, inputs, _ = self._compiled_launch(program, inputs, config, shorthand)
+        return pipeline.bind_resident(inputs)
 
     def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
         """Binds launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
@@ -257,10 +258,9 @@ class Session(SessionReports, ForeignSessionUse):
         dispatch, or this raises ``InvalidResource``, as on a closed session.
         """
         self._lease.check_open()
-        if type(program) is not Program and isinstance(program, ProgramSource):
-            return self._launch(program, inputs, config, shorthand).submit()
-        pipeline = self.compile(program, config, **shorthand)
-        snapshot, shapes = pipeline.snapshot(inputs), pipeline.shapes(inputs)
+        pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+        snapshot = pipeline.snapshot(inputs)
+        shapes = pipeline.shapes(inputs) if shapes is None else shapes
         run = partial(pipeline.run, snapshot, None, None, shapes)
         return pipeline.submit(snapshot, shapes) or self._threads.submit(run)
 
@@ -368,11 +368,7 @@ class Session(SessionReports, ForeignSessionUse):
             own, words = (
                 (variant, Keywords()) if isinstance(variant, DispatchConfig) else (config, Keywords(spec=variant))
             )
-            if isinstance(program, ProgramSource):
-                launch = self._launch(program, inputs, own, words)
-                pipelines[name], given = launch.pipeline(), launch.inputs
-            else:
-                pipelines[name] = self.compile(program, own, **words)
+            pipelines[name], given, _ = self._compiled_launch(program, inputs, own, words)
         thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
         return VariantRace(self._lease.backend, pipelines, given, thresholds, sink=self._decisions).run()
 
@@ -609,16 +605,23 @@ class Session(SessionReports, ForeignSessionUse):
         return pipeline
 
     def _launch(
-        self, kernel: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
+        self, source: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
         out: OutArrays | None = None,
     ) -> KernelLaunch:  # fmt: skip
         from vyre.app.kernels.launches import KernelLaunch
 
         self._lease.check_process()
-        return KernelLaunch(self, cast("Kernel[...]", kernel), inputs, config, shorthand, out)
+        return KernelLaunch(self, cast("Kernel[...] | Launcher[...]", source), inputs, config, shorthand, out)
+
+    def _compiled_launch(
+        self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords
+    ) -> tuple[Pipeline, Inputs, Shapes | None]:
+        """Returns the pipeline of a launch, its inputs, and the shapes that a kernel declares for its outputs."""
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            launch = self._launch(program, inputs, config, shorthand)
+            return launch.pipeline(), launch.inputs, launch.shapes()
+        return self.compile(program, config, **shorthand), inputs, None
 
     def _step(self, step: Step) -> ResidentStep:
-        if isinstance(step.program, ProgramSource):
-            launch = self._launch(step.program, step.inputs, step.config, step.shorthand)
-            return launch.pipeline().resident_step(launch.inputs)
-        return self.compile(step.program, step.config, **step.shorthand).resident_step(step.inputs)
+        pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
+        return pipeline.resident_step(inputs)

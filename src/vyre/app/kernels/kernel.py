@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
+from vyre.app.kernels.launcher import Launch, Launcher
 from vyre.app.kernels.plans import CallPlan
 from vyre.app.kernels.specializations import Specializations
 from vyre.domain.arguments import expect
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
-"""The workgroups or the lanes along each axis, one of which is given."""
 DEFAULT_WORKGROUP: Final = 256
 
 
@@ -69,7 +68,7 @@ class Kernel(ProgramSource, Generic[P]):
 
     @property
     def arguments(self) -> Arguments:
-        """What the arguments of calls mean."""
+        """Returns the parameters, which bind and resolve the arguments of calls."""
         found = self._arguments
         if found is None:
             found = self._arguments = Arguments(self.definition)
@@ -201,24 +200,6 @@ class Kernel(ProgramSource, Generic[P]):
 
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"
-
-
-class Launcher(Generic[P]):
-    """A kernel with a number of workgroups or of lanes; call it with the arguments of the kernel."""
-
-    __slots__ = ("_kernel", "_launch")
-
-    def __init__(self, kernel: Kernel[P], launch: Launch) -> None:
-        self._kernel = kernel
-        self._launch = launch
-
-    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
-        """Runs the kernel; returns the outputs that are left out."""
-        return self._kernel._run(given, named, self._launch)
-
-    def __repr__(self) -> str:
-        grid, extent = self._launch
-        return f"<{self._kernel!r} on {f'{extent} lanes' if grid is None else f'{grid} workgroups'}>"
 
 
 def _type_of(name: str, given: Any) -> ScalarType:

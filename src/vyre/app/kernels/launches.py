@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre.app.pipeline import BoundLaunch
+from vyre.app.kernels.launcher import Launcher
 from vyre.app.resident_dispatch import has_resident
 from vyre.domain.arguments import expect
-from vyre.domain.errors import InvalidInput
+from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.frontend.annotations import StaticType
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, ProgramSource
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from vyre.app.host_arrays import Shapes
     from vyre.app.kernels.kernel import Kernel
     from vyre.app.pipeline import Inputs, OutArrays, Pipeline
@@ -33,7 +30,8 @@ class KernelLaunch:
 
     ``program``, ``inputs``, ``config`` and ``shorthand`` are what the session takes for a program: generic types follow
     from the inputs, static values are part of the program, and sizes of arrays and lanes are filled in where the caller
-    gives none.  Raises ``InvalidInput`` for inputs that do not fit.
+    gives none.  Raises ``InvalidInput`` for inputs that do not fit, and ``InvalidConfig`` where ``source`` has a number
+    of workgroups or lanes and the caller gives another one.
     """
 
     __slots__ = ("_session", "config", "inputs", "output_shapes", "program", "shorthand")
@@ -41,12 +39,14 @@ class KernelLaunch:
     def __init__(
         self,
         session: Session,
-        kernel: Kernel[...],
+        source: Kernel[...] | Launcher[...],
         inputs: Inputs,
         config: DispatchConfig | None,
         shorthand: Keywords,
         out: OutArrays | None = None,
     ) -> None:
+        shorthand = with_geometry(source, config, shorthand)
+        kernel = source._kernel if isinstance(source, Launcher) else source
         arguments = kernel.arguments
         counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
         given = {name: array for name, array in _arrays(out) if name not in counts}
@@ -61,7 +61,7 @@ class KernelLaunch:
             if value is not None and name not in statics and name not in given
         } | resolved.sizes(self.program)
         self.config = config
-        self.shorthand: Keywords = shorthand.copy()
+        self.shorthand: Keywords = shorthand
         opened = {name: count for name, count in resolved.output_counts.items() if name not in counts}
         if opened and config is not None and config.output_counts:
             self.config = replace(config, output_counts=opened | dict(config.output_counts))
@@ -84,18 +84,6 @@ class KernelLaunch:
             return pipeline(self.inputs, out=out, outputs=outputs).in_shapes(self.output_shapes)
         return pipeline.run(pipeline.views(self.inputs), out, outputs, shapes)
 
-    def bind(self) -> BoundLaunch:
-        """Binds the inputs, as ``Session.bind`` does."""
-        pipeline = self.pipeline()
-        return BoundLaunch(pipeline, pipeline.views(self.inputs), self.shapes())
-
-    def submit(self) -> Future[Result]:
-        """Starts a dispatch, as ``Session.submit`` does."""
-        pipeline, shapes = self.pipeline(), self.shapes()
-        snapshot = pipeline.snapshot(self.inputs)
-        run = partial(pipeline.run, snapshot, None, None, shapes)
-        return pipeline.submit(snapshot, shapes) or self._session._threads.submit(run)
-
     def pipeline(self) -> Pipeline:
         """Returns the compiled program."""
         return self._session.compile(self.program, self.config, **self.shorthand)
@@ -103,6 +91,22 @@ class KernelLaunch:
     def shapes(self) -> Shapes:
         """Returns the declared shapes of the outputs, in binding order."""
         return tuple([self.output_shapes[buffer.name] for buffer in self.program.abi_buffers if buffer.is_returned])
+
+
+def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthand: Keywords) -> Keywords:
+    """Returns a copy of the keywords of a session's method, with the number of workgroups or lanes that ``source`` has.
+
+    Raises ``InvalidConfig`` where ``config`` or ``shorthand`` gives one, too.
+    """
+    found = shorthand.copy()
+    if isinstance(source, Launcher):
+        if _has_geometry(config, shorthand):
+            raise InvalidConfig(
+                f"the number of workgroups or lanes is given twice, by {source!r} and beside it",
+                fix=f"give it once: pass {source._kernel.__name__} itself, or leave out grid and extent.",
+            )
+        found["grid"], found["extent"] = source._launch
+    return found
 
 
 def _arrays(out: OutArrays | None) -> list[tuple[str, Any]]:

@@ -156,6 +156,81 @@ def test_explanations_reports_and_code_take_kernels(session: vyre.Session, tmp_p
     assert session.invalidate(saxpy, dry_run=True) is not None
 
 
+@vyre.kernel(workgroup=4)
+def marked(y: InOut[u32], n: u32) -> None:
+    y[vyre.global_id()] = vyre.num_groups() * n
+
+
+ZEROS = np.zeros(10, np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "lanes", "groups"), [(marked[2], 8, 2), (marked.over(5), 8, 2), (marked.over((3, 1)), 4, 1)]
+)
+def test_kernels_with_a_grid_or_an_extent_are_launched_so(
+    session: vyre.Session, launcher: Any, lanes: int, groups: int
+) -> None:
+    expected = [groups] * lanes + [0] * (10 - lanes)
+    given = {"y": ZEROS, "n": 1}
+    assert session.dispatch(launcher, given)["y"].tolist() == expected
+    assert session.dispatch(launcher, given, tune=True)["y"].tolist() == expected
+    assert session.compile(launcher)(given)["y"].tolist() == expected
+    assert session.bind(launcher, given)()["y"].tolist() == expected
+    assert session.submit(launcher, given).result()["y"].tolist() == expected
+    assert [each["y"].tolist() for each in session.dispatch_many(launcher, [given, given])] == [expected] * 2
+    assert session.specialize(launcher)(given)["y"].tolist() == expected
+    with session.resident(ZEROS) as y:
+        with session.bind_resident(launcher, {"y": y, "n": 1}) as launch:
+            launch()
+        assert y.download().tolist() == expected
+    with session.resident(ZEROS) as y:
+        session.sequence([vyre.Step(launcher, {"y": y, "n": 1})])(1)
+        assert y.download().tolist() == expected
+
+
+def test_reports_and_tuning_take_kernels_with_a_grid_or_an_extent(session: vyre.Session) -> None:
+    given = {"y": ZEROS, "n": 1}
+    session.prepare(marked[2])
+    assert session.tuned(marked[2], given).config.grid == (2, 1, 1)
+    assert session.tuned(marked.over(5), given).config.extent == (5,)
+    assert session.tune(saxpy.over(6), inputs()).config.extent == (6,)
+    wide = vyre.DispatchConfig(timeout_s=60.0)
+    assert session.race(marked.over(5), given, {"one": vyre.DispatchConfig(), "two": wide}).baseline == "one"
+    assert "marked" in str(session.explain(marked[2], inputs=given))
+    assert "marked" in str(session.explain(marked[2]))
+    assert session.invalidate(marked[2], dry_run=True) is not None
+    assert vyre.validate(marked[2]).ok
+    assert vyre.emit(marked[2]).to_json() == vyre.emit(marked).to_json()
+
+
+def test_a_launcher_takes_lanes_from_its_extent_and_not_from_the_arrays(session: vyre.Session) -> None:
+    few = session.dispatch(raised.over((2, 2)), {"x": GRID, "a": 1})
+    assert str(few.launch).startswith("1x1x1 workgroups")
+    assert session.dispatch(powers.over(4), {"n": 2, "x": X})["y"].tolist() == (X**2).tolist()
+
+
+@pytest.mark.parametrize("launcher", [marked[2], marked.over(5)])
+@pytest.mark.parametrize("beside", [{"grid": 2}, {"extent": 5}])
+def test_a_second_grid_or_extent_is_refused(session: vyre.Session, launcher: Any, beside: dict[str, int]) -> None:
+    config = vyre.DispatchConfig(**beside)  # type: ignore[arg-type]  # one of the two
+    given = {"y": ZEROS, "n": 1}
+    message = r"is given twice, by <<vyre.kernel marked> on .*> and beside it\. Fix: give it once: pass marked itself"
+    for refused in (
+        lambda: session.dispatch(launcher, given, config),
+        lambda: session.dispatch(launcher, given, **beside),  # type: ignore[arg-type]
+        lambda: session.compile(launcher, config),
+        lambda: session.compile(launcher, **beside),  # type: ignore[arg-type]
+        lambda: session.bind(launcher, given, **beside),  # type: ignore[arg-type]
+        lambda: session.submit(launcher, given, config),
+        lambda: session.tuned(launcher, given, config),
+        lambda: session.race(launcher, given, {"one": config, "two": config}),
+        lambda: session.explain(launcher, config),
+        lambda: session.specialize(launcher, None, config),
+    ):
+        with pytest.raises(vyre.InvalidConfig, match=message):
+            refused()
+
+
 def test_outputs_of_open_size_get_it_from_counts_or_arrays(session: vyre.Session) -> None:
     assert session.dispatch(counted, output_counts={"y": 3})["y"].tolist() == [0, 1, 2]
     assert session.dispatch(counted, (), vyre.DispatchConfig(output_counts={"y": 2}))["y"].tolist() == [0, 1]

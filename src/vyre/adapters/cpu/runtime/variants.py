@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from vyre.adapters.cpu.decisions.vector_width import vector_width
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.program_facts import can_join, vector_inputs
 from vyre.adapters.cpu.native.features import CpuFeatures
@@ -29,10 +29,13 @@ class VariantInputs(NamedTuple):
     lanes: int | None = None
     counting: bool = False
 
+    def vector(self, *, joined: bool) -> VectorInputs:
+        """Returns the inputs of the decision on a vector, which may be of several workgroups if they are ``joined``."""
+        return vector_inputs(self.program, self.features.vector_bits, forced=self.lanes, joined=joined)
+
     def width(self, sink: DecisionSink | None, *, joined: bool) -> int:
         """Returns the number of lanes of a vector, which may be of several workgroups where they are ``joined``."""
-        inputs = vector_inputs(self.program, self.features.vector_bits, forced=self.lanes, joined=joined)
-        return decide(sink, vector_width, inputs).lanes
+        return decide(sink, vector_width, self.vector(joined=joined)).lanes
 
 
 class Variants(NamedTuple):
@@ -47,15 +50,15 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
 
     Where workgroups leave lanes of a vector idle, a vector of the usual variant holds several of them.
     """
-    program = inputs.program
+    program, single = inputs.program, inputs.vector(joined=False)
     alone = inputs.threads == 1 or order_sensitive(program)
     apart = EmitOptions(
-        lanes=inputs.width(sink, joined=False),
+        lanes=decide(sink, vector_width, single).lanes,
         counting=inputs.counting,
         predicated=inputs.features.is_predicated,
         exclusive=alone and bool(atomic_uses(program)),
     )
-    lanes = inputs.width(sink, joined=True)
+    lanes = decide(sink, vector_width, replace(single, joined=True)).lanes
     if prod(program.workgroup_size) % lanes == 0 or not can_join(program):
         return Variants(apart, apart)
     return Variants(replace(apart, lanes=lanes, joined=True), apart)

@@ -154,14 +154,22 @@ def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
 
 
 class InvalidProgram(BackendError):
-    """The program breaks a rule; ``report`` holds every diagnostic when validation found it."""
+    """The program breaks a rule; ``report`` holds every diagnostic when validation found it.
+
+    ``excerpt`` is the line of a kernel in plain Python with what is meant underlined, where there is one.
+    """
 
     code = ErrorCode.INVALID_PROGRAM
     default_fix = "run `vyre validate` on the program and repair every error it lists."
 
-    def __init__(self, message: str, *, fix: str | None = None, report: Report | None = None) -> None:
+    def __init__(
+        self, message: str, *, fix: str | None = None, report: Report | None = None, excerpt: str = ""
+    ) -> None:
         self.report = report
+        self.excerpt: str = excerpt
         super().__init__(message, fix=fix)
+        if excerpt:
+            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{excerpt}",)
 
 
 class DeviceLost(BackendError):

@@ -204,3 +204,15 @@ def test_type_parameters_may_stand_in_brackets(vyre: Vyre) -> None:
     by_array = vyre("run", "bracket.py", "--in", "a=2", "--in", "x=@x.npy", "--json", *SCALAR)
     assert by_array.json["outputs"][0]["first"] == [0, 4, 8]
     assert "x @1 read f32" in vyre("show", "bracket.py:scale:T=f32").out
+
+
+def test_what_the_validator_refuses_in_a_kernel_is_underlined(vyre: Vyre) -> None:
+    Path("waits.py").write_text(
+        "import vyre\nfrom vyre import InOut, f32\n@vyre.kernel\ndef waits(y: InOut[f32]):\n"
+        "    if vyre.global_id() < 3:\n        vyre.barrier()\n",
+        "utf-8",
+    )
+    found = vyre("run", "waits.py", "--in", "y=1", *SCALAR)
+    assert found.code == 1
+    assert " 6 |         vyre.barrier()\n   |         ^^^^^^^^^^^^^^\n" in found.err
+    assert "Fix: move the barrier" in found.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,49 @@ def k(x: InOut[f32]):
     x[0] = half(x[0])
 """)
     assert failure(made.k) == (6, "        return v // 2\n               ^^^^^^")
+
+
+BARRIERS = """
+@vyre.function
+def wait(n: u32):
+    if n < 3:
+        vyre.barrier()
+
+@vyre.kernel
+def outer(x: InOut[f32]):
+    count = 1
+    if x[vyre.global_id()] > 0.0:
+        count += 1; vyre.barrier(); count += 2
+    x[0] = f32(count)
+
+@vyre.kernel
+def inner(x: InOut[f32], n: Static[int]):
+    for _ in vyre.static(range(n)):
+        wait(vyre.global_id())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "statics", "line", "excerpt"),
+    [
+        ("outer", {}, 13, f"{' ' * 12}count += 1; vyre.barrier(); count += 2\n{' ' * 24}{'^' * 14}"),
+        ("inner", {"n": 2}, 7, f"{' ' * 12}vyre.barrier()\n{' ' * 12}{'^' * 14}"),
+    ],
+)
+def test_what_the_validator_refuses_is_underlined(
+    module: Any, name: str, statics: dict[str, int], line: int, excerpt: str
+) -> None:
+    made = getattr(module(BARRIERS), name)
+    with pytest.raises(vyre.InvalidProgram) as caught:
+        made.specialize(**statics)
+    error = caught.value
+    assert error.excerpt == excerpt
+    assert str(error).endswith(f"Fix: {error.fix}\n{excerpt}")
+    assert error.report is not None
+    assert error.report.errors[0].loc is not None
+    assert error.report.errors[0].loc.line == line
+    restored = pickle.loads(pickle.dumps(error))
+    assert (str(restored), restored.excerpt) == (str(error), excerpt)
 
 
 def test_the_program_names_the_lines_of_kernel_and_function(module: Any) -> None:

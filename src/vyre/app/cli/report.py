@@ -337,10 +337,13 @@ def diagnostic_of(error: VyreError) -> Diagnostic:
 
 
 def source_of(error: VyreError) -> str | None:
-    """Returns the text of the Python file that an error about a kernel points into."""
-    if not isinstance(error, KernelSourceError) or error.loc is None:
-        return None
-    return "".join(linecache.getlines(error.loc.file)) or None
+    """Returns the text of the Python file that an error about a kernel points into; None if it is not one file."""
+    if isinstance(error, InvalidProgram) and error.excerpt and error.report is not None:
+        places = [found.loc for found in error.report.diagnostics]
+    else:
+        places = [error.loc] if isinstance(error, KernelSourceError) else []
+    files = {place.file for place in places if place is not None}
+    return "".join(linecache.getlines(files.pop())) or None if len(files) == 1 else None
 
 
 def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -> None:
@@ -352,9 +355,9 @@ def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -
             document["races"] = [race.to_json() for race in error.races]
         put_json({"error": document | ({} if report is None else {"report": report.to_json()})})
         return
+    source = source_of(error) if source is None else source
     if report is not None:
         complain(report.render(source))
     else:
-        source = source_of(error) if source is None else source
         complain(replace(diagnostic_of(error), fix=None).render(source))
     complain(f"Fix: {indented(error.fix)}")

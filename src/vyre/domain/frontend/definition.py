@@ -20,7 +20,7 @@ from vyre.domain.frontend.lowering import Frame, Lowering, Misguessed, Rules
 from vyre.domain.frontend.names import names_of
 from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
 from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
-from vyre.domain.frontend.source import Source, source_of
+from vyre.domain.frontend.source import Places, Source, source_of
 from vyre.domain.frontend.statements import STATEMENTS
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
@@ -187,36 +187,57 @@ class KernelDefinition:
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
         walk = self.walked(types, statics)
-        place = self.source.place(self.source.tree)
-        program = Program(tuple(walk.buffers), self.workgroup, walk.finish(), self.name, loc=place)
+        program = self._program(walk)
         from vyre.domain.validation.validator import check_rules
 
-        check_rules(program).raise_if_invalid()
+        report = check_rules(program)
+        if not report.ok:
+            raise report.error(self._excerpt(types, statics))
         if walk.sizes:
             program = with_size_parameters(program, dict(walk.sizes))
         return Specialized(program, tuple(walk.captures.values()))
 
-    def walked(self, types: Types, statics: Mapping[str, int | float | bool], *, guess: bool = True) -> Lowering:
+    def _program(self, walk: Lowering) -> Program:
+        place = self.source.place(self.source.tree)
+        return Program(tuple(walk.buffers), self.workgroup, walk.finish(), self.name, loc=place)
+
+    def _excerpt(self, types: Types, statics: Mapping[str, int | float | bool]) -> str:
+        """Returns the line that the first error of an invalid program means; the program is made again to find it."""
+        from vyre.domain.validation.validator import check_rules
+
+        places = Places()
+        errors = check_rules(self._program(self.walked(types, statics, places=places))).errors
+        return places.excerpt(errors[0].loc) if errors else ""
+
+    def walked(
+        self,
+        types: Types,
+        statics: Mapping[str, int | float | bool],
+        *,
+        guess: bool = True,
+        places: Places | None = None,
+    ) -> Lowering:
         """Returns the walk that has made the program.
 
         ``guess``: whether types of variables that start as bare numbers are guessed first, which changes no program.
+        ``places`` receives the syntax at each location.
         """
         if guess:
-            k = self._lowering(types, None)
+            k = self._lowering(types, None, places)
             try:
                 return self._walk(k, types, statics)
             except (KernelSourceError, Misguessed):
                 if not k.cells:
                     raise
-        found = self._walk(self._lowering(types, {}), types, statics)
+        found = self._walk(self._lowering(types, {}, places), types, statics)
         if not found.cells:
             return found
         known = {n: cell.result for n, cell in enumerate(found.cells)}
-        return self._walk(self._lowering(types, known), types, statics)
+        return self._walk(self._lowering(types, known, places), types, statics)
 
-    def _lowering(self, types: Types, known: Mapping[int, ScalarType] | None) -> Lowering:
+    def _lowering(self, types: Types, known: Mapping[int, ScalarType] | None, places: Places | None) -> Lowering:
         frame = Frame(self.source, self._names, Captured(self.function, types))
-        return Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS))
+        return Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS), places)
 
     def _walk(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> Lowering:
         frame = k.frame

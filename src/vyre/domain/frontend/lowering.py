@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
 from vyre.domain.frontend.operands import PLACEHOLDER, Array, Operand, Scalar
-from vyre.domain.frontend.source import Source
+from vyre.domain.frontend.source import Places, Source
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Expr, Literal, Var
 from vyre.domain.ir.node import SourceLocation
@@ -128,9 +128,15 @@ class Misguessed(Exception):
 
 
 class Lowering:
-    """The state of a walk.  ``types``: those that an earlier walk found; None: they are guessed."""
+    """The state of a walk.
 
-    def __init__(self, frame: Frame, types: Types | None, definition: KernelDefinition, rules: Rules) -> None:
+    ``types``: those that an earlier walk found; None: they are guessed.  ``places``: where the nodes of all locations
+    are kept, None for nowhere.
+    """
+
+    def __init__(
+        self, frame: Frame, types: Types | None, definition: KernelDefinition, rules: Rules, places: Places | None
+    ) -> None:
         self.frame: Frame = frame
         self.rules: Final = rules
         self._definition = definition
@@ -144,13 +150,15 @@ class Lowering:
         self.greatest: dict[str, int] = {}
         """The greatest value of each loop variable whose values are known and never negative."""
         self._types = types
+        self._places = places
         self._names = UniqueNames()
         self._scopes: list[list[tuple[Frame, str]]] = [[]]
 
     # ------------------------------------------------------------ errors and places
     def loc(self, node: ast.AST) -> SourceLocation:
         """Returns file and line of a node."""
-        return self.frame.source.place(node)
+        place = self.frame.source.place(node)
+        return place if self._places is None else self._places.copied(place, self.frame.source, node)
 
     def fail(self, node: ast.AST, message: str, fix: str) -> NoReturn:
         """Raises ``KernelSourceError`` at a node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterator
+from dataclasses import replace
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType, FunctionType
 from typing import Final, NoReturn
@@ -65,6 +66,26 @@ class Source:
             end = _characters(text, getattr(node, "end_col_offset", None) or 0)
         first = len(self.indentation) if text.startswith(self.indentation) else 0
         return _underlined(text.rstrip(), min(first, start), start, end)
+
+
+class Places:
+    """The syntax at the locations of a program, each of which is an object of its own."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[SourceLocation, Source, ast.AST]] = {}
+
+    def copied(self, place: SourceLocation, source: Source, node: ast.AST) -> SourceLocation:
+        """Returns a location of its own for a node, which is remembered."""
+        made = replace(place)
+        self._found[id(made)] = made, source, node
+        return made
+
+    def excerpt(self, place: SourceLocation | None) -> str:
+        """Returns the line of a location with the node underlined; nothing for an unknown one."""
+        found = self._found.get(id(place))
+        return "" if found is None else found[1].excerpt(found[2])
 
 
 def _underlined(text: str, first: int, start: int, end: int) -> str:

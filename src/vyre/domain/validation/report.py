@@ -36,12 +36,16 @@ class Report:
 
     def raise_if_invalid(self) -> None:
         """Raises ``InvalidProgram`` with this report if there are errors; its message is the first of them."""
-        if not self.errors:
-            return
+        if self.errors:
+            raise self.error()
+
+    def error(self, excerpt: str = "") -> InvalidProgram:
+        """Returns the error for a program that is not ``ok``; ``excerpt`` is the code that its first error means."""
         first, more = self.errors[0], len(self.errors) - 1
         where = "" if first.loc is None else f"{first.loc}: "
         others = "" if not more else f" (and {more} more error{'s' if more > 1 else ''})"
-        raise InvalidProgram(f"{where}[{first.code}] {first.message}{others}", fix=first.fix, report=self)
+        message = f"{where}[{first.code}] {first.message}{others}"
+        return InvalidProgram(message, fix=first.fix, report=self, excerpt=excerpt)
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""

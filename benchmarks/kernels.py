@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 from vyre import Program, ProgramBuilder, f32, u8, u32
 from vyre.domain.ir.builder import Value
 from vyre.domain.ir.handles import BufferHandle
@@ -70,13 +73,22 @@ def tickets(cells: int) -> Program:
     return p.build()
 
 
-def add_up(p: ProgramBuilder, shared: BufferHandle, lane: Value, workgroup: int) -> None:
-    """Adds ``workgroup`` words of workgroup memory to its first one, by halving; ``lane`` is the local id."""
+def add_up(
+    p: ProgramBuilder,
+    shared: BufferHandle,
+    lane: Value,
+    workgroup: int,
+    combine: Callable[[Value, Value], Value] = operator.add,
+) -> None:
+    """Adds ``workgroup`` words of workgroup memory to its first one, by halving; ``lane`` is the local id.
+
+    ``combine`` takes the place of the addition.
+    """
     p.barrier()
     width = workgroup // 2
     while width:
         with p.if_(lane < width):
-            shared[lane] = shared[lane] + shared[lane + width]
+            shared[lane] = combine(shared[lane], shared[lane + width])
         p.barrier()
         width //= 2
 

@@ -338,13 +338,7 @@ def softmax_rows(width: int) -> Program:
         with p.for_(lane, width, lanes, name="k") as k:
             most.assign(max_(most, x[base + k]))
         scratch[lane] = most
-        p.barrier()
-        stride = lanes // 2
-        while stride:
-            with p.if_(lane < stride):
-                scratch[lane] = max_(scratch[lane], scratch[lane + stride])
-            p.barrier()
-            stride //= 2
+        add_up(p, scratch, lane, lanes, max_)
         peak = p.let(scratch[0], "peak")
         p.barrier()
         total = p.var(0.0, "total")
@@ -353,13 +347,7 @@ def softmax_rows(width: int) -> Program:
             out[base + k] = e
             total += e
         scratch[lane] = total
-        p.barrier()
-        stride = lanes // 2
-        while stride:
-            with p.if_(lane < stride):
-                scratch[lane] = scratch[lane] + scratch[lane + stride]
-            p.barrier()
-            stride //= 2
+        add_up(p, scratch, lane, lanes)
         whole = p.let(scratch[0], "whole")
         with p.for_(lane, width, lanes, name="k") as k:
             out[base + k] = out[base + k] / whole

@@ -46,7 +46,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}
-"""What the record of a suite holds beside its rows."""
+"""Further parts of the record of a suite, by its name."""
 RESULTS: Final = Path(__file__).parent / "results"
 
 

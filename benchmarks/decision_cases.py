@@ -44,7 +44,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What a decision is compared with: the cost of building one of these."""
+    """A frozen dataclass of four fields; the costs of decisions are multiples of the time of building one."""
 
     a: int
     b: int

@@ -1,4 +1,4 @@
-"""What decisions cost: single ones, all those of a dispatch together, and the planners of long sequences.
+"""The rows measure single decisions, all those of a dispatch together, and the planners of long sequences.
 
 Multiples are of building a frozen dataclass of four fields, so their bounds hold on any quiet machine.
 """

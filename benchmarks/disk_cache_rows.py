@@ -1,4 +1,4 @@
-"""The cache on disk beside ``cuda.core``'s: what a verified hit and a put cost.
+"""The rows compare the cache on disk with ``cuda.core``'s, by the time of a verified hit and of a put.
 
 Both keep entries of 10 KiB in directories on the disk of this repository.  Ours gets whole keys, which are made and
 digested in the measured time; theirs gets bytes.

@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """What is reached: ``aim``, ``required``, or ``MISSED``; ``record`` where nothing is required."""
+        """Returns the level that is reached: ``aim``, ``required`` or ``MISSED``; ``record`` where none is required."""
         if self.missing:
             return "not measured"
         if self.row.aim is not None and self._meets(self.row.aim):

@@ -1,4 +1,4 @@
-"""What a host pays besides the kernel: compiling, dispatching, reading programs."""
+"""The rows measure the time of the host besides the kernel: compiling, dispatching, reading programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels in plain Python cost beside the builder and the session's own calls."""
+"""The rows compare the costs of kernels in plain Python with those of the builder and of the session's own calls."""
 
 from __future__ import annotations
 

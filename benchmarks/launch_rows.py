@@ -57,7 +57,7 @@ with vyre.open("cuda", cache=False) as session:
 
 
 def _ran(script: str, argument: str) -> dict[str, Any]:
-    """What ``script`` prints, given a folder for the stub and ``argument``."""
+    """Runs ``script`` with a folder for the stub and ``argument``; returns the JSON object that it prints."""
     path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests", "."))
     with tempfile.TemporaryDirectory(prefix="vyre-stub-") as folder:
         command = [sys.executable, "-c", script, folder, argument]

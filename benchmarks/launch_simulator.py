@@ -69,7 +69,7 @@ class Wait(NamedTuple):
 
 
 Host = Iterator[float | Submit | Wait]
-"""What a host does, one after the other; a float is being busy for so long."""
+"""The actions of a host in order; a float is a time for which it is busy."""
 
 
 def noise(sigma: float, seed: object) -> Draw:

@@ -1,4 +1,4 @@
-"""What a result depends on: machine, versions, load."""
+"""A record of what a result depends on: the machine, versions, the load."""
 
 from __future__ import annotations
 

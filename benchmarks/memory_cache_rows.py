@@ -1,4 +1,4 @@
-"""The cache in memory: what a hit costs, beside ``cuda.core``'s, and what eviction saves, beside other policies."""
+"""The rows compare the cache in memory: its hits with those of ``cuda.core``, its eviction with other policies."""
 
 from __future__ import annotations
 

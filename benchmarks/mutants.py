@@ -109,7 +109,7 @@ def run(modules: Iterable[str], jobs: int) -> None:
 
 
 def results(modules: Collection[str]) -> dict[str, Tally]:
-    """What became of the mutants of ``modules``, or of all policies."""
+    """Returns the counts of killed and surviving mutants of ``modules``, or of all policies."""
     found = {}
     for path in sorted((MUTANTS / SOURCE).rglob("*.py.meta")):
         module = path.name.removesuffix(".py.meta")
@@ -127,7 +127,7 @@ def results(modules: Collection[str]) -> dict[str, Tally]:
 
 
 def differences(module: str, path: Path, names: Iterable[str]) -> Iterator[Mutant]:
-    """What the named mutants in the file at ``path`` change."""
+    """Yields the change that each named mutant in the file at ``path`` makes."""
     text = path.read_text()
     lines = text.splitlines()
     functions = {
@@ -149,7 +149,7 @@ def known_survivors() -> dict[Mutant, str]:
 
 
 def judge(found: Mapping[str, Tally], known: Mapping[Mutant, str]) -> list[str]:
-    """What is wrong with the results."""
+    """Returns a line for each requirement that the results miss."""
     wrong = [
         f"{module}: {found[module].share:.1f} % killed, {least} % are required"
         for module, least in REQUIRED_OF.items()

@@ -21,7 +21,7 @@ from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, Predicti
 Trace = Sequence[Hashable]
 MOST_ORDER: Final = 20
 CONFIDENT_BPS: Final = 6_000
-"""What ``trace_jit`` asks for by default."""
+"""The confidence that ``trace_jit`` asks for by default, in basis points."""
 _STEPS: Final = 1_200
 
 
@@ -46,7 +46,10 @@ class Learned:
 
 
 class FixedOrder:
-    """What followed the last ``order`` shapes most often, or most recently; ``shorter``: else the next shorter ones."""
+    """Guesses the shape that followed the last ``order`` shapes most often, or most recently.
+
+    ``shorter``: where nothing followed them yet, the next shorter context is asked.
+    """
 
     def __init__(self, order: int, *, newest: bool, shorter: bool) -> None:
         self._orders = range(order, -1, -1) if shorter else range(order, order + 1)
@@ -92,7 +95,7 @@ def best_fixed(trace: Trace) -> float:
 
 
 def gallery(*, values: bool, laps: int) -> Trace:
-    """What the gallery dispatches, as often as it is run: by shape, or with the values of its parameters too."""
+    """Returns the dispatches of ``laps`` runs of the gallery: by shape, or with the values of its parameters too."""
     lines = gallery_trace.load()
     return (lines if values else [line.split("\t")[0] for line in lines]) * laps
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks --suite regret``: what a wrong choice of how to launch costs.
+"""``python -m benchmarks --suite regret`` measures the time that wrong choices of how to launch take.
 
 In every cell of a grid a machine takes certain times.  Somebody measures each of them a number of times, with noise,
 and decides by what was measured.  The simulator says what every mode takes in truth: a mean over many batches with the
@@ -102,7 +102,7 @@ class Cell(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What somebody measured who is to decide."""
+    """The measured costs and times by which one decides about a cell."""
 
     cell: Cell
     costs: LaunchCosts
@@ -342,5 +342,5 @@ ROWS: Final = tuple(
 
 
 def details() -> dict[str, object]:
-    """What the record holds beside the rows: all figures, and those of the grid that the tests go through again."""
+    """Returns all figures for the record, and those of the grid that the tests go through again."""
     return study().as_json() | {"short": study(SHORT).as_json()}

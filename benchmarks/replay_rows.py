@@ -1,4 +1,4 @@
-"""What the decision to replay a graph costs a warm dispatch: asking it, finding the graph, keeping the time taken."""
+"""The rows measure the decision to replay a graph in a warm dispatch: asking, finding the graph, keeping the time."""
 
 from __future__ import annotations
 

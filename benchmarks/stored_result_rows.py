@@ -1,6 +1,6 @@
-"""What is worth keeping on disk: making a thing again beside reading it, key and all, from entries that are there.
+"""The rows compare making a thing again with reading it from the cache on disk, which includes making its key.
 
-Text, machine code and verdicts of the validator are; launch plans are not, and stay in memory.
+Text, machine code and verdicts of the validator are worth keeping there; launch plans are not, and stay in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a session tells about itself: costs of launches, its journal, predictions, counters and diagnostics."""
+"""``SessionReports`` has the methods that tell about a session: launch costs, journal, predictions, counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller says about the processor of this machine: the number of threads, and the CPUs on which they run."""
+"""``HostOptions`` sets the number of threads on the processor of this machine, and the CPUs on which they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command line runs: a program with its inputs, from a program's file or from a kernel in plain Python."""
+"""``call_of`` reads a program, of a file or of a kernel in plain Python, and its inputs from a command line."""
 
 from __future__ import annotations
 

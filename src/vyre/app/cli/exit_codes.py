@@ -52,7 +52,7 @@ MEANINGS: Final = {
     Exit.INTERRUPTED: "it was interrupted",
     Exit.READER_GONE: "the reader of the output closed the pipe",
 }
-"""What each exit code says, for ``--help``."""
+"""The description of each exit code in ``--help``."""
 
 
 _EXIT_OF: Final[dict[type[VyreError], Exit]] = {

@@ -1,4 +1,4 @@
-"""Programs that Python files hold: ``kernel.py``, ``kernel.py:saxpy`` and ``kernel.py:scale:T=f32,n=16``.
+"""Programs are read from Python files: ``kernel.py``, ``kernel.py:saxpy`` and ``kernel.py:scale:T=f32,n=16``.
 
 The file is run, as ``python kernel.py`` would run it, but under a name of its own: ``if __name__ == "__main__":`` is
 skipped.  What it prints goes to standard error.

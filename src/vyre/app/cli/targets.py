@@ -1,4 +1,4 @@
-"""What names a program on the command line: a file, or a name in a Python file."""
+"""Targets name a program on the command line: by a file, or by a name in a Python file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TARGET: Final = re.compile(r"(.+\.py)(?::([^:]*))?(?::([^:]*))?", re.DOTALL)
 
 
 class Target(NamedTuple):
-    """What a command line names: a file, the name in it (None: the only one), and values of what it is generic over."""
+    """A program in a Python file: the file, the name in it (None: the only one), and values for a generic kernel."""
 
     file: Path
     name: str | None

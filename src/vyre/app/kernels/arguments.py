@@ -1,4 +1,4 @@
-"""What the arguments of a call mean to a kernel: types and static values, shapes, and sizes of outputs."""
+"""``Arguments`` derives types, static values, shapes and sizes of outputs from the arguments of a call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Trait: TypeAlias = tuple[int, Callable[[Any], object]]
 
 
 class Resolved(NamedTuple):
-    """What follows from the arguments of a call.
+    """Types, static values and sizes that follow from the arguments of a call.
 
     ``shapes``: those of all arrays, by name.  ``output_counts``: elements of outputs whose size the program leaves
     open.  ``extent``: the lanes of a kernel that writes an array of several axes, or reads one with workgroups of
@@ -50,7 +50,7 @@ class Resolved(NamedTuple):
 
 
 class Arguments:
-    """The parameters of a kernel, and what arguments mean to them."""
+    """The parameters of a kernel, to which it binds arguments and from which it resolves sizes."""
 
     def __init__(self, definition: KernelDefinition) -> None:
         self.title: Final = definition.name

@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Slot(NamedTuple):
-    """What is bound to one buffer.
+    """The argument or the number that is bound to one buffer.
 
     ``at``: the position of the argument, None for a number that is known.  ``kind``: "number", "converted", "known",
     "read", "updated" or "output".  ``held``: of a number its conversion, which has the ``last`` one and its bytes; any

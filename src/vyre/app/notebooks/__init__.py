@@ -1,1 +1,1 @@
-"""How results, explanations, reports and kernels show themselves in notebooks, and progress bars there."""
+"""Views of results, explanations, reports and kernels for notebooks, and progress bars there."""

@@ -1,4 +1,4 @@
-"""How results, explanations, reports and kernels show themselves in notebooks."""
+"""Functions that return results, explanations, reports and kernels as HTML for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel names outside its own function: constants by value, types, modules and functions."""
+"""Captures are the objects that a kernel names outside its own function: constants, types, modules and functions."""
 
 from __future__ import annotations
 

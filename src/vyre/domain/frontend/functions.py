@@ -85,4 +85,4 @@ INSTEAD: Final[dict[str, str]] = {
     "open": "read the file outside the kernel and pass it as an array.",
     "input": "pass a parameter.",
 }
-"""What to write instead of a function that kernels do not have."""
+"""The fix for each function of Python that kernels do not have."""

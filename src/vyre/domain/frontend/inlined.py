@@ -25,12 +25,12 @@ R = TypeVar("R")
 
 
 Watch: TypeAlias = tuple[Callable[[], object], object]
-"""How to read one thing again at little cost, and the object that was there."""
+"""A function that reads a captured object again at little cost, and the object that it returned."""
 _MISSING: Final = object()
 
 
 class Captured:
-    """What names that are not local to a function mean; read anew each time that it is called.
+    """The objects of names that are not local to a function; read anew each time that it is called.
 
     ``types`` are the types that type parameters of a generic kernel stand for, by name.
     """

@@ -1,4 +1,4 @@
-"""What is known while a kernel is being built: ranges, tuples, and functions of them."""
+"""Ranges, tuples and functions of them are evaluated while a kernel is being built."""
 
 from __future__ import annotations
 

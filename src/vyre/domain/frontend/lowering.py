@@ -117,7 +117,7 @@ class Frame:
 
 
 class Rules(NamedTuple):
-    """What is done for each kind of syntax."""
+    """The function that lowers each kind of syntax."""
 
     expressions: Mapping[type[ast.expr], Callable[[Lowering, Any], Operand]]
     statements: Mapping[type[ast.stmt], Callable[[Lowering, Any], bool]]

@@ -1,4 +1,4 @@
-"""How the local names of a function are kept: as a fixed value, as the variable of a loop, or as a variable.
+"""``names_of`` decides how local names of a function are kept: fixed, as the variable of a loop, or as a variable.
 
 Python's names belong to the whole function; those of a program end with the body that declares them.  A name that a
 body binds once, before everything that reads it and in the same body, is a local that never changes; several bodies
@@ -18,7 +18,7 @@ Place: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Kind(Enum):
-    """What a name is kept as."""
+    """The way in which a name is kept."""
 
     FIXED = "fixed"
     LOOP = "loop variable"
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 
 class Use(Enum):
-    """How a name is mentioned."""
+    """The way in which a name is mentioned."""
 
     READ = "read"
     BIND = "bind"
@@ -44,7 +44,7 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamePlan:
-    """How one name is kept.
+    """The way in which one name is kept, and where its variable is declared.
 
     A variable is declared by the statement ``declared_at`` of the body ``home`` if that is its first mention and binds
     it (``by_first``), and else before that statement.

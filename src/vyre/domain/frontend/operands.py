@@ -1,4 +1,4 @@
-"""What an expression of a kernel evaluates to while the kernel is being built."""
+"""Operands are the values of the expressions of a kernel while the kernel is being built."""
 
 from __future__ import annotations
 

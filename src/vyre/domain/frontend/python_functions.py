@@ -1,4 +1,4 @@
-"""Conversions, and the functions of Python that kernels have: ``int``, ``min``, ``abs``, ``round`` and the like."""
+"""Lowers conversions and functions of Python that kernels have: ``int``, ``min``, ``abs``, ``round`` and the like."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 def converted(k: Lowering, dtype: ScalarType, operand: Operand, node: ast.AST) -> Operand:
-    """Returns ``f32(x)`` and the like: a conversion, or a literal of a number."""
+    """Returns an operand converted to a type, as ``f32(x)`` does: a cast of a value, or a literal of a number."""
     if not dtype.is_executable:
         wide = dtype.widened.text
         fix = (
@@ -85,7 +85,7 @@ def bool_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 
 def _computed(k: Lowering, function: Callable[[Any], Any], operand: Constant, node: ast.AST) -> Any:
-    """Returns what a function of Python makes of a number."""
+    """Returns the result of a function of Python for a number.  Fails where it raises an error."""
     try:
         return function(operand.value)
     except (ArithmeticError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""How values show themselves in notebooks: small pieces of HTML without scripts, in the colours of the page."""
+"""Views of values for notebooks: small pieces of HTML without scripts, in the colours of the page."""

@@ -1,4 +1,4 @@
-"""How programs and reports of the validator show themselves in notebooks."""
+"""Functions that return programs and reports of the validator as HTML for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How timings and launch costs show themselves in notebooks."""
+"""Functions that return timings and launch costs as HTML for notebooks."""
 
 from __future__ import annotations
 

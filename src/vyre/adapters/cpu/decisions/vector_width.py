@@ -45,7 +45,7 @@ class VectorInputs:
     - ``forced``: the number of lanes that the caller requires; None for the best.
     - ``joined``: whether a vector may hold lanes of several workgroups.
     - ``row_lanes``: lanes of a workgroup along its first axis, if it has several; 0 if it has one.
-    - ``chains``: what the lanes do one operation after the other.
+    - ``chains``: the chains of dependent operations that a lane evaluates one after the other.
     """
 
     vector_bits: U32

@@ -1,4 +1,4 @@
-"""The facets of the native CPU backend: what a session calls.
+"""The facets of the native CPU backend, which sessions call.
 
 ``backend`` puts them together.  From a program to a run:
 

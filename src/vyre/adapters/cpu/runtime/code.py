@@ -1,8 +1,8 @@
 """From a program to an object of machine code: read from the artifact store, or emitted, compiled and stored.
 
 The code of the full pipeline is used where it is stored, else that of the light one, or of the quick one, by which
-long texts are compiled.  Without a compiler, code that
-another version of it has made serves as well: all versions give the same bytes.
+long texts are compiled.  Without a compiler, code that another version of it has made serves as well: all versions give
+the same bytes.
 """
 
 from __future__ import annotations

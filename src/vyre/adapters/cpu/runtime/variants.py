@@ -1,4 +1,4 @@
-"""Which variant of a program's code is launched: the width of its vectors and the options of the emitter."""
+"""``variants_of`` chooses the variants of a program's code: the width of vectors, and the options of the emitter."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
+from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 _NO_PROGRAM: Final = bytes(32)
 
@@ -54,9 +55,16 @@ def feature_facts(features: CpuFeatures) -> Facts:
     return facts(dict.fromkeys(features.features, "yes"))
 
 
-def differs_in_compiler_only(key: ArtifactKey, other: ArtifactKey) -> bool:
-    """Returns whether two keys stand for the same code made by different versions of the compiler."""
-    return key.differences(other) == ("tool",)
+def stored(store: ArtifactStore, key: ArtifactKey, *, any_compiler: bool) -> Artifact | None:
+    """Returns the artifact of a key, None where none is stored.
+
+    ``any_compiler``: the same code, made by another version of the compiler, serves as well.
+    """
+    found = store.get(key)
+    if found is None and any_compiler:
+        others = (other for other in store.neighbours(key) if key.differences(other) == ("tool",))
+        found = next((each for other in others if (each := store.get(other)) is not None), None)
+    return found
 
 
 def _written(options: EmitOptions) -> dict[str, str]:

@@ -23,7 +23,7 @@ from vyre.adapters.cpu.runtime.resident import CpuMemory
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.launch_costs import Provenance
 from vyre.ports.backend import Backend, BackendServices
 
@@ -42,11 +42,11 @@ class CpuLifecycle:
     @property
     def epoch(self) -> int:
         """Returns 0: memory of the host is not lost."""
-        return self._device.epoch
+        return 0
 
     def prepare(self) -> None:
         """Finds the worker threads and the code of their runtime.  Raises ``BackendUnavailable``."""
-        self._device.prepare()
+        self._device.open()
 
     def flush(self) -> None:
         """Waits until all work that was begun has ended."""
@@ -60,11 +60,11 @@ class CpuLifecycle:
 
     def device_lost(self) -> bool:
         """Returns False."""
-        return self._device.device_lost()
+        return False
 
     def recover(self) -> None:
         """Raises ``UnsupportedFeature``: there is no device that could be lost."""
-        self._device.recover()
+        raise UnsupportedFeature(feature="device recovery", backend=self._device.backend)
 
 
 def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -> Backend:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.cpu.decisions.pipeline_choice import QuickPipeline, TextInputs, first_pipeline
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.compilation import Pipeline
-from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, differs_in_compiler_only
+from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, stored
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.adapters.cpu.runtime.tools import Tools
@@ -142,10 +142,7 @@ class CodeMaker:
         return made.key(source.program, source.spec, source.sized.workgroup_size)
 
     def _stored(self, store: ArtifactStore, key: ArtifactKey, pipeline: Pipeline) -> Code | None:
-        found = store.get(key)
-        if found is None and not self.can_compile:
-            others = (other for other in store.neighbours(key) if differs_in_compiler_only(key, other))
-            found = next((each for other in others if (each := store.get(other)) is not None), None)
+        found = stored(store, key, any_compiler=not self.can_compile)
         if found is None:
             return None
         try:

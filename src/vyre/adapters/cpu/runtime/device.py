@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.options import CpuOptions
-from vyre.domain.errors import DispatchFailed, UnsupportedFeature, used_in_a_fork
+from vyre.domain.errors import DispatchFailed, used_in_a_fork
 from vyre.domain.names import BackendId
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class CpuDevice:
     def open(self) -> WorkerPool:
         """Finds the pool, unless that was done before, and returns it.
 
-        Raises ``DispatchFailed`` if the backend is closed, or belongs to the process that this one was forked from.
+        Raises ``BackendUnavailable`` where its code cannot be had, and ``DispatchFailed`` if the backend is closed, or
+        belongs to the process that this one was forked from.
         """
         self.check()
         with self._lock:
@@ -124,16 +125,7 @@ class CpuDevice:
         """Releases a submitted job if it has ended; else the pool keeps it, and what it uses, until then."""
         job.pool.forget(job)
 
-    # ---------------------------------------------------------------- the lifecycle facet
-    @property
-    def epoch(self) -> int:
-        """Returns 0: memory of the host is not lost."""
-        return 0
-
-    def prepare(self) -> None:
-        """Finds the pool of worker threads and the code of their runtime.  Raises ``BackendUnavailable``."""
-        self.open()
-
+    # ---------------------------------------------------------------- the end
     def flush(self) -> None:
         """Waits until all work that was begun before this call has ended."""
         if os.getpid() == self._pid and self._pool is not None:
@@ -151,11 +143,3 @@ class CpuDevice:
         if group is not None:
             group.close()
         self.flush()
-
-    def device_lost(self) -> bool:
-        """Returns False."""
-        return False
-
-    def recover(self) -> None:
-        """Raises ``UnsupportedFeature``: there is no device that could be lost."""
-        raise UnsupportedFeature(feature="device recovery", backend=self.backend)

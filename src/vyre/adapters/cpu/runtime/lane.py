@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import repeat
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill
-from vyre.adapters.cpu.pool.layout import COMMAND_BYTES
+from vyre.adapters.cpu.pool.layout import COMMAND_BYTES, Outcome, StopReason
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
@@ -198,19 +199,11 @@ class Lane:
     def _commands(self) -> tuple[Command, ...]:
         return self._frame.kernels(self.loaded, self._spec.launch, self.placement)
 
-    def _owners_of(self, kernels: int) -> tuple[Owner, ...]:
-        spec = self._spec
-        numbers = (*(None for _ in self._prefix), *range(kernels))
-        return tuple(
-            Owner(spec.id, spec.title, self.module, spec.launch, number, spec.step_budget, spec.timeout_s)
-            for number in numbers
-        )
-
     def _record(self) -> Job:
         kernels = self._commands()
         job = self._device.job(CommandList(self._prefix, kernels, self._spec.iterations))
         job.set_timeout(self._spec.timeout_s)
-        self._owners = self._owners_of(len(kernels))
+        self._owners = owners_of(self._spec, self.module, len(self._prefix), len(kernels))
         self._list = job
         return job
 
@@ -229,12 +222,9 @@ class Lane:
         if not jobs:
             commands = (*self._prefix, *kernels)
             jobs = self._singles = tuple(self._device.job(CommandList((command,))) for command in commands)
-            self._owners = self._owners_of(len(kernels))
+            self._owners = owners_of(self._spec, self.module, len(self._prefix), len(kernels))
         first = len(self._prefix)
-        if len(jobs) > 1:
-            self._bind(inputs, views, jobs)
-        else:
-            self._bind(inputs, views, (jobs[0],))
+        self._bind(inputs, views, jobs)
         ns = 0
         for number in range(first):
             ns += self._run(jobs[number], (self._owners[number],))
@@ -252,11 +242,16 @@ def work_of(spec: LaneSpec, module: KernelModule) -> Work:
     return Work(spec.id, kernels + len(spec.plan.outputs) + (spec.step_budget is not None), kernels)
 
 
-def run_failed(device: CpuDevice, job: Job, outcome: object, owners: Sequence[Owner]) -> Exception:
-    """Returns the error of a run, after counting it."""
-    from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+def owners_of(spec: LaneSpec, module: KernelModule, moves: int, kernels: int) -> tuple[Owner, ...]:
+    """Returns the owner of each command of a dispatch: of so many copies and fills, and of the kernels after them."""
+    return tuple(
+        Owner(spec.id, spec.title, module, spec.launch, number, spec.step_budget, spec.timeout_s)
+        for number in (*repeat(None, moves), *range(kernels))
+    )
 
-    assert isinstance(outcome, Outcome)
+
+def run_failed(device: CpuDevice, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> Exception:
+    """Returns the error of a run, after counting it."""
     if outcome is Outcome.TRAPPED:
         device.counters.traps += 1
     elif job.stop_reason is StopReason.TIMEOUT:

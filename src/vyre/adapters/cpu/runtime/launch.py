@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import Array, addressof, c_uint64
+from math import prod
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.errors import BackendError, DispatchFailed, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.names import BackendId, Dim3
+from vyre.domain.record import U64_MAX
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 FRAME_HEAD: Final = 6
 """The words of a frame before its buffers: the grid, the control block, the step budget and the steps used."""
-_U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Placement(NamedTuple):
@@ -55,8 +56,8 @@ class StepFrame:
         self.used: npt.NDArray[np.uint8] | None = None
         self._used_address = 0
         if step_budget is not None:
-            self.used, self._used_address = allocate_aligned(8 * _lanes(launch))
-            self._words[4] = min(step_budget, _U64_MAX)
+            self.used, self._used_address = allocate_aligned(8 * prod(launch.grid) * prod(launch.workgroup))
+            self._words[4] = min(step_budget, U64_MAX)
             self._words[5] = self._used_address
 
     @property
@@ -80,7 +81,7 @@ class StepFrame:
 
     def kernels(self, loaded: LoadedKernels, launch: Launch, placement: Placement) -> tuple[Command, ...]:
         """Returns the commands that launch each kernel once."""
-        groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        groups = prod(launch.grid)
         return tuple(
             Kernel(
                 function,
@@ -151,10 +152,3 @@ def _stopped(backend: BackendId, reason: StopReason | None, owner: Owner | None)
     if reason is StopReason.CLOSED:
         return DispatchFailed(f"{name} was stopped because backend `{backend}` is closed", fix="open a new session.")
     return DispatchFailed(f"{name} was stopped", fix="dispatch again.")
-
-
-def _lanes(launch: Launch) -> int:
-    lanes = 1
-    for groups, size in zip(launch.grid, launch.workgroup, strict=True):
-        lanes *= groups * size
-    return lanes

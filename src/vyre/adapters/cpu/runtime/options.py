@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from vyre.adapters.cpu.pool.options import PoolOptions
+from vyre.domain.host_options import MOST_THREADS
 from vyre.domain.launch_costs import LaunchCosts
 from vyre.domain.record import Count, IntRange, record
-
-MOST_THREADS: Final = 1023
 
 
 @record
@@ -32,8 +30,3 @@ class CpuOptions:
     list_after: Count | Literal["costs"] | None = "costs"
     costs: LaunchCosts | None = None
     recompile: bool = True
-
-    @property
-    def pool(self) -> PoolOptions:
-        """Returns the options of the pool of worker threads."""
-        return PoolOptions(self.threads, self.affinity)

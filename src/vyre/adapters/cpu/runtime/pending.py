@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.cpu.pool.commands import Command, CommandList
+from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.layout import Outcome
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.lane import run_failed
+from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.host.memory import allocate_aligned
@@ -111,7 +111,6 @@ class CpuAsync:
         launch, plan, config = shape.launch, pipeline.plan, pipeline.config
         keep: list[npt.NDArray[np.uint8]] = []
         addresses: list[int] = []
-        first: list[Command] = []
         outputs: list[tuple[npt.NDArray[np.uint8], int, int]] = []
         for binding, nbytes in zip(plan.bindings, launch.nbytes, strict=True):
             data, address = allocate_aligned(nbytes)  # zeros, which an output starts with
@@ -123,14 +122,10 @@ class CpuAsync:
             addresses.append(address)
         frame = StepFrame(launch, config.step_budget)
         frame.bind(addresses)
-        first += frame.clearing()
+        first = frame.clearing()
         module, placement = shape.choice
         kernels = frame.kernels(module.loaded, launch, placement)
-        title = pipeline.spec(launch).title
-        owners = tuple(
-            Owner(pipeline.id, title, module, launch, number, config.step_budget, config.timeout_s)
-            for number in (*(None for _ in first), *range(len(kernels)))
-        )
+        owners = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
         job = self._device.job(CommandList(first, kernels, config.launches))
         job.set_timeout(config.timeout_s)
         job.keep = (frame, keep, module.loaded, placement)

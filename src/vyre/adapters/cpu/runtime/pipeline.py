@@ -29,6 +29,7 @@ from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.domain.names import BackendId, Dim3
+from vyre.domain.record import U32_MAX
 from vyre.domain.validation.validator import order_sensitive
 from vyre.policies.journal import DecisionSink
 from vyre.policies.launching.execution_prices import ExecutionMode
@@ -40,7 +41,6 @@ WIDE_BYTES: Final = 1 << 31
 """From so many bytes of one buffer on, offsets of 32 bits do not suffice."""
 MAX_LANES: Final = 1 << 15
 MAX_WORKGROUP: Final[Dim3] = (MAX_LANES, MAX_LANES, MAX_LANES)
-U32_MAX: Final = 0xFFFF_FFFF
 MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
 
 

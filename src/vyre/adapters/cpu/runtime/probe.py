@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.decisions.vector_width import SUBGROUP, VectorInputs, vector_width
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.compilation import llvm_version, loaded_version
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures, host
@@ -26,7 +26,6 @@ from vyre.policies.journal import decide
 from vyre.ports.support import Environment
 
 SYSTEMS: Final = ("linux", "darwin")
-SUBGROUP: Final = 32
 NO_COMPILER: Final = 'none, so that only stored code runs; `pip install "vyre[cpu]"` installs one'
 
 

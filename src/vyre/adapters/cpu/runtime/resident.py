@@ -17,7 +17,7 @@ from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill
 from vyre.adapters.cpu.runtime.addresses import AddressReader
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
-from vyre.adapters.cpu.runtime.lane import run_failed
+from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
@@ -158,11 +158,7 @@ class CpuMemory(HostMemory):
         loaded = module.loaded
         first = (*frame.clearing(), *clear)
         kernels = frame.kernels(loaded, launch, placement)
-        spec = pipeline.spec(launch)
-        owners = tuple(
-            Owner(pipeline.id, spec.title, module, launch, number, config.step_budget, config.timeout_s)
-            for number in (*(None for _ in first), *range(len(kernels)))
-        )
+        owners = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
         buffers = tuple(buffer for buffer in found.buffers if buffer is not None)
         return PreparedStep(
             pipeline,

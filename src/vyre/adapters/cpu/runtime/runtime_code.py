@@ -8,7 +8,7 @@ from typing import Final
 
 from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.pool.entries import Entries
-from vyre.adapters.cpu.runtime.artifact_keys import differs_in_compiler_only, feature_facts
+from vyre.adapters.cpu.runtime.artifact_keys import feature_facts, stored
 from vyre.adapters.cpu.runtime.tools import MachineCode, Tools
 from vyre.adapters.source_digest import POOL, emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
@@ -34,10 +34,10 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
         emitter=emitter_digest(POOL),
         program=_RUNTIME,
     )
-    stored = None if store is None else _stored(tools, store, key)
-    if stored is not None:
+    found = None if store is None else stored(store, key, any_compiler=tools.version() is None)
+    if found is not None:
         try:
-            code = tools.load(stored.code)
+            code = tools.load(found.code)
             return Entries(code.addresses, code)
         except KernelCompileFailed:  # it is whole, but does not fit this machine
             pass
@@ -55,12 +55,3 @@ def _text(tools: Tools) -> str:
     from vyre.adapters.cpu.pool.text import runtime_text
 
     return runtime_text(Target(tools.features.arch, sys.platform))
-
-
-def _stored(tools: Tools, store: ArtifactStore, key: ArtifactKey) -> Artifact | None:
-    found = store.get(key)
-    if found is None and tools.version() is None:
-        for other in store.neighbours(key):
-            if differs_in_compiler_only(key, other):
-                found = found or store.get(other)
-    return found

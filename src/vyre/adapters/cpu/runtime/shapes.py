@@ -14,6 +14,7 @@ from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.binding import BindingPlan
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
+from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.policies.journal import DecisionSink, decide
 
 HANDOFF_NS: Final = 6_000
@@ -23,8 +24,6 @@ SHORT_STEPS: Final = 1 << 24
 
 They take some ten milliseconds at most, for which an interrupt may wait.
 """
-U32_MAX: Final = 0xFFFF_FFFF
-U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Estimate:

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from vyre.adapters.cpu.llvm.captures import Capture, scratch_for
 from vyre.domain.errors import MalformedWire
 from vyre.domain.plain_values import counts, texts
+from vyre.domain.record import U64_MAX
 
 FORMAT: Final = "vyre-object/2"
-_U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 _SCRATCH_MAX: Final = 1 << 48
 _FIX: Final = "compile the program again."
 
@@ -76,7 +76,7 @@ def _kernel(value: Any) -> KernelLayout:
     entry, scratch, tags, bounded, captures = value
     if not texts(entry, *tags) or not entry:
         raise ValueError("a name is no text")
-    if not counts(scratch, most=_SCRATCH_MAX) or not (bounded is None or counts(bounded, most=_U64_MAX)):
+    if not counts(scratch, most=_SCRATCH_MAX) or not (bounded is None or counts(bounded, most=U64_MAX)):
         raise ValueError("a size is no number")
     return KernelLayout(entry, scratch, tuple(tags), bounded, tuple(map(_capture, captures)))
 

@@ -2,8 +2,8 @@
 
 Only the verdict that a program is valid is stored.  An invalid program is validated again each time, since its
 diagnostics point into its author's source.  A stored verdict tells the name of the program to those who list the store.
-A verdict belongs to the exact program including its names, because
-validity depends on them; the digest by which code is shared ignores them.
+A verdict belongs to the exact program including its names, because validity depends on them; the digest by which code
+is shared ignores them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.app.cli.chart import HEIGHT, Curve, chart, duration, marks
+from vyre.app.cli.chart import HEIGHT, Curve, chart, marks
+from vyre.domain.durations import duration
 
 SIZES = (1, 10, 100)
 

@@ -31,7 +31,7 @@ from vyre.ports.support import NullTelemetry
 cache: Final = typer.Typer(
     name="cache", help="The cache of compiled kernels on disk.", no_args_is_help=True, rich_markup_mode=None
 )
-_DIGITS: Final = 12
+DIGITS: Final = 12
 """Digits of a program's digest that are shown."""
 
 Directory = Annotated[Path | None, typer.Option("--dir", help="The cache directory instead of the configured one.")]
@@ -228,7 +228,7 @@ def _opened_at(root: Path) -> EntryDirectory:
 def _program(digest: str) -> str:
     """Returns the first digits of a digest, or the name of what is no program, which its digest spells."""
     name = bytes.fromhex(digest).rstrip(b"\0")
-    return name.decode() if name and name.isascii() and name.decode().isprintable() else digest[:_DIGITS]
+    return name.decode() if name and name.isascii() and name.decode().isprintable() else digest[:DIGITS]
 
 
 def _variant(key: ArtifactKey) -> str:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from vyre.adapters.terminal import put
 from vyre.app.cli import report
-from vyre.app.cli.cache import Directory, opened_store
+from vyre.app.cli.cache import DIGITS, Directory, opened_store
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load
 from vyre.app.cli.options import AsJson
 from vyre.app.invalidation import Invalid, InvalidationReport, InvalidEntry
 from vyre.app.invalidation import invalidate as invalidate_store
 from vyre.domain.ir.program import Program
-
-_DIGITS: Final = 12
-"""Digits of a program's digest that are shown."""
 
 
 def invalidate(
@@ -69,7 +66,7 @@ def _print(found: InvalidationReport) -> None:
 
 
 def _cells(entry: InvalidEntry) -> tuple[str, ...]:
-    return entry.key.kind.value, entry.key.program.hex()[:_DIGITS], str(entry.nbytes), entry.why
+    return entry.key.kind.value, entry.key.program.hex()[:DIGITS], str(entry.nbytes), entry.why
 
 
 def _document(found: InvalidationReport) -> dict[str, object]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import log10
 from typing import Final, NamedTuple
 
+from vyre.domain.durations import duration
+
 HEIGHT: Final = 10
 LEAST_WIDTH: Final = 32
 MOST_WIDTH: Final = 76
 _AXIS: Final = 9
-_UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 
 
 class Curve(NamedTuple):
@@ -19,12 +20,6 @@ class Curve(NamedTuple):
     name: str
     mark: str
     values: Sequence[int]
-
-
-def duration(ns: int) -> str:
-    """Formats nanoseconds with three digits: ``12.3 us``."""
-    factor, unit = next((each for each in _UNITS if ns >= each[0]), _UNITS[-1])
-    return f"{ns / factor:.3g} {unit}" if ns < 1_000 * factor else f"{ns / factor:.0f} {unit}"
 
 
 def chart(sizes: Sequence[int], curves: Sequence[Curve], width: int, *, ascii_only: bool = False) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from vyre.adapters.terminal import complain, put
 from vyre.app.cli import arguments, report
-from vyre.app.cli.chart import Curve, chart, duration, marks
+from vyre.app.cli.chart import Curve, chart, marks
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import PROGRAM_HELP, AsJson, BackendName, Spec
@@ -21,6 +21,7 @@ from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
 from vyre.app.opening import open as open_session
+from vyre.domain.durations import duration
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import indented, one_line
 from vyre.domain.value_json import to_json

@@ -35,7 +35,8 @@ def progress(title: str, steps: int) -> Iterator[Step]:
             handle.update(bar)
 
     yield advance
-    if bar.end() and handle is not None:
+    bar.end()
+    if handle is not None:
         handle.update(bar)
 
 
@@ -55,10 +56,9 @@ class Bar:
         self._what = what
         return bool(what) or self._done * MOST_UPDATES // self._steps > before
 
-    def end(self) -> bool:
-        """Makes the bar full; returns True."""
+    def end(self) -> None:
+        """Makes the bar full."""
         self._done, self._what = self._steps, "done"
-        return True
 
     def __repr__(self) -> str:
         what = f": {self._what}" if self._what else ""

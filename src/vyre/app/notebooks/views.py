@@ -9,8 +9,9 @@ import numpy as np
 
 from vyre.app.demo.png import png_bytes
 from vyre.app.explain.curves import price_curves
+from vyre.domain.durations import duration
 from vyre.domain.errors import VyreError
-from vyre.domain.html.charts import bar, curves, duration, line
+from vyre.domain.html.charts import bar, curves, line
 from vyre.domain.html.markup import Html, bold, code, folded, panel, paragraph, table, text
 from vyre.domain.html.programs import program_view
 from vyre.domain.html.times import costs_table, timing_table

@@ -10,18 +10,12 @@ from collections.abc import Mapping, Sequence
 from math import isfinite, log10
 from typing import Final
 
+from vyre.domain.durations import duration
 from vyre.domain.html.markup import LINE, Html, text
 
 COLOURS: Final = ("#3b8bd4", "#d9822b", "#2ea37a", "#b861c9", "#8a8f98")
 """Colours of curves, distinguishable with colour blindness."""
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _LEGEND = 460, 200, 70, 34, 120
-_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-
-
-def duration(ns: float) -> str:
-    """Formats nanoseconds with three digits: ``12.3 us``."""
-    factor, unit = next((each for each in _UNITS if ns >= each[0]), _UNITS[-1])
-    return f"{ns / factor:.3g} {unit}" if ns < 1e3 * factor else f"{ns / factor:.0f} {unit}"
 
 
 def curves(sizes: Sequence[int], values: Mapping[str, Sequence[float]], title: str) -> Html:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.html.charts import bar, duration
+from vyre.domain.durations import duration
+from vyre.domain.html.charts import bar
 from vyre.domain.html.markup import Html, panel, paragraph, table
 
 if TYPE_CHECKING:

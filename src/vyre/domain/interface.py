@@ -6,8 +6,8 @@ from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.launch import Interface, Launch, launch_of
 
 
@@ -31,8 +31,4 @@ def resolve_launch(
 
 def uses_atomics(program: Program) -> bool:
     """Returns whether any expression is an atomic; cached on the program."""
-    cached = program._cache.get("uses_atomics")
-    if cached is None:
-        cached = any(isinstance(e, Atomic) for e in unique_expressions(program))
-        program._cache["uses_atomics"] = cached
-    return cached is True
+    return Atomic in node_facts(program).types

@@ -11,10 +11,10 @@ from typing import Final
 
 from vyre.domain.ir.expr import EXPR_TYPES, Literal
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import OpId, Program
-from vyre.domain.ir.stmt import STMT_TYPES, walk_statements
+from vyre.domain.ir.stmt import STMT_TYPES
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
-from vyre.domain.ir.walk import unique_expressions
 
 _SPELLING: Final = {"binary": "bin_op", "unary": "un_op"}
 
@@ -48,9 +48,5 @@ def required_ops(program: Program) -> frozenset[OpId]:
 
 
 def _required(program: Program) -> frozenset[OpId]:
-    statements = {_IDS[type(stmt)] for stmt in walk_statements(program.body)}
-    expressions = {
-        _literal_id(expr.dtype) if isinstance(expr, Literal) else _IDS[type(expr)]
-        for expr in unique_expressions(program)
-    }
-    return frozenset(statements | expressions)
+    found = node_facts(program)
+    return frozenset((*(_IDS[kind] for kind in found.types - {Literal}), *map(_literal_id, found.literals)))

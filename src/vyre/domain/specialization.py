@@ -20,6 +20,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.expr import Literal, SpecConst
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
@@ -298,7 +299,9 @@ def spec_constants(program: Program) -> Mapping[str, Literal]:
     """Returns the program's specialization constants and their defaults, in order of first use."""
     found = program._cache.get("spec_constants")
     if found is None:
-        found = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
+        found = {}
+        if SpecConst in node_facts(program).types:
+            found = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
         program._cache["spec_constants"] = found
     return found  # type: ignore[return-value]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Atomic, Literal, Var
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, operands
@@ -47,7 +48,8 @@ def atomic_uses(program: Program) -> tuple[AtomicUse, ...]:
     """
     cached = program._cache.get(_CACHED)
     if cached is None:
-        cached = program._cache[_CACHED] = tuple(_uses(program))
+        cached = tuple(_uses(program)) if Atomic in node_facts(program).types else ()
+        program._cache[_CACHED] = cached
     return cached  # type: ignore[return-value]
 
 

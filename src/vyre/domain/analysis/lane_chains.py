@@ -13,6 +13,7 @@ from typing import Final
 
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.ir.expr import Atomic, Cast, Expr, LaunchId, Literal, Load, SubgroupLane, Unary, Var
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import TRANSCENDENTALS
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, Body, Let, Loop, Stmt, Store, bodies, operands
@@ -47,7 +48,12 @@ def lane_chains(program: Program) -> LaneChains:
     """Returns the chains of a valid program; cached on it.  Linear in its nodes, times the depth of its loops."""
     found = program._cache.get(_CACHED)
     if not isinstance(found, LaneChains):
-        found = program._cache[_CACHED] = _chains(program)
+        facts = node_facts(program)
+        if Loop in facts.types:
+            found = _chains(program)
+        else:  # without a loop, nothing is carried
+            found = LaneChains(functions=not TRANSCENDENTALS.isdisjoint(facts.unary))
+        program._cache[_CACHED] = found
     return found
 
 

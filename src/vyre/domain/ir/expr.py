@@ -295,6 +295,8 @@ _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     SpecConst: (),
 }
 EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(_CHILD_FIELDS)
+LEAVES: Final = frozenset(cls for cls, names in _CHILD_FIELDS.items() if not names)
+"""The types of expressions without operands."""
 _CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.items()}
 
 

@@ -88,7 +88,10 @@ class Program(Node):
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
         """Returns the non-workgroup buffers in ascending binding number."""
-        return abi_order(self.buffers)
+        found = self._cache.get("abi_buffers")
+        if found is None:
+            found = self._cache["abi_buffers"] = abi_order(self.buffers)
+        return found  # type: ignore[return-value]
 
     # Written forms and identity.  They are imported on first use, because few programs are written or read.
 

@@ -8,9 +8,9 @@ from math import prod
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs
 from vyre.domain.analysis.lane_chains import lane_chains
 from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies, walk_statements
-from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies
 from vyre.domain.validation.validator import order_sensitive
 
 
@@ -24,14 +24,14 @@ def can_join(program: Program) -> bool:
         y == z == 1
         and not order_sensitive(program)
         and not any(buffer.is_workgroup for buffer in program.buffers)
-        and not any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
+        and Barrier not in node_facts(program).types
         and not uses_subgroups(program)
     )
 
 
 def uses_subgroups(program: Program) -> bool:
     """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
-    return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
+    return not node_facts(program).types.isdisjoint((SubgroupAdd, SubgroupBallot, SubgroupShuffle))
 
 
 def vector_inputs(

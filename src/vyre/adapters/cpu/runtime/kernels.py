@@ -25,15 +25,12 @@ from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.errors import BackendError, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.identity import program_digest
-from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import walk_statements
-from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
 from vyre.policies.journal import DecisionSink, decide
 
 MODULES: Final = 2048
-_NODES: Final = "program_nodes"
 
 
 class LoadedKernels(NamedTuple):
@@ -80,7 +77,7 @@ class KernelModule:
         self._source = source
         self._light_ns = light_ns
         self.loaded: LoadedKernels = loaded
-        self.nodes: Final = program_nodes(source.program)
+        self.nodes: Final = node_facts(source.program).count
         self.options: Final = options
         self.launches: int = 0
         self.spent_ns: int = 0
@@ -129,15 +126,6 @@ class KernelModule:
             counters.full_compile_failures += 1
             return
         counters.swaps += 1
-
-
-def program_nodes(program: Program) -> int:
-    """Returns the number of expressions of a program, each counted once, and of its statements; cached on it."""
-    found = program._cache.get(_NODES)
-    if not isinstance(found, int):
-        found = sum(1 for _ in unique_expressions(program)) + sum(1 for _ in walk_statements(program.body))
-        program._cache[_NODES] = found
-    return found
 
 
 class Key(NamedTuple):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from vyre.adapters.pipelines import Compilation
@@ -40,6 +39,21 @@ class KernelSource:
         return cls(program, sized, spec_of(literals), literals)
 
 
+class _Step:
+    """Adds the time of a ``with`` statement to that of a step."""
+
+    __slots__ = ("_name", "_now_ns", "_phases", "_started")
+
+    def __init__(self, phases: dict[str, int], name: str, now_ns: Callable[[], int]) -> None:
+        self._phases, self._name, self._now_ns = phases, name, now_ns
+
+    def __enter__(self) -> None:
+        self._started = self._now_ns()
+
+    def __exit__(self, *raised: object) -> None:
+        self._phases[self._name] = self._phases.get(self._name, 0) + self._now_ns() - self._started
+
+
 class Steps:
     """The nanoseconds that each step of one compilation took, and why the store had no code
     (``Compilation.missed``).
@@ -50,14 +64,9 @@ class Steps:
         self._phases: dict[str, int] = {}
         self.missed: str | None = None
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> _Step:
         """Times the body of a ``with`` statement as a step of this name; repeated steps add up."""
-        started = self._now_ns()
-        try:
-            yield
-        finally:
-            self._phases[name] = self.spent_ns(name) + self._now_ns() - started
+        return _Step(self._phases, name, self._now_ns)
 
     def spent_ns(self, name: str) -> int:
         """Returns the nanoseconds spent on that step so far."""

@@ -97,13 +97,16 @@ def record(cls: type[T]) -> type[T]:
     """
     hints = get_type_hints(cls, include_extras=True)
     values = {name: hint for name, hint in hints.items() if hint is not KW_ONLY and get_origin(hint) is not ClassVar}
-    checks = tuple((name, _checker(hint)) for name, hint in values.items())
+    checks = tuple((name, _accepted(hint), _checker(hint)) for name, hint in values.items())
     extra: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
     title = cls.__name__
 
     def __post_init__(self: object) -> None:
-        for name, check in checks:
+        for name, accepted, check in checks:
             value = getattr(self, name)
+            bounds = accepted.get(type(value))
+            if bounds is not None and (not bounds or bounds[0] <= value <= bounds[1]):
+                continue  # most values, without a call
             expected = check(value)
             if expected is not None:
                 raise InvalidField(record=title, field=name, value=value, expected=expected)
@@ -112,6 +115,27 @@ def record(cls: type[T]) -> type[T]:
 
     cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
     return dataclass(frozen=True, slots=True)(cls)
+
+
+def _accepted(hint: Any) -> dict[type, tuple[int, ...]]:
+    """Returns the types whose instances a field takes, with the least and the greatest value; empty where it takes all.
+
+    Instances of other types are left to the checker of the field.
+    """
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, bounds = get_args(hint)[:2]
+        if isinstance(bounds, IntRange):
+            return {int: (bounds.low, bounds.high)}
+        return {} if isinstance(bounds, FloatRange) else _accepted(base)
+    if origin in (Union, types.UnionType):
+        found: dict[type, tuple[int, ...]] = {}
+        for part in get_args(hint):
+            found = _accepted(part) | found
+        return found
+    if hint is int:
+        return {int: (-(2**63), 2**63 - 1)}
+    return {hint: ()} if isinstance(hint, type) and origin is None and hint is not float else {}
 
 
 def _checker(hint: Any) -> _Checker:

@@ -83,7 +83,11 @@ def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *argume
     """
     if sink is None:
         return policy(*arguments)
-    held: Any = tuple(tuple(given) if isinstance(given, list | Iterator) else given for given in arguments)
+    held: Any = arguments
+    for given in arguments:
+        if isinstance(given, list) or hasattr(given, "__next__"):
+            held = tuple(tuple(each) if isinstance(each, list | Iterator) else each for each in arguments)
+            break
     try:
         verdict = policy(*held)
     except VyreError as refusal:

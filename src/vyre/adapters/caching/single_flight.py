@@ -21,13 +21,26 @@ V = TypeVar("V")
 class _Flight(Generic[V]):
     """A build in progress; ``result`` or ``error`` is set once it has landed."""
 
-    __slots__ = ("error", "landed", "owner", "result")
+    __slots__ = ("_gate", "error", "landed", "owner", "result")
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
-        self.landed = threading.Event()
+        self.landed = False
         self.result: V
         self.error: VyreError | None = None
+        self._gate = threading.Lock()  # an event would be made of the same, by six calls more
+        self._gate.acquire()
+
+    def land(self) -> None:
+        """Lets the waiting threads go on; called once."""
+        self.landed = True
+        self._gate.release()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Waits until it has landed; returns whether it has within so many seconds."""
+        if not self.landed and self._gate.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
+            self._gate.release()  # for the next one that waits
+        return self.landed
 
 
 class SingleFlight(Generic[K, V]):
@@ -48,7 +61,7 @@ class SingleFlight(Generic[K, V]):
         ``timeout_s`` bounds the wait for another thread, not the own build.  Raises what ``build`` raises,
         ``UnfinishedBuild``, and ``DispatchTimeout`` when the wait times out; the build then continues.
         """
-        own = _Flight[V](threading.get_ident())
+        own: _Flight[V] = _Flight(threading.get_ident())
         try:
             flight = self._join(key, own)
             if flight is own:
@@ -71,7 +84,7 @@ class SingleFlight(Generic[K, V]):
         """Returns the flight to wait for, or ``own`` if it is the first."""
         with self._lock:
             flight = self._flights.get(key)
-            if flight is None or flight.landed.is_set():  # it lands before it leaves the table
+            if flight is None or flight.landed:  # it lands before it leaves the table
                 self._flights[key] = own
                 return own
             if self._waits_for(flight, own.owner):
@@ -84,7 +97,7 @@ class SingleFlight(Generic[K, V]):
     def _waits_for(self, flight: _Flight[V], thread: int) -> bool:
         """Returns whether ``flight`` can end only after ``thread`` continues."""
         following: _Flight[V] | None = flight
-        while following is not None and not following.landed.is_set():
+        while following is not None and not following.landed:
             if following.owner == thread:
                 return True
             following = self._waiting.get(following.owner)
@@ -92,7 +105,7 @@ class SingleFlight(Generic[K, V]):
 
     def _wait(self, key: K, flight: _Flight[V], timeout_s: float | None) -> V:
         try:
-            landed = flight.landed.wait(timeout_s)
+            landed = flight.wait(timeout_s)
         finally:
             with self._lock:
                 self._waiting.pop(threading.get_ident(), None)
@@ -106,7 +119,7 @@ class SingleFlight(Generic[K, V]):
         return flight.result
 
     def _land(self, key: K, flight: _Flight[V]) -> None:
-        flight.landed.set()
+        flight.land()
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from vyre.domain.identity_enum import IdentityEnum
@@ -173,4 +174,4 @@ _WRITABLE: Final = frozenset({Access.READ_WRITE, Access.WRITE_ONLY, Access.WORKG
 
 def abi_order(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
     """Returns the buffers that a caller binds, all but workgroup and private memory, in ascending binding number."""
-    return tuple(sorted((b for b in buffers if b.is_bound), key=lambda b: b.binding))
+    return tuple(sorted([b for b in buffers if b.access not in _UNBOUND], key=attrgetter("binding")))

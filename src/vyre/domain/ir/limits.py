@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import Buffer
-from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Bitcast, Cast, Expr, LaunchId, Literal, SpecConst, Unary, children
+from vyre.domain.ir.expr import (
+    EXPR_TYPES,
+    LEAVES,
+    Atomic,
+    Bitcast,
+    Cast,
+    Expr,
+    LaunchId,
+    Literal,
+    SpecConst,
+    Unary,
+    children,
+)
 from vyre.domain.ir.form_version import (
     FIRST,
     LATER_ACCESSES,
@@ -139,9 +151,11 @@ def _size_if_small(root: Expr, checks: _Checks) -> int:
     size, stack = 0, [root]
     while stack:
         node = stack.pop()
-        if type(node) in checks:
-            checks[type(node)](node)
-        stack += children(node)
+        kind = type(node)
+        if kind in checks:
+            checks[kind](node)
+        if kind not in LEAVES:
+            stack += children(node)
         size += 1
         if size > MAX_EXPRESSION_DEPTH:
             return 0

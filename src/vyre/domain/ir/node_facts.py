@@ -18,13 +18,14 @@ class NodeFacts(NamedTuple):
     """The nodes of a program.
 
     ``types``: the classes of its statements and expressions.  ``literals``: the types of its literals.  ``unary``: its
-    unary operators.  What is no type or operator, in an invalid program, is left out.  ``count``: the number of its statements and of its expression objects, each counted once.
+    unary operators.  What is no type or operator, in an invalid program, is left out.  ``nodes``: the number of its
+    statements and of its expression objects, each counted once.
     """
 
     types: frozenset[type[Node]]
     literals: frozenset[ScalarType]
     unary: frozenset[UnaryOp]
-    count: int
+    nodes: int
 
 
 def node_facts(program: Program) -> NodeFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.domain.ir.expr import Expr, children
+from vyre.domain.ir.expr import LEAVES, Expr, children
 from vyre.domain.ir.stmt import Body, Stmt, bodies, operands, walk_statements
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterato
         if id(expr) not in seen:
             seen.add(id(expr))
             yield expr
-            stack.extend(reversed(children(expr)))
+            if type(expr) not in LEAVES:
+                stack.extend(reversed(children(expr)))
 
 
 def unique_expressions(program: Program) -> Iterator[Expr]:

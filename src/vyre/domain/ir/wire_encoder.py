@@ -11,7 +11,7 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
-from vyre.domain.ir.expr import Expr, Literal, children
+from vyre.domain.ir.expr import LEAVES, Expr, Literal, children
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
@@ -299,7 +299,8 @@ class _Writer:
         while stack:
             node = stack.pop()
             order.append(node)
-            stack += children(node)
+            if type(node) not in LEAVES:
+                stack += children(node)
         for node in reversed(order):
             _EMIT[type(node)](self, node)
 

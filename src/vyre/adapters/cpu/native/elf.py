@@ -11,14 +11,14 @@ does when it runs is beyond a loader; the store of objects therefore has digests
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.native.features import AARCH64, X86_64
 from vyre.adapters.cpu.native.memory import PAGE_BYTES, Pages, Protection, whole_pages
-from vyre.adapters.cpu.native.relocations import OutOfReach, Place, relocate_aarch64, relocate_x86_64
+from vyre.adapters.cpu.native.relocations import DISTANCES_X86_64, OutOfReach, Place, relocate_aarch64, relocate_x86_64
 from vyre.domain.errors import KernelCompileFailed
 
 Resolver = Callable[[str], int | None]
@@ -31,6 +31,7 @@ _HEADER: Final = Struct("<16sHHIQQQIHHHHHH")
 _SECTION: Final = Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = Struct("<IBBHQQ")
 _RELOCATION: Final = Struct("<QQq")
+_FIELD: Final = Struct("<i")
 _IDENTITY: Final = b"\x7fELF\x02\x01\x01"
 _RELOCATABLE: Final = 1
 _MACHINES: Final = {62: X86_64, 183: AARCH64}
@@ -135,16 +136,15 @@ class _Loader:
             raise UnusableObject(f"it was made for {made_for}, not for {self.arch}")
         if entry_bytes != _SECTION.size or not self._holds(at, count * _SECTION.size) or names >= count:
             raise UnusableObject("its table of sections leaves the object")
-        raw = [_SECTION.unpack_from(self.data, at + i * _SECTION.size) for i in range(count)]
+        raw = list(_SECTION.iter_unpack(self.data[at : at + count * _SECTION.size]))
         strings = self._strings(*raw[names][4:6])
         sections = []
+        end = len(self.data)
         for name, kind, flags, _, offset, size, link, info, alignment, entry_bytes in raw:
-            if kind not in (0, _NO_BITS) and not self._holds(offset, size):
+            if offset + size > end and kind not in (0, _NO_BITS):
                 raise UnusableObject("a section leaves the object")
-            found = _Section(
-                _text(strings, name), kind, flags, offset, size, link, info, max(alignment, 1), entry_bytes
-            )
-            sections.append(found)
+            text = _text(strings, name)
+            sections.append(_Section(text, kind, flags, offset, size, link, info, alignment or 1, entry_bytes))
         return sections
 
     def _read_symbols(self) -> list[_Symbol]:
@@ -155,11 +155,10 @@ class _Loader:
         if table.entry_bytes != _SYMBOL.size or table.size % _SYMBOL.size or table.link >= len(self.sections):
             raise UnusableObject("its table of symbols is malformed")
         strings = self._strings(*self.sections[table.link][3:5])
-        symbols = []
-        for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
-            name, info, _, section, value, _ = _SYMBOL.unpack_from(self.data, at)
-            symbols.append(_Symbol(_text(strings, name), info >> 4, info & 15, section, value))
-        return symbols
+        return [
+            _Symbol(_text(strings, name) if name else "", info >> 4, info & 15, section, value)
+            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(self.data[table.offset :][: table.size])
+        ]
 
     def _holds(self, offset: int, nbytes: int) -> bool:
         return offset + nbytes <= len(self.data)
@@ -171,15 +170,18 @@ class _Loader:
 
     # ------------------------------------------------------------ laying out
     def load(self) -> Image:
-        relocations = list(self._relocations())
+        loaded = [(number, section) for number, section in enumerate(self.sections) if _loaded(section)]
+        relocations = self._relocations({number for number, _ in loaded})
         stubs, slots = self._outside(relocations)
-        code = self._place(0, _executable)
+        code = self._place(0, [each for each in loaded if _executable(each[1])])
         self.stubs = dict(zip(sorted(stubs), range(_aligned(code, _STUB_BYTES), MOST_BYTES, _STUB_BYTES), strict=False))
         code = whole_pages(_aligned(code, _STUB_BYTES) + len(stubs) * _STUB_BYTES)
-        constants = _aligned(self._place(code, _constant), _SLOT_BYTES)
+        constants = _aligned(
+            self._place(code, [each for each in loaded if not each[1].flags & (_EXECUTABLE | _WRITE)]), _SLOT_BYTES
+        )
         self.slots = dict(zip(sorted(slots), range(constants, MOST_BYTES, _SLOT_BYTES), strict=False))
         constants = whole_pages(constants + len(slots) * _SLOT_BYTES)
-        data = whole_pages(self._place(constants, _writable))
+        data = whole_pages(self._place(constants, [each for each in loaded if each[1].flags & _WRITE]))
         if not 0 < data <= MOST_BYTES:
             raise UnusableObject(f"it asks for {data} bytes of memory")
         pages = Pages(data)
@@ -192,10 +194,8 @@ class _Loader:
             raise
         return Image(pages, self._exported(pages.address))
 
-    def _place(self, start: int, belongs: Callable[[_Section], bool]) -> int:
-        for number, section in enumerate(self.sections):
-            if not _loaded(section) or not belongs(section):
-                continue
+    def _place(self, start: int, sections: list[tuple[int, _Section]]) -> int:
+        for number, section in sections:
             if section.alignment > PAGE_BYTES or section.alignment & (section.alignment - 1):
                 raise UnusableObject(f"section {section.name!r} asks for an alignment of {section.alignment} bytes")
             if section.flags & _THREAD_LOCAL:
@@ -206,24 +206,25 @@ class _Loader:
                 raise UnusableObject(f"section {section.name!r} has {section.size} bytes")
         return start
 
-    def _relocations(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yields section, offset in it, type, symbol number and addend of every relocation of a loaded section."""
+    def _relocations(self, loaded: set[int]) -> list[tuple[int, int, int, int, int]]:
+        """Returns section, offset in it, type, symbol number and addend of every relocation of a loaded section."""
+        found = []
         for section in self.sections:
             if section.kind not in (_RELA, _REL):
                 continue
             if section.info >= len(self.sections):
                 raise UnusableObject("relocations name a section that does not exist")
-            if not _loaded(self.sections[section.info]):
+            if section.info not in loaded:
                 continue
             if section.kind == _REL or section.entry_bytes != _RELOCATION.size or section.size % _RELOCATION.size:
                 raise UnusableObject(f"the relocations {section.name!r} have another form than this architecture's")
             if self.sections[section.info].kind == _NO_BITS:
                 raise UnusableObject("relocations change a section without contents")
-            for at in range(section.offset, section.offset + section.size, _RELOCATION.size):
-                offset, info, addend = _RELOCATION.unpack_from(self.data, at)
+            for offset, info, addend in _RELOCATION.iter_unpack(self.data[section.offset :][: section.size]):
                 if info >> 32 >= len(self.symbols):
                     raise UnusableObject("a relocation names a symbol that does not exist")
-                yield section.info, offset, info & 0xFFFFFFFF, info >> 32, addend
+                found.append((section.info, offset, info & 0xFFFFFFFF, info >> 32, addend))
+        return found
 
     def _outside(self, relocations: list[tuple[int, int, int, int, int]]) -> tuple[set[int], set[int]]:
         """Returns the symbols that need a stub and those that need a slot with their address."""
@@ -271,6 +272,7 @@ class _Loader:
             memory[at : at + _SLOT_BYTES] = self._address(number, base).to_bytes(8, "little")
         relocate = relocate_x86_64 if self.arch == X86_64 else relocate_aarch64
         through, calls = _THROUGH_SLOT[self.arch], _CALLS[self.arch]
+        near = DISTANCES_X86_64 if self.arch == X86_64 else frozenset()
         for owner, offset, kind, number, addend in relocations:
             if kind in through:
                 target_address = base + self.slots[number]
@@ -278,7 +280,12 @@ class _Loader:
                 target_address = base + self.stubs[number]
             else:
                 target_address = self._address(number, base)
-            place = Place(memory, self.placed[owner] + offset, base, self.sections[owner].size - offset)
+            at, room = self.placed[owner] + offset, self.sections[owner].size - offset
+            distance = target_address + addend - base - at
+            if kind in near and room >= 4 and -0x8000_0000 <= distance <= 0x7FFF_FFFF:
+                _FIELD.pack_into(memory, at, distance)  # most relocations; the others, and what is refused, below
+                continue
+            place = Place(memory, at, base, room)
             try:
                 relocate(place, kind, target_address, addend)
             except OutOfReach as error:
@@ -315,14 +322,6 @@ def _executable(section: _Section) -> bool:
     if section.flags & _EXECUTABLE and (section.flags & _WRITE or section.kind == _NO_BITS):
         raise UnusableObject(f"section {section.name!r} is executable, and writable or empty")
     return bool(section.flags & _EXECUTABLE)
-
-
-def _constant(section: _Section) -> bool:
-    return not section.flags & (_EXECUTABLE | _WRITE)
-
-
-def _writable(section: _Section) -> bool:
-    return bool(section.flags & _WRITE)
 
 
 def _aligned(offset: int, alignment: int) -> int:

@@ -12,7 +12,7 @@ import os
 import sys
 from enum import IntEnum
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed
 
@@ -78,7 +78,10 @@ class Pages:
         """
         if not 0 <= offset <= offset + len(data) <= self.nbytes or not self.address:
             raise ValueError(f"{len(data)} bytes at {offset} lie outside of {self.nbytes} bytes of pages")
-        source = (ctypes.c_char * len(data)).from_buffer(data) if isinstance(data, bytearray) else data
+        # An array type of this length would take longer to make than the copy.
+        source: Any = (
+            ctypes.byref(ctypes.c_char.from_buffer(data)) if isinstance(data, bytearray) and data else bytes(data)
+        )
         ctypes.memmove(self.address + offset, source, len(data))
 
     def protect(self, offset: int, nbytes: int, protection: Protection) -> None:

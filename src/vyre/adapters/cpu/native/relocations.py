@@ -95,6 +95,10 @@ _X86_64: Final[dict[int, Relocation]] = {
 }
 
 
+DISTANCES_X86_64: Final = frozenset(kind for kind, fill in _X86_64.items() if fill is _relative_32)
+"""The types of x86-64 whose field takes S + A - P in 32 bits, with a sign."""
+
+
 def relocate_x86_64(place: Place, kind: int, symbol: int, addend: int) -> None:
     """Fills a field as the relocation type ``kind`` of x86-64 says.  Raises ``OutOfReach``."""
     _known(_X86_64, kind)(place, symbol, addend)

@@ -13,6 +13,7 @@ _GET.argtypes, _GET.restype = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int],
 _RELEASE: Final = _PY.PyBuffer_Release
 _RELEASE.argtypes, _RELEASE.restype = [ctypes.c_void_p], None
 _SIMPLE: Final = 0
+_View: Final = ctypes.c_uint64 * _POINTERS
 _NOTHING: Final = ctypes.c_char * 0
 
 
@@ -25,7 +26,7 @@ class AddressReader:
     __slots__ = ("_at", "_words")
 
     def __init__(self) -> None:
-        self._words = (ctypes.c_uint64 * _POINTERS)()
+        self._words = _View()
         self._at = ctypes.addressof(self._words)
 
     def __call__(self, view: Any) -> int:

@@ -77,7 +77,7 @@ class KernelModule:
         self._source = source
         self._light_ns = light_ns
         self.loaded: LoadedKernels = loaded
-        self.nodes: Final = node_facts(source.program).count
+        self.nodes: Final = node_facts(source.program).nodes
         self.options: Final = options
         self.launches: int = 0
         self.spent_ns: int = 0

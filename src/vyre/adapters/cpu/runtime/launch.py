@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FRAME_HEAD: Final = 6
 """The words of a frame before its buffers: the grid, the control block, the step budget and the steps used."""
+_FRAME_WORDS: Final = 32
+_Frame: Final = c_uint64 * _FRAME_WORDS
+"""The memory of most frames: making an array type for each number of buffers takes longer than filling the frame."""
 
 
 class Placement(NamedTuple):
@@ -41,15 +44,17 @@ class Placement(NamedTuple):
 class StepFrame:
     """The frame of one step: its geometry and the memory of its buffers.  It serves one run at a time.
 
-    ``used`` counts the loop steps of each lane; None where they are not counted.
+    ``used`` counts the loop steps of each lane; None where they are not counted.  ``words`` is its number of words.
     """
 
-    __slots__ = ("_counts", "_layout", "_used_address", "_words", "address", "used")
+    __slots__ = ("_counts", "_layout", "_used_address", "_words", "address", "used", "words")
 
     def __init__(self, launch: Launch, step_budget: int | None) -> None:
         counts = launch.counts
         self._counts: Final = counts
-        self._words: Final[Array[c_uint64]] = (c_uint64 * (FRAME_HEAD + 2 * len(counts)))()
+        self.words: Final = FRAME_HEAD + 2 * len(counts)
+        frame = _Frame if self.words <= _FRAME_WORDS else c_uint64 * self.words
+        self._words: Final[Array[c_uint64]] = frame()
         self.address: Final = addressof(self._words)
         self._layout: Final = Struct(f"<{2 * len(counts)}Q").pack_into
         self._words[:3] = list(launch.grid)
@@ -59,11 +64,6 @@ class StepFrame:
             self.used, self._used_address = allocate_aligned(8 * prod(launch.grid) * prod(launch.workgroup))
             self._words[4] = min(step_budget, U64_MAX)
             self._words[5] = self._used_address
-
-    @property
-    def words(self) -> int:
-        """Returns the number of words."""
-        return len(self._words)
 
     def bind(self, addresses: Sequence[int]) -> None:
         """Sets the address of each buffer, by position in the binding plan."""

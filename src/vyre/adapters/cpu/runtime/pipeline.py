@@ -187,6 +187,8 @@ class CpuPipeline:
         processor_ns = native_ns * placement.threads
         module.took(processor_ns * runs, runs)
         if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
+            if shape.groups < 2 or self._device.threads == 1:
+                return  # one thread runs it, whatever time it takes
             sink = self._kernels.maker.decisions
             launch = shape.launch
             group_ns = shape.estimate.group_ns

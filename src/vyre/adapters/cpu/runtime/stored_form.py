@@ -16,6 +16,8 @@ from vyre.domain.record import U64_MAX
 
 FORMAT: Final = "vyre-object/2"
 _SCRATCH_MAX: Final = 1 << 48
+_WRITTEN: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+_READ: Final = json.JSONDecoder().decode
 _FIX: Final = "compile the program again."
 
 
@@ -52,13 +54,13 @@ def encode_layout(layout: CodeLayout) -> bytes:
         "lanes": layout.lanes,
         "kernels": [[k.entry, k.scratch_bytes, list(k.trap_tags), k.bounded, _written(k)] for k in layout.kernels],
     }
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return _WRITTEN(value).encode("ascii")
 
 
 def decode_layout(data: bytes) -> CodeLayout:
     """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
-        value = json.loads(data.decode("ascii"))
+        value = _READ(data.decode("ascii"))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
         lanes = value["lanes"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.decisions.vector_width import SUBGROUP, VectorInputs, vector_width
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.program_facts import can_join, vector_inputs
 from vyre.adapters.cpu.native.features import CpuFeatures
@@ -58,7 +58,10 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
         predicated=inputs.features.is_predicated,
         exclusive=alone and bool(atomic_uses(program)),
     )
+    workgroup = prod(program.workgroup_size)
+    if workgroup % SUBGROUP == 0 and inputs.lanes is None:  # it fills vectors of every width
+        return Variants(apart, apart)
     lanes = decide(sink, vector_width, replace(single, joined=True)).lanes
-    if prod(program.workgroup_size) % lanes == 0 or not can_join(program):
+    if workgroup % lanes == 0 or not can_join(program):
         return Variants(apart, apart)
     return Variants(replace(apart, lanes=lanes, joined=True), apart)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from vyre.app.resident_dispatch import BoundResidentLaunch as BoundResidentLaunch
     from vyre.app.result import Result as Result
     from vyre.app.selection import SelectionReport as SelectionReport
-    from vyre.app.sequence import Step as Step, StepSequence as StepSequence
     from vyre.app.session import Session as Session
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
@@ -48,6 +47,12 @@ if TYPE_CHECKING:
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
+    from vyre.app.work_graph.plan import (
+        SequenceRun as SequenceRun, WorkGroup as WorkGroup, WorkPlan as WorkPlan,
+    )
+    from vyre.app.work_graph.sequence import StepSequence as StepSequence
+    from vyre.app.work_graph.steps import Batch as Batch, Repeat as Repeat, Step as Step
+    from vyre.app.work_graph.temporary import Temporary as Temporary
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
     from vyre.domain.dispatch import (
@@ -137,12 +142,15 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.resident_dispatch": "BoundResidentLaunch",
     "vyre.app.result": "Result",
     "vyre.app.selection": "SelectionReport",
-    "vyre.app.sequence": "Step StepSequence",
     "vyre.app.session": "Session",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",
+    "vyre.app.work_graph.plan": "SequenceRun WorkGroup WorkPlan",
+    "vyre.app.work_graph.sequence": "StepSequence",
+    "vyre.app.work_graph.steps": "Batch Repeat Step",
+    "vyre.app.work_graph.temporary": "Temporary",
     "vyre.domain.cache_config": "CacheConfig Durability Eviction",
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",

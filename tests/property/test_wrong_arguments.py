@@ -119,6 +119,7 @@ class World:
         self.bound = session.bind(SAXPY, INPUTS)
         self.special = session.specialize(SAXPY)
         self.memory = session.resident(X)
+        self.temporary = session.temporary(vyre.f32, 4)
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
@@ -149,8 +150,13 @@ class World:
             ),
             "sequence": Row(
                 session.sequence,
-                {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": ()},
-                {"first": EMPTY},
+                {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": (), "modes": None},
+                {"first": EMPTY, "modes": {"no dict"}},
+            ),
+            "temporary": Row(
+                session.temporary,
+                {"dtype": vyre.f32, "count": 4, "label": None},
+                {"dtype": {"type", "numpy type", "narrow numpy type", "dtype"}, "count": {"zero", "one"}},
             ),
             "tune": Row(session.tune, BOUND | {"settings": QUICK}, COUNTED | launched),
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
@@ -189,7 +195,7 @@ class World:
             "Pipeline.snapshot": Row(self.pipeline.snapshot, {"inputs": INPUTS}, takes),
             "Pipeline.views": Row(self.pipeline.views, {"inputs": INPUTS}, takes),
             "Pipeline.bind_resident": Row(self.pipeline.bind_resident, {"inputs": INPUTS | {"y": self.memory}}, takes),
-            "Pipeline.resident_step": Row(self.pipeline.resident_step, {"inputs": INPUTS | {"y": self.memory}}, takes),
+            "Pipeline.resident_work": Row(self.pipeline.resident_work, {"inputs": INPUTS | {"y": self.memory}}, takes),
             "BoundLaunch": Row(self.bound, {"out": None, "outputs": None}, takes),
             "SpecializedPipeline": Row(self.special, run, takes),
             "SpecializedPipeline.race": Row(
@@ -199,6 +205,8 @@ class World:
                 refused=True,
             ),
             "StepSequence": Row(self.sequence, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "Temporary.upload": Row(self.temporary.upload, {"data": X, "offset": 0}, refused=True),
             "ResidentArray.upload": Row(
                 self.memory.upload,
                 {"data": X, "offset": 0},
@@ -414,7 +422,9 @@ NOT_CALLED: Final = {
     # made by `kernel`
     "Kernel",
     # without arguments, or checked where they are used
-    "AotEmitter", "AotTargetId", "OutputArena", "Step",
+    "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
+    # made by the session
+    "SequenceRun", "StepSequence.close", "Temporary", "WorkGroup", "WorkPlan",
 }  # fmt: skip
 
 

@@ -13,7 +13,14 @@ from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, bound_step, has_resident, run_resident
+from vyre.app.resident_dispatch import (
+    BoundResidentLaunch,
+    BoundWork,
+    bind_resident,
+    bound_work,
+    has_resident,
+    run_resident,
+)
 from vyre.app.result import Result
 from vyre.app.submitted import result_future
 from vyre.domain.arguments import expect
@@ -32,7 +39,6 @@ from vyre.ports.backend import (
     PendingDispatch,
     Phases,
     ProgramExecutor,
-    ResidentStep,
 )
 
 if TYPE_CHECKING:
@@ -247,11 +253,11 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def resident_step(self, inputs: Inputs) -> ResidentStep:
-        """Returns a launch on resident memory, for a sequence."""
+    def resident_work(self, inputs: Inputs) -> BoundWork:
+        """Returns a launch on resident or temporary memory, for a sequence."""
         self._lease.check_open()
         try:
-            return bound_step(self._lease, self.program, self.config, self._inputs, inputs)
+            return bound_work(self._lease, self.program, self.config, self._inputs, inputs, temporaries=True)
         except BackendError as error:
             self._annotate(error)
             raise

@@ -87,6 +87,11 @@ class ResidentArray:
         """The type in device memory: ``dtype``, but 32-bit words for ``bool_`` arrays that were uploaded."""
 
     @property
+    def is_temporary(self) -> bool:
+        """Whether the content lasts for one run of a sequence only; see ``Session.temporary``."""
+        return False
+
+    @property
     def nbytes(self) -> int:
         """Size in bytes."""
         return self.buffer.nbytes

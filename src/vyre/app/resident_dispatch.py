@@ -28,6 +28,7 @@ from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.launch import Launch
 from vyre.ports.backend import (
     BoundResidentStep,
     HostBytes,
@@ -108,7 +109,7 @@ def bind_resident(
     inputs: object,
 ) -> BoundResidentLaunch:
     """Prepares a launch on resident memory; every buffer that the program writes must be bound to a resident array."""
-    step = bound_step(lease, program, config, host_inputs, inputs)
+    step = bound_work(lease, program, config, host_inputs, inputs).step
     binder = lease.backend.resident_binder
     if binder is not None:
         return BoundResidentLaunch(lease, binder.bind(step))
@@ -116,18 +117,32 @@ def bind_resident(
     return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
 
 
-def bound_step(
+class BoundWork(NamedTuple):
+    """A step with all its memory, and its launch with all sizes; ``sized`` is the config with the counts of outputs."""
+
+    step: ResidentStep
+    launch: Launch
+    sized: DispatchConfig
+
+
+def bound_work(
     lease: BackendLease,
     program: Program,
     config: DispatchConfig,
     host_inputs: HostInputs,
     inputs: object,
-) -> ResidentStep:
-    """Returns a step with all its memory: host data in it is copied, and only read.  Raises ``InvalidInput``."""
+    *,
+    temporaries: bool = False,
+) -> BoundWork:
+    """Returns a step with all its memory: host data in it is copied, and only read.  Raises ``InvalidInput``.
+
+    ``temporaries``: temporary arrays may be bound too, and then their handles stand for memory that does not exist yet.
+    """
     arguments = _arguments(program, host_inputs, inputs)
-    _check_residents(lease, program, arguments)
+    _check_residents(lease, program, arguments, temporaries=temporaries)
+    sizes = _resolve(lease, program, config, host_inputs, arguments)
     resources: list[Resource] = []
-    for buffer, _, view in _resolve(lease, program, config, host_inputs, arguments).bindings:
+    for buffer, _, view in sizes.bindings:
         argument = arguments.get(buffer.name)
         if isinstance(argument, ResidentArray):
             resources.append(argument.buffer)
@@ -138,7 +153,7 @@ def bound_step(
                 f"`{buffer.name}` is written, but not bound to resident memory",
                 fix="make it resident with session.resident(...) and bind that.",
             )
-    return ResidentStep(program, tuple(resources), config)
+    return BoundWork(ResidentStep(program, tuple(resources), config), sizes.launch, sizes.config)
 
 
 class _BySequence:
@@ -202,6 +217,7 @@ class _Sizes(NamedTuple):
     ranges: dict[str, tuple[int, int]]
     lengths: tuple[int, ...]
     config: DispatchConfig
+    launch: Launch
 
 
 def _resolve(
@@ -237,6 +253,7 @@ def _resolve(
         dict(zip(names, launch.output_ranges, strict=True)),
         tuple(lengths),
         config,
+        launch,
     )
 
 
@@ -255,7 +272,9 @@ def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dic
     return dict(zip(host_inputs.names, host_inputs.values(rest), strict=True)) | bound
 
 
-def _check_residents(lease: BackendLease, program: Program, arguments: Mapping[str, object]) -> None:
+def _check_residents(
+    lease: BackendLease, program: Program, arguments: Mapping[str, object], *, temporaries: bool = False
+) -> None:
     bound: dict[int, Buffer] = {}
     for buffer in program.abi_buffers:
         array = arguments.get(buffer.name)
@@ -263,6 +282,11 @@ def _check_residents(lease: BackendLease, program: Program, arguments: Mapping[s
             continue
         if not lease.owns(array):
             raise foreign_resident(buffer.name, array)
+        if array.is_temporary and not temporaries:
+            raise InvalidResource(
+                f"`{buffer.name}` is bound to {array!r}, which has no memory outside of a sequence",
+                fix="bind it in the steps of session.sequence(...), or use session.resident(...).",
+            )
         if array.closed:
             raise InvalidResource(f"`{buffer.name}` is bound to {array!r}", fix="keep it open while it is used.")
         _check_type(buffer, array)

@@ -27,6 +27,7 @@ from vyre.app.shorthand import Keywords
 from vyre.app.submitted import SubmitThreads, results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
+from vyre.app.work_graph.sessions import WorkGraphs
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
@@ -47,23 +48,22 @@ if TYPE_CHECKING:
     from vyre.app.kernels.launches import KernelLaunch
     from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ResidentArray
-    from vyre.app.resident_dispatch import BoundResidentLaunch
-    from vyre.app.sequence import Step, StepSequence
+    from vyre.app.resident_dispatch import BoundResidentLaunch, BoundWork
     from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.tuner import TuningSettings
+    from vyre.app.work_graph.steps import Step
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.tuning.paired_race import RaceThresholds
-    from vyre.ports.backend import ResidentStep
     from vyre.ports.support import Telemetry
 
 
-class Session(SessionReports, ForeignSessionUse):
+class Session(SessionReports, WorkGraphs, ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use
@@ -230,18 +230,6 @@ class Session(SessionReports, ForeignSessionUse):
         """
         pipeline, inputs, _ = self._compiled_launch(program, inputs, config, shorthand)
         return pipeline.bind_resident(inputs)
-
-    def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
-        """Binds launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
-        ``steps`` a hundred times, and waits once.
-
-        A loop that repeats is submitted as a graph where that pays, and steps on different memory may overlap; the
-        bytes are those of one dispatch after the other.  Raises what ``bind_resident`` raises, with the step, and
-        ``UnsupportedFeature`` on a backend without resident memory.
-        """
-        from vyre.app.sequence import StepSequence
-
-        return StepSequence(self._lease, self._step, steps, first, self._sequence_timings.append)
 
     def submit(
         self,
@@ -622,6 +610,6 @@ class Session(SessionReports, ForeignSessionUse):
             return launch.pipeline(), launch.inputs, launch.shapes()
         return self.compile(program, config, **shorthand), inputs, None
 
-    def _step(self, step: Step) -> ResidentStep:
+    def _bound_work(self, step: Step) -> BoundWork:
         pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
-        return pipeline.resident_step(inputs)
+        return pipeline.resident_work(inputs)

@@ -178,6 +178,18 @@ class ResidentSequence:
     reads: tuple[Readback, ...] = ()
 
 
+class SequenceSubmission(Enum):
+    """How a backend submits a ``ResidentSequence``.
+
+    ``EACH``: launch by launch.  ``LIST``: as one list of commands.  ``CHOSEN``: as the backend decides from costs for
+    each sequence, launch by launch or as a graph.
+    """
+
+    EACH = "each"
+    LIST = "list"
+    CHOSEN = "chosen"
+
+
 # ---------------------------------------------------------------- facets
 class ProgramExecutor(Protocol):
     """Blocking dispatch: the one facet that every backend has."""
@@ -472,6 +484,7 @@ class Backend:
     ``version`` is the version of the adapter's package, which certificates and cache keys contain.  ``stores_code``
     says that compiled code is written to the store in ``BackendServices``, so that opening that store is worthwhile.
     ``restriction`` is what the report about the selection adds to its reason, such as that only stored code runs.
+    ``submission`` is how ``resident_executor`` submits a sequence.
     """
 
     id: BackendId
@@ -492,6 +505,7 @@ class Backend:
     planning: ExecutionPlanning | None = None
     stores_code: bool = False
     restriction: str = ""
+    submission: SequenceSubmission = SequenceSubmission.EACH
 
     def require_memory(self) -> ResidentMemory:
         """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""

@@ -182,6 +182,10 @@ class CalibrationService:
             self._hand_over(costs, believed)
         return KnownCosts(costs, why, problem, corrected)
 
+    def planning_costs(self) -> LaunchCosts:
+        """Returns the costs that the backend plans with: those that were passed to it, else assumed ones."""
+        return self._handed_over or ASSUMED
+
     def planning_review(self) -> CostReview:
         """Passes stored costs to the backend, and returns a review that corrects them by ``review`` as runs are
         reported.

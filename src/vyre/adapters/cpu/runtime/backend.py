@@ -25,7 +25,7 @@ from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.launch_costs import Provenance
-from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.backend import Backend, BackendServices, SequenceSubmission
 
 VERSION: Final = "1"
 STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
@@ -107,6 +107,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         metric_source=counters,
         cost_probe=CpuCostProbe(device, executor),
         planning=CpuPlanning(executor, planner),
+        submission=SequenceSubmission.LIST,
         stores_code=True,
         restriction="" if maker.can_compile else STORED_ONLY,
     )

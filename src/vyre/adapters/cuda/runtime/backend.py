@@ -29,7 +29,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
-from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
+from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
 
 VERSION: Final = "1"
 
@@ -117,5 +117,6 @@ def make_backend(
         tunable=CudaTunable(device, executor, work_done),
         cost_probe=CudaCostProbe(resources, executor),
         planning=CudaPlanning(executor, replays),
+        submission=SequenceSubmission.CHOSEN,
         stores_code=True,
     )

@@ -1,0 +1,202 @@
+"""The executors of a work graph: launches one by one, and lists of launches that are submitted together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from vyre.domain.dispatch import DispatchTiming
+from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep
+
+if TYPE_CHECKING:
+    from vyre.ports.backend import Backend
+
+UNROLLED: Final = 1024
+"""The launches of a round that are written out; a round with more is submitted in pieces."""
+
+
+class Launch(NamedTuple):
+    """One launch as a backend takes it; ``kernels`` counts the iterations of its config, ``nbytes`` what it binds."""
+
+    step: ResidentStep
+    kernels: int
+    nbytes: int
+
+
+class LaunchPart(NamedTuple):
+    """Launches that run ``times`` times together."""
+
+    launches: tuple[Launch, ...]
+    times: int = 1
+
+
+class Launches(NamedTuple):
+    """``first`` runs once, then each round runs ``parts``."""
+
+    first: tuple[Launch, ...]
+    parts: tuple[LaunchPart, ...]
+
+    def kernels(self, rounds: int) -> int:
+        """Returns the number of kernels of a run."""
+        return self._total(rounds, lambda launch: launch.kernels)
+
+    def nbytes(self, rounds: int) -> int:
+        """Returns the bytes that all launches of a run bind."""
+        return self._total(rounds, lambda launch: launch.nbytes * launch.kernels)
+
+    def _total(self, rounds: int, of: Callable[[Launch], int]) -> int:
+        body = sum(part.times * of(launch) for part in self.parts for launch in part.launches)
+        return sum(map(of, self.first)) + rounds * body
+
+    def with_memory(self, memory: Mapping[int, ResidentBuffer]) -> Launches:
+        """Returns the launches with memory in place of handles; ``memory`` is by the identity of the handles."""
+        if not memory:
+            return self
+
+        def held(launch: Launch) -> Launch:
+            resources = tuple(memory.get(id(resource), resource) for resource in launch.step.resources)
+            return launch._replace(step=replace(launch.step, resources=resources))
+
+        made: dict[int, Launch] = {id(launch): held(launch) for launch in self._all()}
+        return Launches(
+            tuple(made[id(launch)] for launch in self.first),
+            tuple(LaunchPart(tuple(made[id(one)] for one in part.launches), part.times) for part in self.parts),
+        )
+
+    def _all(self) -> chain[Launch]:
+        return chain(self.first, *(part.launches for part in self.parts))
+
+
+class Ran(NamedTuple):
+    """The times of a run, and the calls with which the host submitted it."""
+
+    timing: DispatchTiming
+    submissions: int
+
+
+class WorkExecutor(Protocol):
+    """Runs launches with all their memory."""
+
+    def run(self, rounds: int) -> Ran:
+        """Runs ``first`` once and the parts ``rounds`` times, and waits."""
+        ...
+
+    def close(self) -> None:
+        """Releases what was prepared; idempotent."""
+        ...
+
+
+class AsLists:
+    """Submits all launches of a run as one sequence, or in pieces where its loops are too long to write out."""
+
+    def __init__(self, backend: Backend, launches: Launches) -> None:
+        self._executor = backend.require_resident_executor()
+        self._first = tuple(launch.step for launch in launches.first)
+        self._parts = tuple((tuple(one.step for one in part.launches), part.times) for part in launches.parts)
+        if sum(len(steps) * times for steps, times in self._parts) <= UNROLLED or self._is_flat:
+            self._body: tuple[ResidentStep, ...] | None = tuple(
+                chain.from_iterable(steps * times for steps, times in self._parts)
+            )
+        else:
+            self._body = None
+
+    @property
+    def _is_flat(self) -> bool:
+        return all(times == 1 for _, times in self._parts)
+
+    def run(self, rounds: int) -> Ran:
+        """Implements ``WorkExecutor.run``."""
+        if self._body is not None:
+            sequence = ResidentSequence(prefix=self._first, repeated=self._body, repeat_count=rounds)
+            return Ran(self._executor.run(sequence), 1)
+        if len(self._parts) == 1:
+            steps, times = self._parts[0]
+            sequence = ResidentSequence(prefix=self._first, repeated=steps, repeat_count=times * rounds)
+            return Ran(self._executor.run(sequence), 1)
+        pieces = _Sum()
+        first = self._first
+        for _ in range(rounds):
+            for steps, times in self._parts:
+                pieces.add(self._executor.run(ResidentSequence(prefix=first, repeated=steps, repeat_count=times)))
+                first = ()
+        if first:
+            pieces.add(self._executor.run(ResidentSequence(prefix=first)))
+        return pieces.ran
+
+    def close(self) -> None:
+        """Does nothing: a sequence holds nothing."""
+
+
+class OneByOne:
+    """Launches every step by itself and waits for it; one thread at a time may run it."""
+
+    def __init__(self, backend: Backend, launches: Launches) -> None:
+        self._bound: list[BoundResidentStep] = []
+        self._backend = backend
+        try:
+            self._first = tuple(self._bind(launch.step) for launch in launches.first)
+            self._parts = tuple(
+                (tuple(self._bind(one.step) for one in part.launches), part.times) for part in launches.parts
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self, step: ResidentStep) -> Callable[[], object]:
+        binder = self._backend.resident_binder
+        if binder is None:
+            executor, sequence = self._backend.require_resident_executor(), ResidentSequence(prefix=(step,))
+            return lambda: executor.run(sequence)
+        bound = binder.bind(step)
+        self._bound.append(bound)
+        return bound
+
+    def run(self, rounds: int) -> Ran:
+        """Implements ``WorkExecutor.run``."""
+        began = time.perf_counter_ns()
+        submitted = 0
+        for launch in self._first:
+            launch()
+        submitted += len(self._first)
+        for _ in range(rounds):
+            for steps, times in self._parts:
+                for _ in range(times):
+                    for launch in steps:
+                        launch()
+                submitted += times * len(steps)
+        return Ran(DispatchTiming(time.perf_counter_ns() - began), submitted)
+
+    def close(self) -> None:
+        """Releases the bound launches."""
+        bound, self._bound = self._bound, []
+        for step in bound:
+            step.close()
+
+
+class _Sum:
+    """The sum of the times of pieces."""
+
+    def __init__(self) -> None:
+        self._timings: list[DispatchTiming] = []
+
+    def add(self, timing: DispatchTiming) -> None:
+        self._timings.append(timing)
+
+    @property
+    def ran(self) -> Ran:
+        def total(values: Sequence[int | None]) -> int | None:
+            known = [value for value in values if value is not None]
+            return sum(known) if known and len(known) == len(values) else None
+
+        found = self._timings
+        timing = DispatchTiming(
+            sum(one.wall_ns for one in found),
+            total([one.device_ns for one in found]),
+            total([one.enqueue_ns for one in found]),
+            total([one.wait_ns for one in found]),
+            total([one.launches for one in found]),
+        )
+        return Ran(timing, len(found))

@@ -1,0 +1,79 @@
+"""The modes that a caller forces or forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from vyre.domain.arguments import expect
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.shown import shown
+from vyre.policies.launching.execution_prices import ExecutionMode
+
+ModesWanted: TypeAlias = "Mapping[str, bool] | Mapping[ExecutionMode, bool]"
+"""Modes by name, or themselves: True forces a mode, False forbids it; the planner decides about the others."""
+_NAMES: Final = tuple(mode.value for mode in ExecutionMode)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """What is forced (True), forbidden (False) and left to the planner (None).
+
+    ``graph``: all launches are submitted together; False: each by itself.  ``fused``: steps are joined wherever they
+    can be.  ``persistent``: resident workers run the launches.
+    """
+
+    graph: bool | None = None
+    fused: bool | None = None
+    persistent: bool | None = None
+
+    @property
+    def submission_is_free(self) -> bool:
+        """Returns whether the planner decides how launches are submitted."""
+        return self.graph is None and self.persistent is None
+
+
+FREE: Final = Modes()
+
+
+def modes_of(wanted: ModesWanted | None) -> Modes:
+    """Returns the modes.
+
+    "plain" is the absence of the others: True forbids them, and False forces a graph.  Raises ``InvalidConfig`` for an
+    unknown mode, for values that are no bool, and for modes that exclude each other.
+    """
+    if wanted is None:
+        return FREE
+    expect("modes", wanted, Mapping, "a mapping from modes to True or False")
+    found: dict[ExecutionMode, bool] = {}
+    for name, value in wanted.items():
+        try:
+            mode = ExecutionMode(name)
+        except ValueError:
+            raise InvalidConfig(f"modes has {shown(name)}", fix=f"name one of {', '.join(_NAMES)}.") from None
+        expect(f"modes[{mode.value!r}]", value, bool, "True or False")
+        found[mode] = value
+    others = (ExecutionMode.GRAPH, ExecutionMode.FUSED, ExecutionMode.PERSISTENT)
+    plain = found.get(ExecutionMode.PLAIN)
+    if plain:
+        _exclude(found, ExecutionMode.PLAIN, others)
+        return Modes(False, False, False)
+    if found.get(ExecutionMode.PERSISTENT):
+        _exclude(found, ExecutionMode.PERSISTENT, (ExecutionMode.GRAPH,))
+    graph, fused, persistent = (found.get(mode) for mode in others)
+    if plain is False and not persistent:
+        if graph is False:
+            raise InvalidConfig(
+                "modes forbids plain launches and a graph", fix="leave one of them to the planner, or allow it."
+            )
+        graph = True
+    return Modes(graph, fused, persistent)
+
+
+def _exclude(found: Mapping[ExecutionMode, bool], one: ExecutionMode, others: tuple[ExecutionMode, ...]) -> None:
+    for other in others:
+        if found.get(other):
+            raise InvalidConfig(
+                f"modes forces {one.value} and {other.value}, which exclude each other", fix="force one of them."
+            )

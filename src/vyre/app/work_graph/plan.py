@@ -1,0 +1,77 @@
+"""What is done with a work graph, and why: its groups and their modes, and the counts of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from vyre.domain.dispatch import DispatchTiming
+from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
+
+
+@dataclass(frozen=True, slots=True)
+class WorkGroup:
+    """Steps that are one launch, or a step that is launched by itself.
+
+    ``steps``: their places in the lists of the caller, such as ``steps[0]``.  ``program``: the name of what is
+    launched.  ``why``: the reason for the mode, and for a step that is launched by itself, what keeps it apart from the
+    one before.  ``unallocated_bytes``: bytes of temporary arrays that need no memory because the steps are joined.
+    """
+
+    steps: tuple[str, ...]
+    mode: ExecutionMode
+    program: str
+    why: str
+    unallocated_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """How a work graph is run; ``print`` it.
+
+    ``mode``: how launches are submitted: ``PLAIN``, each by itself, or ``GRAPH``, a round or more at once.  ``groups``:
+    the launches of ``first`` and of one round, in order.  ``quotes``: the prices on which the planner decided; empty
+    where nothing was to be decided.  ``temporary_bytes``: the memory that temporary arrays have in this plan.
+    """
+
+    mode: ExecutionMode
+    why: str
+    groups: tuple[WorkGroup, ...]
+    quotes: tuple[Quote, ...] = ()
+    temporary_bytes: int = 0
+
+    @property
+    def unallocated_bytes(self) -> int:
+        """Returns the bytes of temporary arrays that no memory was allocated for."""
+        return sum(group.unallocated_bytes for group in self.groups)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.groups)} launches a round, {self.mode.value}: {self.why}"]
+        lines += [
+            f"  {group.mode.value} {group.program}: {', '.join(group.steps)}: {group.why}" for group in self.groups
+        ]
+        for quoted in self.quotes:
+            text = f"{quoted.total_ns} ns" if isinstance(quoted, Price) else f"unavailable: {quoted.why}"
+            lines.append(f"  {quoted.mode.value}: {text}")
+        return "\n".join(lines)
+
+
+NOTHING: Final = WorkPlan(ExecutionMode.PLAIN, "nothing was run", ())
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRun(DispatchTiming):
+    """The times of a run, what was done, and how much.
+
+    ``plan``: the groups and their modes, with the reasons.  ``kernels``: launches of programs on the device, in a graph
+    or not.  ``submissions``: calls with which the host started them.  ``bound_bytes``: the memory that the launches
+    bound, summed over all launches, which bounds what they read and wrote.  ``allocations`` and ``allocated_bytes``:
+    memory that this run allocated for temporary arrays.
+    """
+
+    plan: WorkPlan = field(default=NOTHING)
+    kernels: int = 0
+    submissions: int = 0
+    bound_bytes: int = 0
+    allocations: int = 0
+    allocated_bytes: int = 0

@@ -1,0 +1,230 @@
+"""Sequences: work graphs with all their memory, run any number of times with one wait at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from weakref import finalize
+
+import numpy as np
+
+from vyre.app.resident import ResidentArray
+from vyre.app.resident_dispatch import BoundWork
+from vyre.app.work_graph.description import describe
+from vyre.app.work_graph.execution import AsLists, OneByOne, WorkExecutor
+from vyre.app.work_graph.modes import ModesWanted, modes_of
+from vyre.app.work_graph.plan import SequenceRun, WorkPlan
+from vyre.app.work_graph.planner import Chosen, WorkPlanner
+from vyre.app.work_graph.steps import Item, Step, parts_of
+from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
+from vyre.policies.launching.execution_prices import ExecutionMode
+
+if TYPE_CHECKING:
+    from vyre.app.lease import BackendLease
+    from vyre.app.work_graph.temporary import TemporaryBuffer
+    from vyre.domain.launch_costs import LaunchCosts
+    from vyre.policies.journal import DecisionSink
+    from vyre.ports.backend import ResidentBuffer
+
+_BASE: Final = tuple(field.name for field in fields(DispatchTiming))
+_BYTE: Final = np.dtype(np.uint8)
+
+
+class WorkServices(NamedTuple):
+    """The services of a session that sequences use.
+
+    ``bind`` binds the memory of a step.  ``remember`` receives the timing of every run that launched a step by itself.
+    ``costs`` returns the launch costs to plan with.
+    """
+
+    lease: BackendLease
+    bind: Callable[[Step], BoundWork]
+    remember: Callable[[DispatchTiming], None]
+    costs: Callable[[], LaunchCosts]
+    decisions: DecisionSink | None
+
+
+class StepSequence:
+    """A work graph with all its memory bound: call it to run it, from any thread.
+
+    The results are those of running the steps strictly in order, in whichever mode they are run.  Memory of temporary
+    arrays is allocated by the first run whose plan needs it, and freed by ``close``, which also a ``with`` block calls.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_epoch",
+        "_held",
+        "_lock",
+        "_names",
+        "_planner",
+        "_ready",
+        "_services",
+    )
+
+    def __init__(
+        self,
+        services: WorkServices,
+        steps: Sequence[Item],
+        first: Sequence[Item] = (),
+        modes: ModesWanted | None = None,
+    ) -> None:
+        lease = services.lease
+        lease.check_open()
+        wanted = modes_of(modes)
+        parts, once = parts_of("steps", steps), parts_of("first", first)
+        if not parts and not once:
+            raise InvalidInput("a sequence without steps", fix="give at least one.")
+        lease.backend.require_resident_executor()
+        work = describe(lease, services.bind, once, parts, services.decisions)
+        self._services = services
+        self._names = tuple(step.name for step in work.steps)
+        self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions)
+        self._held = _Held(lease)
+        self._ready: _Ready | None = None
+        self._epoch = lease.backend.lifecycle.epoch
+        self._lock = RLock()
+        finalize(self, self._held.close)
+
+    def __call__(self, rounds: int = 1) -> SequenceRun:
+        """Runs ``first`` once and then ``steps`` that many times, waits, and says what was done.
+
+        Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
+        """
+        _check_rounds(rounds)
+        lease = self._services.lease
+        lease.check_open()
+        try:
+            with self._lock:
+                ready, allocations, allocated = self._prepare(rounds)
+                ran = ready.executor.run(rounds) if ready.exclusive else None
+            timing, submissions = ran or ready.executor.run(rounds)
+        except BackendError as error:
+            error.add_note(f"backend={lease.backend.id} sequence={self!r}")
+            raise
+        launches = ready.chosen.structure.launches
+        kernels = launches.kernels(rounds)
+        self._planner.took(ready.chosen, rounds, timing)
+        if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
+            if timing.launches is not None or ready.chosen.plan.mode is not ExecutionMode.PLAIN:
+                self._services.remember(timing)
+            lease.launched()
+        return SequenceRun(
+            **{name: getattr(timing, name) for name in _BASE},
+            plan=ready.chosen.plan,
+            kernels=kernels,
+            submissions=submissions,
+            bound_bytes=launches.nbytes(rounds),
+            allocations=allocations,
+            allocated_bytes=allocated,
+        )
+
+    def plan(self, rounds: int = 1) -> WorkPlan:
+        """Returns what a run of so many rounds would do now, and why; runs nothing."""
+        _check_rounds(rounds)
+        with self._lock:
+            return self._planner.choose(rounds, seen=False).plan
+
+    def close(self) -> None:
+        """Frees the memory of temporary arrays and what was prepared; a later run prepares anew.  Idempotent."""
+        with self._lock:
+            self._ready = None
+            self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<StepSequence {' '.join(self._names)}>"
+
+    def _prepare(self, rounds: int) -> tuple[_Ready, int, int]:
+        """Returns what runs now, and the number and bytes of the allocations that this took."""
+        lease = self._services.lease
+        epoch = lease.backend.lifecycle.epoch
+        if epoch != self._epoch:
+            self.close()
+            self._epoch = epoch
+        chosen = self._planner.choose(rounds)
+        ready = self._ready
+        if ready is not None and ready.chosen.is_like(chosen):
+            ready = self._ready = ready._replace(chosen=chosen)
+            return ready, 0, 0
+        self._ready = None
+        allocations, allocated = self._held.hold(chosen.structure.needed)
+        launches = chosen.structure.launches.with_memory(self._held.memory)
+        kind = OneByOne if chosen.one_by_one else AsLists
+        executor: WorkExecutor = kind(lease.backend, launches)
+        self._held.use(executor)
+        ready = self._ready = _Ready(chosen, executor, chosen.one_by_one or bool(self._held.memory))
+        return ready, allocations, allocated
+
+
+def _check_rounds(rounds: object) -> None:
+    if type(rounds) is not int or not 0 <= rounds <= U64_MAX:
+        raise InvalidConfig(f"rounds={shown(rounds)}", fix="give an int that is not negative.")
+
+
+class _Ready(NamedTuple):
+    """A prepared run; ``exclusive``: one thread at a time may run it."""
+
+    chosen: Chosen
+    executor: WorkExecutor
+    exclusive: bool
+
+
+class _Held:
+    """What a sequence holds: memory of temporary arrays, by the identity of their handles, and an executor."""
+
+    def __init__(self, lease: BackendLease) -> None:
+        self._lease = lease
+        self._arrays: dict[int, ResidentArray] = {}
+        self._executor: WorkExecutor | None = None
+
+    @property
+    def memory(self) -> dict[int, ResidentBuffer]:
+        """Returns the memory by handle."""
+        return {key: array.buffer for key, array in self._arrays.items()}
+
+    def hold(self, needed: dict[int, TemporaryBuffer]) -> tuple[int, int]:
+        """Frees memory that is not needed, allocates what is, and returns the number and bytes of the allocations."""
+        self.release()
+        for key in [key for key, array in self._arrays.items() if key not in needed or array.closed]:
+            self._arrays.pop(key).close()
+        allocations = allocated = 0
+        memory = self._lease.backend.require_memory()
+        for key, handle in needed.items():
+            if key not in self._arrays:
+                buffer = memory.allocate(handle.nbytes, label=handle.label)
+                array = ResidentArray(buffer, memory, _BYTE, (handle.nbytes,))
+                self._lease.adopt(array)
+                self._arrays[key] = array
+                allocations, allocated = allocations + 1, allocated + handle.nbytes
+        return allocations, allocated
+
+    def use(self, executor: WorkExecutor) -> None:
+        """Keeps an executor until it is released."""
+        self._executor = executor
+
+    def release(self) -> None:
+        """Closes the executor."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
+
+    def close(self) -> None:
+        """Releases everything; idempotent."""
+        self.release()
+        arrays, self._arrays = self._arrays, {}
+        for array in arrays.values():
+            array.close()

@@ -1,0 +1,86 @@
+"""The part of ``Session`` about work graphs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre.domain.arguments import expect
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vyre.app.calibration.service import CalibrationService
+    from vyre.app.lease import BackendLease
+    from vyre.app.resident_dispatch import BoundWork
+    from vyre.app.work_graph.modes import ModesWanted
+    from vyre.app.work_graph.sequence import StepSequence, WorkServices
+    from vyre.app.work_graph.steps import Item, Step
+    from vyre.app.work_graph.temporary import Temporary
+    from vyre.domain.dispatch import DispatchTiming
+    from vyre.domain.ir.types import ScalarType
+    from vyre.policies.journal import DecisionSink
+
+
+class WorkGraphs:
+    """Sequences and temporary arrays of a session."""
+
+    _lease: BackendLease
+    _calibration: Callable[[], CalibrationService]
+    _sequence_timings: deque[DispatchTiming]
+    _decisions: DecisionSink | None
+
+    def sequence(
+        self, steps: Sequence[Item], *, first: Sequence[Item] = (), modes: ModesWanted | None = None
+    ) -> StepSequence:
+        """Binds launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
+        ``steps`` a hundred times, and waits once.
+
+        Items are ``Step``, ``Batch`` (one program on several inputs) and ``Repeat`` (a part that runs several times in
+        each round).  Steps may be joined, replayed as a graph or overlapped where that pays; the bytes are those of one
+        dispatch after the other, and the result says what was done and why.  ``modes`` forces (True) or forbids (False)
+        the modes "plain", "graph", "fused" and "persistent", which changes no byte and no error.
+
+        Raises what ``bind_resident`` raises, with the step, ``UnsupportedFeature`` on a backend without resident memory
+        and for a forced mode that cannot run, and ``InvalidConfig`` for modes that exclude each other.
+        """
+        from vyre.app.work_graph.sequence import StepSequence
+
+        return StepSequence(self._work_services(), steps, first, modes)
+
+    def temporary(
+        self, dtype: ScalarType | np.dtype[Any] | type[Any], count: int, *, label: str | None = None
+    ) -> Temporary:
+        """Returns an array of ``count`` elements whose content lasts for one run of a sequence.
+
+        Bind it in steps like a resident array.  It holds zeros when a run begins, and reading it afterwards is an
+        error, so that the steps that use it may be joined and it need not exist: a sequence allocates memory for it
+        only if its plan needs that.  ``dtype``: a type of vyre or of NumPy.  ``label`` names it in messages.
+
+        Raises ``InvalidConfig`` for a type that no buffer holds, ``InvalidInput`` for an invalid count, and
+        ``UnsupportedFeature`` on a backend without device memory.
+        """
+        from vyre.app.work_graph.temporary import make_temporary
+
+        expect("label", label, (str, type(None)), "a text, or None")
+        self._lease.check_open()
+        backend = self._lease.backend
+        array = make_temporary(backend.require_memory(), backend.id, backend.lifecycle.epoch, dtype, count, label)
+        self._lease.adopt(array)
+        return array
+
+    def _work_services(self) -> WorkServices:
+        from vyre.app.work_graph.sequence import WorkServices
+
+        return WorkServices(
+            self._lease,
+            self._bound_work,
+            self._sequence_timings.append,
+            lambda: self._calibration().planning_costs(),
+            self._decisions,
+        )
+
+    def _bound_work(self, step: Step) -> BoundWork:
+        """Binds the memory of a step."""
+        raise NotImplementedError

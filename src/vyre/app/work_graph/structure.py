@@ -1,0 +1,79 @@
+"""The launches that a work graph becomes: every step by itself, or with steps joined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vyre.app.work_graph.description import Work, WorkPart, WorkStep
+from vyre.app.work_graph.execution import Launch, Launches, LaunchPart
+from vyre.app.work_graph.temporary import TemporaryBuffer
+
+
+class Unit(NamedTuple):
+    """A launch with the steps that it runs.
+
+    ``why``: what keeps it apart from the launch before it, or why its steps are joined.  ``unallocated``: the
+    identities of temporary arrays that need no memory because of it.
+    """
+
+    launch: Launch
+    places: tuple[str, ...]
+    why: str
+    unallocated: frozenset[int] = frozenset()
+
+    @property
+    def is_joined(self) -> bool:
+        """Returns whether it runs more than one step."""
+        return len(self.places) > 1
+
+
+class Structure(NamedTuple):
+    """The launches of a graph in order: ``first``, and the parts of a round with how often each runs.
+
+    ``needed``: the temporary arrays that some launch binds, by identity.
+    """
+
+    first: tuple[Unit, ...]
+    parts: tuple[tuple[tuple[Unit, ...], int], ...]
+    needed: dict[int, TemporaryBuffer]
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """Returns all launches in order."""
+        return (*self.first, *(unit for units, _ in self.parts for unit in units))
+
+    @property
+    def launches(self) -> Launches:
+        """Returns the launches, with handles in place of the memory of temporary arrays."""
+        return Launches(
+            tuple(unit.launch for unit in self.first),
+            tuple(LaunchPart(tuple(unit.launch for unit in units), times) for units, times in self.parts),
+        )
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Returns the memory of the temporary arrays that some launch binds."""
+        return sum(buffer.nbytes for buffer in self.needed.values())
+
+
+def apart(work: Work) -> Structure:
+    """Returns the structure in which every step is a launch."""
+    return structure_of(
+        tuple(map(alone, work.first.steps)), [(tuple(map(alone, part.steps)), part) for part in work.parts]
+    )
+
+
+def structure_of(first: tuple[Unit, ...], parts: list[tuple[tuple[Unit, ...], WorkPart]]) -> Structure:
+    """Returns the structure of these launches."""
+    made = tuple((units, part.times) for units, part in parts)
+    needed: dict[int, TemporaryBuffer] = {}
+    for unit in (*first, *(unit for units, _ in made for unit in units)):
+        for resource in unit.launch.step.resources:
+            if isinstance(resource, TemporaryBuffer):
+                needed[id(resource)] = resource
+    return Structure(first, made, needed)
+
+
+def alone(step: WorkStep, why: str = "a launch of its own") -> Unit:
+    """Returns the launch of one step."""
+    return Unit(Launch(step.step, step.kernels, step.nbytes), (step.place,), why)

@@ -1,0 +1,103 @@
+"""Temporary arrays: memory that only the steps of one run use, so that it need not exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from vyre.app.host_arrays import host_dtype
+from vyre.app.resident import ResidentArray
+from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
+from vyre.ports.backend import ResidentBuffer, ResidentMemory
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.domain.dispatch import ReadableBuffer
+    from vyre.domain.names import BackendId
+
+_TYPES: Final = frozenset(host_dtype(kind) for kind in ScalarType)
+_WORD: Final = np.dtype(np.uint32)
+
+
+class TemporaryBuffer(ResidentBuffer):
+    """The handle that stands for a temporary array in a description of work; it has no memory."""
+
+    __slots__ = ()
+
+    def _release(self) -> None:
+        """Does nothing: there is no memory."""
+
+    def __del__(self) -> None:
+        """Does not warn: a handle without memory leaks nothing."""
+
+
+class Temporary(ResidentArray):
+    """An array whose content lasts for one run of a sequence.
+
+    It is bound like a resident array, to the steps of one or more sequences, each of which gives it memory of its own,
+    and only if the steps as they are run need it.  It holds zeros when a run begins.  There is nothing to read after
+    the run, so ``download`` and ``upload`` raise ``InvalidResource``.
+    """
+
+    __slots__ = ()
+
+    @property
+    def is_temporary(self) -> bool:
+        """True."""
+        return True
+
+    def download(self) -> npt.NDArray[Any]:
+        """Raises ``InvalidResource``: the content ends with the run."""
+        self._refuse("downloaded")
+
+    def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
+        """Raises ``InvalidResource``: there is no memory before the run."""
+        self._refuse("uploaded to")
+
+    def _export(self, name: str) -> Any:
+        self._refuse("exported")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InvalidResource(
+            f"{self!r} is {what}, and its content lasts for one run only",
+            fix="use session.resident(...) for what is read or written outside of a run.",
+        )
+
+    def __repr__(self) -> str:
+        return f"<Temporary {self.dtype}{list(self.shape)} {self.buffer.label or 'unnamed'}>"
+
+
+def make_temporary(
+    memory: ResidentMemory, backend: BackendId, epoch: int, dtype: object, count: object, label: str | None
+) -> Temporary:
+    """Returns a temporary array of ``count`` elements; allocates nothing.
+
+    Raises ``InvalidConfig`` for a type that no buffer holds, and ``InvalidInput`` for a count that is no int of 0 or
+    more.
+    """
+    if isinstance(dtype, ScalarType):
+        shown_type, size = host_dtype(dtype), dtype.size
+    else:
+        shown_type = _numpy_type(dtype)
+        if shown_type not in _TYPES:
+            raise InvalidConfig(f"dtype={shown(dtype)}", fix="give a type of vyre, such as vyre.f32, or of NumPy.")
+        size = _WORD.itemsize if shown_type == np.bool_ else shown_type.itemsize
+    if type(count) is not int or not 0 <= count <= U64_MAX // 8:
+        raise InvalidInput(f"a temporary array of {shown(count)} elements", fix="give an int of 0 or more.")
+    stored = _WORD if shown_type == np.bool_ and size == _WORD.itemsize else shown_type
+    buffer = TemporaryBuffer(backend_id=backend, nbytes=count * size, epoch=epoch, label=label)
+    return Temporary(buffer, memory, shown_type, (count,), stored)
+
+
+def _numpy_type(dtype: object) -> np.dtype[Any]:
+    """Returns the type that is given, or that of objects for what is no type of NumPy."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if dtype is bool or (isinstance(dtype, type) and dtype in {kind.type for kind in _TYPES}):
+        return np.dtype(dtype)
+    return np.dtype(object)

@@ -27,6 +27,8 @@ VARIANTS: Final = (
     Variant(16, Pipeline.FULL, wide=True),
     Variant(8, Pipeline.QUICK, counting=True, narrow=True),
     Variant(16, Pipeline.QUICK, joined=True),
+    Variant(16, narrow=True),
+    Variant(32, Pipeline.FULL, narrow=True),
 )
 
 

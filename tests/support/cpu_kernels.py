@@ -55,7 +55,10 @@ def features_for(lanes: int) -> CpuFeatures:
 
 
 class Variant(NamedTuple):
-    """How a program is written and compiled; ``narrow`` leaves out the features that wider vectors are made for."""
+    """How a program is written and compiled.
+
+    ``narrow`` leaves out the features that wider vectors are made for, and those of AVX-512 in any case.
+    """
 
     lanes: int = 16
     pipeline: Pipeline = Pipeline.LIGHT
@@ -80,7 +83,7 @@ class Variant(NamedTuple):
     @property
     def features(self) -> CpuFeatures:
         """Returns the features of this machine that the code may use."""
-        return features_for(self.lanes) if self.narrow else host()
+        return features_for(min(self.lanes, 8)) if self.narrow else host()
 
     @property
     def text(self) -> str:

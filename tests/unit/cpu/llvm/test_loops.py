@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 from support.cpu_agreement import case, disagreements
 from support.cpu_kernels import Variant
 from support.programs import Case
+from vyre.adapters.cpu.llvm.emit import emit
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+from vyre.adapters.cpu.native.features import X86_64, CpuFeatures
 
 SUFFIX = {"u32": "u", "i32": "i", "u64": "u64", "i64": "i64"}
 BITS = {"u32": 32, "i32": 32, "u64": 64, "i64": 64}
@@ -206,4 +211,39 @@ def test_budgets_of_divergent_loops(budget: int) -> None:
         f"{name}, {budget}": case(f"{HEAD}{NESTS[name]}\n}}", {"x": numbers}, grid=1, step_budget=budget)
         for name in names
     }
-    assert disagreements(cases, [Variant(lanes, counting=True, joined=lanes == 8) for lanes in (4, 8, 16)]) == []
+    assert (
+        disagreements(
+            cases, [Variant(lanes, counting=True, joined=lanes == 8, narrow=lanes == 16) for lanes in (4, 8, 16, 32)]
+        )
+        == []
+    )
+
+
+ROUNDS = f"""{HEAD}
+  let n = 0u
+  let size = 0.0f
+  for k in 0u .. x[i] {{
+    if size * size > 4.0f {{
+      break
+    }}
+    size := size * size + 0.5f
+    n := n + 1u
+  }}
+  y[i] = n
+}}"""
+
+
+@pytest.mark.parametrize("predicated", [False, True])
+def test_masks_of_loops_are_words_where_no_register_is_a_mask(predicated: bool) -> None:
+    text = emit(case(ROUNDS, grid=1).program, EmitOptions(lanes=16, predicated=predicated)).text
+    kept, hidden = re.findall(r"alloca <16 x (i1|i32)>", text), text.count("call <16 x float> @llvm.arithmetic.fence")
+    assert ("i1" in kept) == predicated
+    assert (hidden == 0) == predicated
+
+
+def test_rounds_of_narrow_code_hold_no_packed_masks() -> None:
+    text = emit(case(ROUNDS, grid=1).program, EmitOptions(lanes=16, predicated=False)).text
+    code = assembly(text, CpuFeatures(X86_64, ("avx", "avx2", "sse4.2"), 256), Pipeline.FULL, system="linux")
+    rounds = [block for block in re.split(r"^\.LBB", code, flags=re.M) if "vmulps" in block]
+    assert rounds
+    assert not [block for block in rounds if "vpack" in block]

@@ -3,6 +3,7 @@
 ``emit`` is the entry.  A module is imported by those below it:
 
     values, instructions, writer       values of a vector of lanes, and the text of instructions
+    word_masks                         masks that loops keep as words
     context                            ``Kernel``: the state of the function being written
     program_facts, shapes, phases      analyses of a program before it is written
     integer, floating, division, narrowing, conversion, functions, operators

@@ -12,6 +12,7 @@ from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.adapters.cpu.llvm.word_masks import WordMasks
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
@@ -110,6 +111,7 @@ class Kernel:
         self.spec: Final = spec
         self.lanes: Final = lanes
         """W, the number of lanes of a vector."""
+        self.masks: Final = WordMasks(self.w, lanes, wanted=not options.predicated)
         x, y, z = program.workgroup_size
         self.size: Final = x * y * z
         """The number of lanes of a workgroup."""
@@ -237,8 +239,7 @@ class Kernel:
 
     def any(self, mask: str) -> str:
         """Returns an i1 that is true if a lane of a mask is active."""
-        bits = self.w.pure(f"bitcast {self.vector_type('i1')} {{}} to i{self.lanes}", mask)
-        return self.w.pure(f"icmp ne i{self.lanes} {{}}, 0", bits)
+        return self.masks.any(mask)
 
     def note_bound(self, condition: str, dtype: ScalarType, base: str, bound: str) -> None:
         """Notes that a condition is ``base + lane < bound``, for integers of a type."""
@@ -268,7 +269,7 @@ class Kernel:
         """Returns the lanes that are active in two masks."""
         if one is None or other is None:
             return other if one is None else one
-        return self.w.pure(f"and {self.vector_type('i1')} {{}}, {{}}", one, other)
+        return self.masks.combined("and", one, other)
 
     # ---- locals
     def slot(self, dtype: ScalarType, *, is_uniform: bool) -> Slot:

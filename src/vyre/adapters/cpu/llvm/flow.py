@@ -67,7 +67,7 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
     """
     result = Flow.THROUGH
     end: Join | None = None
-    scopes = 0
+    skipped: list[tuple[str, str]] = []
     for number in range(first, len(body)):
         k.known.clear()
         flow = write_statement(k, body[number])
@@ -82,13 +82,15 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
             break
         end = end or Join(k, "end")
         following = k.w.label("some")
-        end.expect(NO_LANES)
+        skipped.append((k.mask, k.w.block))
         k.w.branch(k.any(k.mask), following, end.label)
         enter(k, following)
-        scopes += 1
     if end is not None:
+        # A mask that is found empty is kept where the lanes of the other way have it as well: no choice is needed then.
+        kept = k.mask if result is Flow.THROUGH or result is Flow.PARTLY else None
         end.arrive(result)
-        for _ in range(scopes):
+        for mask, block in skipped:
+            end.expect(mask if mask == kept else NO_LANES, block)
             leave(k)
         k.forget(assigned_in(body[first:]))
         result = Flow.ENDED if end.finish() is Flow.ENDED else Flow.PARTLY
@@ -239,10 +241,10 @@ def _scalar_link(k: Kernel, link: If, condition: Value) -> Callable[[Flow], Flow
 
 def _masked_link(k: Kernel, link: If, condition: Value, *, is_last: bool) -> Callable[[Flow], Flow]:
     """Writes the lanes of a link; returns what ends it after its ``else`` was written for the other lanes."""
-    w, mask = k.w, k.mask
-    chosen = condition.operand
+    mask = k.mask
+    chosen = k.masks.held(condition.operand)
     taken = k.both(mask, chosen)
-    inverse = w.pure(f"xor {k.vector_type('i1')} {{}}, splat (i1 true)", chosen)
+    inverse = k.masks.inverse(chosen)
     others = k.both(mask, inverse)
     after_then, first = _under(k, taken, lambda: write_body(k, link.then), link.then)
     if not _is_selected(link.then):
@@ -306,7 +308,7 @@ def _united(k: Kernel, mask: str | None, one: tuple[str | None, Flow], other: tu
         k.mask = left[0]
         return Flow.ENDED if left[1] is Flow.ENDED else Flow.PARTLY
     assert one[0] is not None and other[0] is not None
-    k.mask = k.w.pure(f"or {k.vector_type('i1')} {{}}, {{}}", one[0], other[0])
+    k.mask = k.masks.combined("or", one[0], other[0])
     return Flow.PARTLY
 
 
@@ -374,7 +376,8 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
         for label in labels:
             here = w.pure(f"icmp eq {kind} {{}}, splat ({SCALAR[selector.dtype]} {label.bits})", operand)
             chosen = w.pure(f"or {masks} {{}}, {{}}", chosen, here) if chosen else here
-        inverse = w.pure(f"xor {masks} {{}}, splat (i1 true)", chosen)
+        chosen = k.masks.held(chosen)
+        inverse = k.masks.inverse(chosen)
         taken = k.both(mask, chosen)
         rest = k.both(rest, inverse)
         parts.append(_under(k, taken, lambda: write_body(k, body), body))  # noqa: B023
@@ -391,7 +394,7 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
     united = left[0]
     for part in left[1:]:
         assert united is not None and part is not None
-        united = w.pure(f"or {masks} {{}}, {{}}", united, part)
+        united = k.masks.combined("or", united, part)
     k.mask = united
     return Flow.PARTLY
 

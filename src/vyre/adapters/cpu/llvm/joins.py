@@ -28,9 +28,9 @@ class Join:
         self.expect(self._k.lane_mask() if flow is not Flow.ENDED else NO_LANES)
         self._k.w.jump(self.label)
 
-    def expect(self, mask: str) -> None:
-        """Notes that the current block jumps here, with a mask."""
-        self._ways.append((mask, self._k.w.block))
+    def expect(self, mask: str, block: str = "") -> None:
+        """Notes that a block, the current one if none is named, jumps here, with a mask."""
+        self._ways.append((mask, block or self._k.w.block))
 
     def finish(self) -> Flow:
         """Starts the block; the current mask becomes that of the way which was taken.

@@ -239,7 +239,7 @@ class _Apart:
         self._stmt: Final = stmt
         self._bounds: Final = bounds
         inside = tuple(walk_statements(stmt.body))
-        masks = k.vector_type("i1")
+        masks = k.masks.place
         self._live: Final = k.w.at_entry(f"alloca {masks}")
         """The lanes that run the next round."""
         skips = any(isinstance(s, Continue) for s in of_this_loop(stmt.body))
@@ -271,14 +271,13 @@ class _Apart:
             self._add(self._ended)
 
     def _add(self, place: str) -> None:
-        k, masks = self._k, self._k.vector_type("i1")
-        before = k.w.here(f"load {masks}, ptr {place}")
-        k.w.line(f"store {masks} {k.w.pure(f'or {masks} {{}}, {{}}', before, k.lane_mask())}, ptr {place}")
+        masks = self._k.masks
+        masks.store(masks.combined("or", masks.load(place), masks.held(self._k.lane_mask())), place)
 
     def write(self, write_body: WriteBody) -> Flow:
         """Writes the loop."""
         k, w, stmt, bounds = self._k, self._k.w, self._stmt, self._bounds
-        mask, masks = k.mask, k.vector_type("i1")
+        mask, masks = k.mask, k.masks
         dtype = bounds.start.dtype
         kind = SCALAR[dtype] if bounds.counts_together else k.vector_type(SCALAR[dtype])
         entering, exit_ = w.label("enter"), w.label("exit")
@@ -286,7 +285,7 @@ class _Apart:
         first = k.both(mask, k.splat("i1", entered) if is_scalar else entered)
         assert first is not None
         if self._owns:
-            w.line(f"store {masks} zeroinitializer, ptr {self._ended}")
+            w.line(f"store {masks.place} zeroinitializer, ptr {self._ended}")
         w.branch(k.any(first), entering, exit_)
         w.open_scope()
         k.open_values()
@@ -294,29 +293,32 @@ class _Apart:
         place = w.at_entry(f"alloca {kind}")
         start = bounds.start.operand if bounds.counts_together else k.vector(bounds.start)
         w.line(f"store {kind} {start}, ptr {place}")
-        w.line(f"store {masks} {first}, ptr {self._live}")
+        masks.store(first, self._live)
+        masks.loops += 1
         k.forget(self._assigned)
         head = w.label("loop")
         w.open_loop(head)
         k.open_values()
         found = w.here(f"load {kind}, ptr {place}")
         counter = k.uniform(dtype, found) if bounds.counts_together else k.varying(dtype, found)
-        k.mask = w.here(f"load {masks}, ptr {self._live}")
+        k.mask = masks.load(self._live)
         if self._skipped is not None:
-            w.line(f"store {masks} zeroinitializer, ptr {self._skipped}")
+            w.line(f"store {masks.place} zeroinitializer, ptr {self._skipped}")
         mark = k.locals.mark
         k.locals.declare(stmt.var, counter)
         k.loops.append(self)
         flow = write_body(k, stmt.body)
         left = NO_LANES if flow is Flow.ENDED or flow is Flow.LEFT else k.lane_mask()
         if self._skipped is not None:
-            skipped = w.here(f"load {masks}, ptr {self._skipped}")
-            left = skipped if left == NO_LANES else w.pure(f"or {masks} {{}}, {{}}", left, skipped)
+            skipped = masks.load(self._skipped)
+            left = skipped if left == NO_LANES else masks.combined("or", masks.held(left), skipped)
         if left == NO_LANES:
             w.jump(exit_)
         else:
             more, is_scalar = bounds.more(counter)
-            left = w.pure(f"and {masks} {{}}, {{}}", left, k.splat("i1", more) if is_scalar else more)
+            together = more if is_scalar and not k.options.counting else ""
+            if not together:
+                left = masks.combined("and", left, k.splat("i1", more) if is_scalar else masks.held(more))
             k.mask = left
             if k.options.counting:
                 left = k.mask = budget.count(k)
@@ -325,22 +327,22 @@ class _Apart:
             following = bounds.next(counter)
             text = following.operand if bounds.counts_together else k.vector(following)
             w.line(f"store {kind} {text}, ptr {place}")
-            w.line(f"store {masks} {left}, ptr {self._live}")
-            w.branch(k.any(left), head, exit_)
+            masks.store(left, self._live)
+            going = k.any(left)
+            w.branch(w.pure("and i1 {}, {}", together, going) if together else going, head, exit_)
         k.loops.pop()
         k.locals.leave(mark)
         k.close_values()
         k.close_values()
         w.close_loop()
         w.close_scope()
+        masks.loops -= 1
         w.place(exit_)
         k.forget(self._assigned)
         k.mask = mask
         if self._ended is None:
             return Flow.THROUGH
-        ended = w.here(f"load {masks}, ptr {self._ended}")
-        going = w.pure(f"xor {masks} {{}}, splat (i1 true)", ended)
-        k.mask = k.both(mask, going)
+        k.mask = k.both(mask, masks.inverse(masks.load(self._ended)))
         return Flow.PARTLY
 
 

@@ -12,7 +12,7 @@ from vyre.adapters.cpu.llvm import division, floating, functions, integer
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.conversion import cast
 from vyre.adapters.cpu.llvm.instructions import Instructions
-from vyre.adapters.cpu.llvm.lifting import lift
+from vyre.adapters.cpu.llvm.lifting import Lifted, lift
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
@@ -38,7 +38,7 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     if a.dtype.is_float:
         lifted = lift(k, a, b)
         if op in integer.COMPARISONS:
-            return lifted.value(result, floating.compare(lifted.ins, op, element, *lifted.operands))
+            return _compared(k, lifted, floating.compare(lifted.ins, op, element, *lifted.operands))
         return lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
     if op in _COUNTED:
         b = _count(k, a.dtype, b)
@@ -48,7 +48,7 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     lifted, signed = lift(k, a, b), a.dtype.is_signed
     ins, (x, y) = lifted.ins, lifted.operands
     if op in integer.COMPARISONS:
-        return lifted.value(result, integer.compare(ins, op, element, x, y, signed=signed))
+        return _compared(k, lifted, integer.compare(ins, op, element, x, y, signed=signed))
     if op not in _DIVISIONS:
         return lifted.value(result, integer.binary(ins, op, element, x, y, signed=signed))
     if b.number is not None:
@@ -58,12 +58,19 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     return lifted.value(result, rule(ins, element, x, y, signed=signed))
 
 
+def _compared(k: Kernel, lifted: Lifted, operand: str) -> Value:
+    return lifted.value(_BOOL, operand if lifted.ins.lanes is None else k.masks.held(operand))
+
+
 def _logic(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     lifted = lift(k, a, b)
     ins, (x, y) = lifted.ins, lifted.operands
     match op:
         case BinaryOp.AND | BinaryOp.OR:
-            return lifted.value(_BOOL, ins.do("and" if op is BinaryOp.AND else "or", "i1", x, y))
+            name = "and" if op is BinaryOp.AND else "or"
+            if ins.lanes is not None:
+                return lifted.value(_BOOL, k.masks.combined(name, x, y))
+            return lifted.value(_BOOL, ins.do(name, "i1", x, y))
         case _:
             return lifted.value(_BOOL, integer.compare(ins, op, "i1", x, y, signed=False))
 
@@ -123,7 +130,7 @@ def unary(k: Kernel, op: UnaryOp, a: Value) -> Value:
     lifted = lift(k, a)
     ins, (x,) = lifted.ins, lifted.operands
     if op is UnaryOp.LOGICAL_NOT:
-        return lifted.value(result, ins.do("xor", "i1", x, ins.truth(True)))
+        return lifted.value(result, ins.do("xor", "i1", x, "true") if ins.lanes is None else k.masks.inverse(x))
     if op in floating.CLASSIFICATIONS:
         return lifted.value(result, floating.classify(ins, op, element, x))
     if a.dtype.is_float:

@@ -17,8 +17,8 @@ class EmitOptions:
     it says.  ``counting`` counts the loop back edges of every lane against the step budget.  ``exclusive`` promises
     that no other thread uses the buffers during a run.  ``wide`` allows buffers of 2^31 bytes and more.
     ``joined`` promises a grid with one axis, and lets a vector hold lanes of several workgroups (see ``can_join``).
-    ``predicated`` says that the processor has scatters, and masks for elements of every size; other code runs
-    everywhere as well, but not as fast.
+    ``predicated`` says that the processor has scatters, and masks for elements of every size; other code, in
+    which loops that lanes leave one by one keep masks as words, runs everywhere as well, but not as fast.
     ``located`` names the places of statements in the source; the machine code is the same.
     """
 

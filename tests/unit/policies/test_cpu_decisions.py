@@ -91,6 +91,8 @@ CHAIN = LaneChains(carried_words=1)
 IN_MEMORY = LaneChains(carried_words=1, loops_access_memory=True)
 FUNCTION = LaneChains(functions=True)
 RAGGED = LaneChains(carried_words=1, ragged_loops=True)
+RAGGED_ALONE = LaneChains(ragged_loops=True)
+HALF = "lanes that leave loops by their data wait for fewer others in vectors of {} lanes"
 UNKNOWN = "no vector register of 128 bits is known, and code has 4 lanes at least"
 MORE = "copies of {} bytes for each of {} threads save more than they cost"
 WORK = "{} ns of work for {} threads that take {} ns to start, {} workgroups at a time"
@@ -123,7 +125,12 @@ CASES = [
     _width(128, 64, VectorWidth(4, (4, 16, 8)), REGISTER.format(128, 4), False, None, False, 0, CHAIN),
     _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, LaneChains(7)),
     _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, LaneChains(7, True)),
-    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, RAGGED),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, RAGGED),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 16, RAGGED),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 4, RAGGED),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, RAGGED_ALONE),
+    _width(512, 16, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, RAGGED),
+    _width(256, 64, VectorWidth(8, (8, 16, 4)), REGISTER.format(256, 8), False, None, False, 0, RAGGED),
     _width(512, 48, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, CHAIN),
     _width(512, 16, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True, 0, CHAIN),
     _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, IN_MEMORY),

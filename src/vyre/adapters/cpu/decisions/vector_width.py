@@ -9,6 +9,9 @@ second register fills the time.  They do not pay without such chains, for a proc
 with many of them, which fill the time and the registers alone; nor where lanes leave loops at different rounds because
 of data, for a vector goes on until its last lane has ended.  Registers of 128 bits are not doubled.
 
+Where such a loop carries a result, half a register of 512 bits is taken: the loads of a round take as long for each
+lane in either, and fewer lanes wait for the longest.
+
 Where a workgroup has several axes, a vector that holds lanes of one row has consecutive elements, and one that holds
 lanes of two rows does not: it is not doubled beyond a row, unless loops leave memory alone, and has half a register
 where that is a row.
@@ -91,6 +94,9 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
     elif inputs.row_lanes * 2 == native and inputs.row_lanes in WIDTHS:
         chosen = inputs.row_lanes
         why = Reason("a row of the workgroup has {} lanes", (chosen,))
+    elif native > _LEAST_DOUBLED and _pays_half(inputs, native // 2):
+        chosen = native // 2
+        why = Reason("lanes that leave loops by their data wait for fewer others in vectors of {} lanes", (chosen,))
     elif native >= _LEAST_DOUBLED and _pays_twice(inputs, native * 2):
         chosen = native * 2
         why = Reason("lanes wait for their own results, and {} lanes in two registers fill the time", (chosen,))
@@ -98,6 +104,12 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
         why = Reason("a register of {} bits holds {} lanes of 32 bits", (inputs.vector_bits, chosen))
     candidates = (chosen, *(width for width in reversed(WIDTHS) if width != chosen and width <= filled))
     return VectorWidth(chosen, candidates, why)
+
+
+def _pays_half(inputs: VectorInputs, lanes: int) -> bool:
+    """Returns whether so many lanes in half a register are better than twice as many in a whole one."""
+    chains = inputs.chains
+    return chains.ragged_loops and chains.carried_words > 0 and inputs.row_lanes % lanes == 0
 
 
 def _pays_twice(inputs: VectorInputs, lanes: int) -> bool:

@@ -130,21 +130,23 @@ def index_flow(
     if isinstance(cached, tuple) and cached[0] == key:
         found: IndexFlow = cached[1]
         return found
-    flow = _Walk(program, *key).result
+    flow = Walk(program, *key).result
     program._cache[_CACHED] = (key, flow)
     return flow
 
 
 def survey(program: Program) -> IndexFlow:
     """Returns the facts of ``index_flow`` and those that only lints need; not cached."""
-    return _Survey(program, program.workgroup_size, frozenset(), same_length=False).result
+    return Survey(program, program.workgroup_size, frozenset(), same_length=False).result
 
 
 _CACHED: Final = "index flow"
 _LEAVES: Final = frozenset({Literal, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize})
 
 
-class _Walk:
+class Walk:
+    """The traversal; ``result`` holds what it found."""
+
     def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
         self._buffers = program.buffers_by_name
         self._meanings = Meanings(self._buffers, size, same_length)
@@ -158,9 +160,16 @@ class _Walk:
         for name in in_range:
             lane = self._meanings.launch_id(IdKind.GLOBAL, 0)
             self._proofs.learn(Fact(lane, self._meanings.length(name), 1))
+        self._prepare()
         self._body(program.body)
         self._end_run()
         self.result.local_ids = self._meanings.local_ids()
+
+    def _prepare(self) -> None:
+        """Runs before the traversal; a traversal that knows more facts learns them here."""
+
+    def _tested(self, stmt: If) -> None:
+        """Runs where the condition of an ``if`` has been evaluated; for traversals that need conditions."""
 
     # ---- accesses
     def _scan(self, root: Expr) -> _Scan:
@@ -356,6 +365,7 @@ class _Walk:
             if test is not None:
                 self._visit(test.condition)
                 self._end_run()
+                self._tested(test)
                 holds, fails = self._meanings.facts(test.condition, True), self._meanings.facts(test.condition, False)
             assigned, alive = self._branch(body, holds)
             if alive:
@@ -471,7 +481,7 @@ class _Walk:
         return False
 
 
-class _Survey(_Walk):
+class Survey(Walk):
     """Finds accesses out of range, too, and keeps the values of ids and lengths."""
 
     def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
@@ -513,17 +523,17 @@ def _assigned_names(body: Body) -> set[str]:
 
 
 _NESTED: Final = frozenset({If, Switch, Loop, Block, Region})
-_HANDLERS: Final[dict[type[Node], Callable[[_Walk, Any], bool]]] = {
-    Let: _Walk._let,
-    Assign: _Walk._assign,
-    Store: _Walk._store,
-    If: _Walk._if,
-    Switch: _Walk._switch,
-    Loop: _Walk._loop,
-    Break: _Walk._leave,
-    Continue: _Walk._leave,
-    Return: _Walk._leave,
-    Trap: _Walk._leave,
-    Block: _Walk._scope,
-    Region: _Walk._scope,
+_HANDLERS: Final[dict[type[Node], Callable[[Walk, Any], bool]]] = {
+    Let: Walk._let,
+    Assign: Walk._assign,
+    Store: Walk._store,
+    If: Walk._if,
+    Switch: Walk._switch,
+    Loop: Walk._loop,
+    Break: Walk._leave,
+    Continue: Walk._leave,
+    Return: Walk._leave,
+    Trap: Walk._leave,
+    Block: Walk._scope,
+    Region: Walk._scope,
 }

@@ -1,0 +1,113 @@
+"""What must stand between the stages of a joined program, from the elements that their lanes access."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from vyre.domain.analysis.index_values import Value
+from vyre.domain.fusion.indices import Found, Indices
+from vyre.domain.fusion.stages import StageBarrier
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import Atomic, Load
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Body, Store, operands, walk_statements
+from vyre.domain.ir.walk import unique_nodes
+
+_NONE: Final = StageBarrier.NONE
+_GRID: Final = StageBarrier.GRID
+
+
+class Element(NamedTuple):
+    """The element that a stage accesses, and how; ``at`` is None if it is unknown."""
+
+    at: Value | None
+    writes: bool
+    is_atomic: bool = False
+
+
+StageAccesses = Mapping[str, frozenset[Element]]
+"""The accesses of one stage by the name of the buffer in the joined program."""
+
+
+def stage_accesses(body: Body, indices: Indices) -> StageAccesses:
+    """Returns the accesses of a stage's body in the joined program."""
+    found: defaultdict[str, set[Element]] = defaultdict(set)
+    for stmt in walk_statements(body):
+        nodes: list[Load | Store | Atomic] = [
+            node for node in unique_nodes(operands(stmt)) if isinstance(node, Load | Atomic)
+        ]
+        if isinstance(stmt, Store):
+            nodes.append(stmt)
+        elif isinstance(stmt, AsyncLoad | AsyncStore):
+            for name, touch in accesses(stmt):
+                found[name].add(Element(None, touch is Touch.WRITE))
+        for node in nodes:
+            access: Found | None = indices.accesses.get(id(node))
+            if access is not None:
+                found[access.buffer].add(Element(access.at, access.writes, access.is_atomic))
+    return {name: frozenset(elements) for name, elements in found.items()}
+
+
+class Dependences:
+    """The barriers that stages need, found pair by pair."""
+
+    def __init__(self, stages: Sequence[StageAccesses], indices: Indices, workgroups: int, lanes: int) -> None:
+        self._stages = stages
+        self._indices = indices
+        self._workgroups = workgroups
+        self._lanes = lanes
+
+    def between(self, earlier: int, later: int) -> Mapping[str, StageBarrier]:
+        """Returns, for each buffer in which the two stages conflict, the lanes that a barrier between must order.
+
+        NONE: an element that both access, and one of them writes, is accessed by one lane alone.
+        """
+        before, after = self._stages[earlier], self._stages[later]
+        found: dict[str, StageBarrier] = {}
+        for name, elements in after.items():
+            kinds = {
+                self._relation(first, second)
+                for first in before.get(name, ())
+                for second in elements
+                if first.writes or second.writes
+            }
+            if kinds:
+                found[name] = max(kinds, key=lambda kind: kind.value)
+        return found
+
+    def _relation(self, one: Element, other: Element) -> StageBarrier:
+        first, second = one.at, other.at
+        alike = one.is_atomic is other.is_atomic  # the language wants a barrier between atomic and plain accesses
+        if self._lanes == 1 and alike:
+            return _NONE
+        if first is not None and second is not None:
+            if first is second and self._indices.tells_lanes_apart(first):
+                return _NONE if alike else StageBarrier.WORKGROUP
+            if self._workgroups > 1:
+                block = self._indices.elements_of_a_workgroup(first)
+                if block is not None and block == self._indices.elements_of_a_workgroup(second):
+                    return StageBarrier.WORKGROUP
+        return StageBarrier.WORKGROUP if self._workgroups == 1 else _GRID
+
+    def is_pointwise(self, name: str) -> bool:
+        """Returns whether every access of a buffer, in all stages, is to one element that belongs to its lane."""
+        found = {element.at for stage in self._stages for element in stage.get(name, ())}
+        if len(found) != 1:
+            return False
+        (index,) = found
+        return index is not None and self._indices.tells_lanes_apart(index)
+
+
+def place_barriers(count: int, dependences: Dependences) -> tuple[StageBarrier, ...]:
+    """Returns what stands before each stage but the first: as little as orders it after all stages before."""
+    placed: list[StageBarrier] = []
+    for later in range(1, count):
+        needed = _NONE
+        for earlier in range(later):
+            crossed = max((barrier.value for barrier in placed[earlier:]), default=0)
+            for barrier in dependences.between(earlier, later).values():
+                if barrier.value > max(crossed, needed.value):
+                    needed = barrier
+        placed.append(needed)
+    return tuple(placed)

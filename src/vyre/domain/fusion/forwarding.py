@@ -1,0 +1,230 @@
+"""Values that pass from a store to later loads of the lane's own element without memory.
+
+A buffer takes part if every access to it, in all stages, is to the one element that belongs to the lane.  Then nothing
+that another lane does can change the element, and a load behind a store in the same flow gives the stored value: as a
+narrow type keeps it, and zero where the index is out of range.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from vyre.domain.fusion.elements import as_stored, zero
+from vyre.domain.fusion.indices import Indices
+from vyre.domain.fusion.memory import Names
+from vyre.domain.fusion.rewriting import map_body, rebuilt, with_operands
+from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Load, Select, Var, walk
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.stmt import (
+    Arm,
+    AsyncLoad,
+    AsyncStore,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    Switch,
+    if_chain,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
+
+
+class Forwarding:
+    """Replaces loads by stored values; ``elements`` holds the buffers that take part, with their element types."""
+
+    def __init__(self, indices: Indices, elements: Mapping[str, ScalarType], names: Names) -> None:
+        self._indices = indices
+        self._elements = elements
+        self._names = names
+        self._values: dict[str, Expr] = {}
+        """The stored values by the locals that hold what a load gives after the store."""
+
+    def body(self, body: Body, known: dict[str, Expr]) -> Body:
+        """Returns a body whose loads are replaced where ``known``, which it updates, has the element's value."""
+        made: list[Stmt] = []
+        for stmt in body:
+            made += self._statement(stmt, known)
+        return tuple(made)
+
+    def _statement(self, stmt: Stmt, known: dict[str, Expr]) -> list[Stmt]:
+        match stmt:
+            case Store() if stmt.buffer in self._elements:
+                return self._store(stmt, known)
+            case Barrier():
+                known.clear()
+                return [stmt]
+            case If():
+                return [self._if(stmt, known)]
+            case Switch():
+                selected = self._with_loads(stmt, known)
+                assert isinstance(selected, Switch)
+                arms = tuple(Arm(arm.labels, self.body(arm.body, {**known}), loc=arm.loc) for arm in stmt.arms)
+                found: Stmt = replace(selected, arms=arms, default=self.body(stmt.default, {**known}))
+                _forget(known, (stmt,))
+                return [found]
+            case Loop():
+                started = self._with_loads(stmt, known)
+                assert isinstance(started, Loop)
+                _forget(known, (stmt,))
+                return [replace(started, body=self.body(stmt.body, {**known}))]
+            case Block() | Region():
+                found = replace(stmt, body=self.body(stmt.body, {**known}))
+                _forget(known, (stmt,))
+                return [found]
+            case _:
+                return [self._with_loads(stmt, known)]
+
+    def _if(self, stmt: If, known: dict[str, Expr]) -> If:
+        links, otherwise = if_chain(stmt)
+        rest = self.body(otherwise, {**known})
+        for link in reversed(links):
+            tested = self._with_loads(link, known)
+            assert isinstance(tested, If)
+            rest = (replace(tested, then=self.body(link.then, {**known}), otherwise=rest),)
+        _forget(known, (stmt,))
+        found = rest[0]
+        assert isinstance(found, If)
+        return found
+
+    def _with_loads(self, stmt: Stmt, known: Mapping[str, Expr]) -> Stmt:
+        values: dict[int, Expr] = {}
+        if known:
+            for node in unique_nodes(operands(stmt)):
+                if isinstance(node, Load) and node.buffer in known:
+                    access = self._indices.accesses[id(node)]
+                    if access.is_u32 or access.proven:
+                        values[id(node)] = known[node.buffer]
+        if not values:
+            return stmt
+        return with_operands(stmt, lambda expr, made: rebuilt(expr, _same, made if made else _filled(made, values)))
+
+    def _store(self, stmt: Store, known: dict[str, Expr]) -> list[Stmt]:
+        access = self._indices.accesses[id(stmt)]
+        store = self._with_loads(stmt, known)
+        assert isinstance(store, Store)
+        known.pop(stmt.buffer, None)
+        if not (access.is_u32 or access.proven):
+            return [store]
+        element = self._elements[stmt.buffer]
+        value = as_stored(element, store.value)
+        if not access.proven:
+            inside = Binary(BinaryOp.LT, store.index, BufferLength(stmt.buffer))
+            value = Select(inside, value, zero(element))
+        local = self._names.fresh(stmt.buffer)
+        self._values[local] = store.value
+        known[stmt.buffer] = Var(local)
+        return [Let(local, value, loc=stmt.loc), replace(store, value=Var(local))]
+
+    def cleaned(self, body: Body) -> Body:
+        """Returns a body without the locals that nothing needs: the store of such a one takes the value itself."""
+        uses: Counter[str] = Counter()
+        stored: Counter[str] = Counter()
+        for stmt in walk_statements(body):
+            uses.update(node.name for root in operands(stmt) for node in walk(root) if isinstance(node, Var))
+            if isinstance(stmt, Store) and isinstance(stmt.value, Var):
+                stored[stmt.value.name] += 1
+        unused = {name for name in self._values if uses[name] == stored[name] <= 1}
+
+        def replaced(stmt: Stmt) -> Stmt | None:
+            if isinstance(stmt, Store) and isinstance(stmt.value, Var) and stmt.value.name in unused:
+                return replace(stmt, value=self._values[stmt.value.name])
+            if isinstance(stmt, Let) and stmt.name in unused and (stored[stmt.name] or not _has_atomic(stmt.value)):
+                return None
+            return stmt
+
+        return map_body(body, lambda expr, _: expr, replaced) if unused else body
+
+
+def _has_atomic(expr: Expr) -> bool:
+    return any(isinstance(node, Atomic) for node in walk(expr))
+
+
+def _same(expr: Expr) -> Expr:
+    return expr
+
+
+def _filled(made: dict[int, Expr], values: Mapping[int, Expr]) -> dict[int, Expr]:
+    made.update(values)
+    return made
+
+
+def _forget(known: dict[str, Expr], body: Body) -> None:
+    for stmt in walk_statements(body):
+        if isinstance(stmt, Store):
+            known.pop(stmt.buffer, None)
+        elif isinstance(stmt, Barrier):
+            known.clear()
+
+
+def without_overwritten(body: Body, pointwise: Collection[str]) -> Body:
+    """Returns a body without stores whose element the same lane certainly overwrites before it is read."""
+    return _Overwritten(pointwise).body(body, set())
+
+
+class _Overwritten:
+    def __init__(self, pointwise: Collection[str]) -> None:
+        self._pointwise = pointwise
+
+    def body(self, body: Body, overwritten: set[str]) -> Body:
+        """Goes through a body from its end; ``overwritten`` are the buffers that are stored again behind it."""
+        made: list[Stmt] = []
+        for stmt in reversed(body):
+            if isinstance(stmt, Store) and stmt.buffer in self._pointwise:
+                if stmt.buffer in overwritten and isinstance(stmt.value, Var):
+                    continue
+                overwritten.add(stmt.buffer)
+                overwritten -= _loaded((stmt,))
+            elif any(isinstance(inner, Break | Continue | Barrier) for inner in walk_statements((stmt,))):
+                overwritten.clear()
+            else:
+                stmt = self._nested(stmt, overwritten)
+                overwritten -= _loaded((stmt,))
+            made.append(stmt)
+        return tuple(reversed(made))
+
+    def _nested(self, stmt: Stmt, overwritten: set[str]) -> Stmt:
+        if isinstance(stmt, If) and len(if_chain(stmt)[0]) == 1:
+            then, otherwise = self.body(stmt.then, {*overwritten}), self.body(stmt.otherwise, {*overwritten})
+            return replace(stmt, then=then, otherwise=otherwise)
+        if isinstance(stmt, Block | Region):
+            return replace(stmt, body=self.body(stmt.body, {*overwritten}))
+        return stmt
+
+
+def _loaded(body: Body) -> set[str]:
+    return {
+        node.buffer for stmt in walk_statements(body) for node in unique_nodes(operands(stmt)) if isinstance(node, Load)
+    }
+
+
+def read_buffers(body: Body) -> set[str]:
+    """Returns the names of the buffers of which an element is read, updated atomically or copied."""
+    found: set[str] = set()
+    for stmt in walk_statements(body):
+        if isinstance(stmt, AsyncLoad | AsyncStore):
+            found |= {stmt.source, stmt.destination}
+        found |= {node.buffer for node in unique_nodes(operands(stmt)) if isinstance(node, Load | Atomic)}
+    return found
+
+
+def without_stores(body: Body, buffers: Collection[str]) -> Body:
+    """Returns a body without the stores to these buffers."""
+    if not buffers:
+        return body
+
+    def replaced(stmt: Stmt) -> Stmt | None:
+        return None if isinstance(stmt, Store) and stmt.buffer in buffers else stmt
+
+    return map_body(body, lambda expr, _: expr, replaced)

@@ -1,0 +1,234 @@
+"""The elements that lanes access in a joined program, compared by the meanings of their indices.
+
+All stages are looked at in one traversal, so two indices that are the same number in every lane are one value, whatever
+the stages called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final, NamedTuple
+
+from vyre.domain.analysis.index_flow import Access, Step, Survey
+from vyre.domain.analysis.index_proofs import Fact
+from vyre.domain.analysis.index_values import Atom, Value
+from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, Load, Unary, Var
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import If, Store
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.names import Dim3
+
+_ALL: Final = 1 << 32
+_HALF: Final = 1 << 31
+_U32: Final = ScalarType.U32
+_LESS: Final = {BinaryOp.LT: (False, True), BinaryOp.GT: (True, True)}
+"""Comparisons that mean left < right: whether the operands are swapped, and whether it holds."""
+_ORDERS: Final = {**_LESS, BinaryOp.GE: (False, False), BinaryOp.LE: (True, False)}
+_EQUALS: Final = {BinaryOp.EQ: True, BinaryOp.NE: False}
+
+
+class Test(NamedTuple):
+    """What a condition says: ``key`` is equal for conditions that are equal or opposite; ``holds`` tells which.
+
+    ``lower`` and ``upper`` are the sides of a comparison ``lower < upper`` of u32, else None.
+    """
+
+    key: Hashable
+    holds: bool
+    lower: Value | None = None
+    upper: Value | None = None
+
+
+class Found(NamedTuple):
+    """One access: its buffer, the index ``at`` which (None if it is unknown), and what it does.
+
+    ``proven``: the index is certainly in range.  ``is_u32``: the index has that type.
+    """
+
+    buffer: str
+    at: Value | None
+    proven: bool
+    is_u32: bool
+    reads: bool
+    writes: bool
+    is_atomic: bool
+
+
+class Indices(Survey):
+    """The traversal of a joined program that is launched on ``grid``; ``lengths`` has the elements of each buffer.
+
+    ``accesses`` are found by the identity of their nodes, ``tests`` by the identity of their ``if``.
+    """
+
+    def __init__(self, program: Program, grid: Dim3, lengths: Mapping[str, int]) -> None:
+        self.accesses: dict[int, Found] = {}
+        self.tests: dict[int, Test] = {}
+        self._lengths = lengths
+        self._grid = grid
+        self._held = program  # keeps the nodes alive, which are known by their identities
+        super().__init__(program, program.workgroup_size, frozenset(), same_length=False)
+        self._uniform = self.result.uniform
+        self._digits = self._digits_of(program.workgroup_size)
+
+    # ---- the traversal
+    def _prepare(self) -> None:
+        values = self._meanings.values
+        for name, count in self._lengths.items():
+            length, known = self._meanings.length(name), values.constant(count)
+            self._proofs.learn(Fact(known, length, 0))
+            self._proofs.learn(Fact(length, known, 0))
+
+    def _access(self, access: Access, step: Step | None) -> None:
+        super()._access(access, step)
+        buffer = self._buffers[access.buffer]
+        if buffer.is_push:
+            return
+        once = id(access) not in self.accesses
+        self.accesses[id(access)] = Found(
+            access.buffer,
+            self._meanings.number(access.index) if once else None,
+            self.result.proven[id(access)],
+            self._meanings.dtype(access.index, None) is _U32,
+            not isinstance(access, Store),
+            not isinstance(access, Load),
+            isinstance(access, Atomic),
+        )
+
+    def _tested(self, stmt: If) -> None:
+        found = self._test(stmt.condition)
+        if found is not None and id(stmt) not in self.tests:
+            self.tests[id(stmt)] = found
+
+    def _test(self, condition: Expr) -> Test | None:
+        holds = True
+        while True:
+            if isinstance(condition, Var):
+                version = self._meanings.env[condition.name]
+                if version.expr is None or version.captured:
+                    return None
+                condition = version.expr
+            elif isinstance(condition, Unary) and condition.op is UnaryOp.LOGICAL_NOT:
+                condition, holds = condition.operand, not holds
+            else:
+                break
+        if not isinstance(condition, Binary):
+            return None
+        if condition.op is BinaryOp.AND:
+            parts = self._test(condition.left), self._test(condition.right)
+            if parts[0] is None or parts[1] is None:
+                return None
+            return Test(("and", parts[0][:2], parts[1][:2]), holds)
+        dtype = self._meanings.dtype(condition.left, None)
+        if dtype is None or not dtype.is_integer:
+            return None
+        sides = self._meanings.number(condition.left), self._meanings.number(condition.right)
+        if sides[0] is None or sides[1] is None:
+            return None
+        if condition.op in _ORDERS:
+            swapped, positive = _ORDERS[condition.op]
+            lower, upper = reversed(sides) if swapped else sides
+            assert lower is not None and upper is not None
+            plain = dtype is _U32
+            return Test(
+                ("less", dtype, id(lower), id(upper)),
+                holds is positive,
+                lower if plain else None,
+                upper if plain else None,
+            )
+        if condition.op in _EQUALS:
+            return Test(("equal", dtype, id(sides[0]), id(sides[1])), holds is _EQUALS[condition.op])
+        return None
+
+    # ---- lanes
+    def _digits_of(self, workgroup: Dim3) -> dict[Atom, tuple[IdKind, int]]:
+        found: dict[Atom, tuple[IdKind, int]] = {}
+        for (kind, axis), value in self.result.ids.items():
+            atom = value.atom
+            if atom is not None and kind is not IdKind.NUM_GROUPS:
+                same = workgroup[axis] == 1 and kind is IdKind.GLOBAL
+                found[atom] = (IdKind.GROUP if same else kind, axis)
+        return found
+
+    def is_settled(self, value: Value) -> bool:
+        """Returns whether the value follows from ids and from what is equal in all lanes."""
+        return all(atom in self._digits or self._is_uniform(atom) for atom, _ in value.form.terms)
+
+    def _is_uniform(self, atom: Atom) -> bool:
+        if atom in self._uniform:
+            return True
+        if atom.op is None or atom.left is None or atom.right is None:
+            return self._is_group_count(atom)
+        return all(self._is_uniform(part) for side in (atom.left, atom.right) for part, _ in side.form.terms)
+
+    def _is_group_count(self, atom: Atom) -> bool:
+        return any(value.atom is atom for (kind, _), value in self.result.ids.items() if kind is IdKind.NUM_GROUPS)
+
+    def tells_lanes_apart(self, value: Value) -> bool:
+        """Returns whether no two lanes of the launch have the same number."""
+        if not self.is_settled(value):
+            return False
+        size = self._held.workgroup_size
+        whole, groups, locals_ = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        by_kind = {IdKind.GLOBAL: whole, IdKind.GROUP: groups, IdKind.LOCAL: locals_}
+        for atom, factor in value.form.terms:
+            if atom in self._digits:
+                kind, axis = self._digits[atom]
+                by_kind[kind][axis] = factor
+        digits: list[tuple[int, int]] = []
+        for axis in range(3):
+            lanes = self._grid[axis] * size[axis]
+            if groups[axis] or locals_[axis]:
+                digits.append((abs(groups[axis] + whole[axis] * size[axis]), self._grid[axis]))
+                digits.append((abs(locals_[axis] + whole[axis]), size[axis]))
+            else:
+                digits.append((abs(whole[axis]), lanes))
+        reached = 0
+        for factor, count in sorted(digit for digit in digits if digit[1] > 1):
+            if factor <= reached:
+                return False
+            reached += factor * (count - 1)
+        return reached < _ALL
+
+    def elements_of_a_workgroup(self, value: Value) -> int | None:
+        """Returns k if the number is in ``k * group .. k * group + k - 1`` for every lane of a one-dimensional grid."""
+        if self._grid[1] * self._grid[2] != 1:
+            return None
+        size = self._held.workgroup_size
+        per_group, of_local, low, high = 0, 0, value.constant, value.constant
+        if value.constant >= _HALF:
+            low = high = value.constant - _ALL
+        ranges: list[tuple[int, int, int]] = []
+        for atom, factor in value.form.terms:
+            kind, axis = self._digits.get(atom, (None, 0))
+            if kind is IdKind.GLOBAL and axis == 0:
+                per_group += factor * size[0]
+                of_local += factor
+            elif kind is IdKind.GROUP and axis == 0:
+                per_group += factor
+            elif kind is IdKind.LOCAL and axis == 0:
+                of_local += factor
+            elif kind is IdKind.GROUP:
+                pass  # always 0
+            elif kind is not None:
+                ranges.append((factor, 0, size[axis] - 1))
+            else:
+                ranges.append((factor, atom.low, atom.high))
+        ranges.append((of_local, 0, size[0] - 1))
+        for factor, least, most in ranges:
+            low += factor * (least if factor > 0 else most)
+            high += factor * (most if factor > 0 else least)
+        if low >= 0 and high < per_group and per_group * self._grid[0] <= _ALL:
+            return per_group
+        return None
+
+    def is_lane(self, value: Value | None) -> bool:
+        """Returns whether the value is the global id along x."""
+        return value is not None and value is self.result.ids.get((IdKind.GLOBAL, 0))
+
+    def least(self, value: Value | None) -> int:
+        """Returns a number that the value certainly reaches: for the length of a buffer its number of elements."""
+        if value is None:
+            return 0
+        known = (count for name, count in self._lengths.items() if self._meanings.length(name) is value)
+        return max(value.low, *known, 0)

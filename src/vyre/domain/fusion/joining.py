@@ -1,0 +1,332 @@
+"""``join_stages``: launches that run one after the other as one program.
+
+1. Every stage is written in the words of one program: locals, constants and buffers get names of their own, an array
+   that several stages use becomes one buffer, ``return`` becomes a guard, and so does the grid of a stage that is
+   smaller than that of the others.
+2. One traversal finds the elements that the lanes of all stages access, and from them what must stand between two
+   stages: nothing, a barrier of the workgroup, or one of the grid.
+3. Stages under equal guards share one branch, loads of what the lane has stored become the stored value, and stores
+   to temporaries that nobody reads any more vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from vyre.domain.analysis.lane_facts import lane_facts
+from vyre.domain.fusion.dependences import Dependences, place_barriers, stage_accesses
+from vyre.domain.fusion.forwarding import Forwarding, read_buffers, without_overwritten, without_stores
+from vyre.domain.fusion.guards import merge_guards
+from vyre.domain.fusion.indices import Indices
+from vyre.domain.fusion.memory import Joined, JoinedMemory, Names, counted_alike
+from vyre.domain.fusion.outputs import place_zeroing
+from vyre.domain.fusion.returns import without_returns
+from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body, rebuilt
+from vyre.domain.fusion.stages import CannotJoin, JoinedStages, Refused, StageBarrier, StageCall
+from vyre.domain.geometry import U32_MAX
+from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Literal
+from vyre.domain.ir.operators import BinaryOp, Ordering
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Barrier, Body, If, Let, Loop, Return, Stmt, walk_statements
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.names import Dim3
+from vyre.domain.validation.declarations import MAX_PUSH_BYTES
+from vyre.domain.validation.validator import check_rules
+
+_BARRIERS: Final = {
+    StageBarrier.NONE: (),
+    StageBarrier.WORKGROUP: (Barrier(),),
+    StageBarrier.GRID: (Barrier(Ordering.GRID_SYNC),),
+}
+_NEEDS_BARRIER: Final = frozenset({"V036", "V123"})
+"""Rules that the stages without the barriers between them need not keep."""
+
+
+def join_stages(stages: Sequence[StageCall], temporary: Collection[Hashable] = ()) -> JoinedStages | CannotJoin:
+    """Returns one program for launches that run in this order, or why there is none.
+
+    ``temporary`` holds the identities of arrays whose content nobody reads after the stages, and whose content before
+    them does not matter.  The programs must be valid (``InvalidProgram``).
+    """
+    if not stages:
+        return CannotJoin("there is no stage", 0)
+    try:
+        return _Joining(stages, frozenset(temporary)).result()
+    except Refused as refused:
+        return CannotJoin(refused.reason, refused.stage)
+
+
+class _Joining:
+    def __init__(self, stages: Sequence[StageCall], temporary: frozenset[Hashable]) -> None:
+        self._stages = stages
+        self._temporary = temporary
+        for number, call in enumerate(stages):
+            _check_stage(number, call)
+        self._workgroup = _common_workgroup(stages)
+        self._grid = _common_grid(stages, self._workgroup)
+        self._names = Names()
+        self._memory = JoinedMemory(stages, self._names)
+        self._values = self._fixed_parameters()
+        self._alike = counted_alike(self._memory, temporary)
+        self._unbound: list[Buffer] = []
+
+    # ---- the words of one program
+    def _fixed_parameters(self) -> dict[int, Literal]:
+        """Returns the parameters that become constants, because all together are too large, by identity."""
+        parameters = [joined for joined in self._memory.all if joined.is_parameter]
+        total = sum(joined.element.size for joined in parameters)
+        fixed: dict[int, Literal] = {}
+        for joined in parameters:
+            if total <= MAX_PUSH_BYTES:
+                break
+            use = joined.first
+            value = self._stages[use.stage].values.get(use.buffer.name)
+            if value is not None:
+                fixed[id(joined)] = value
+                total -= joined.element.size
+        if total > MAX_PUSH_BYTES:
+            last = max(use.stage for joined in parameters for use in joined.uses)
+            raise Refused(f"the parameters take {total} bytes together; the limit is {MAX_PUSH_BYTES}", last)
+        return fixed
+
+    def _views(self, stage: int) -> dict[str, View]:
+        views: dict[str, View] = {}
+        program = self._stages[stage].program
+        for position, buffer in enumerate(program.abi_buffers):
+            joined = self._memory.of[stage, position]
+            use = next(use for use in joined.uses if (use.stage, use.position) == (stage, position))
+            assert isinstance(buffer.element, ScalarType)
+            if buffer.is_push:
+                length: Expr = Literal(ScalarType.U32, 1)
+                own = None
+            else:
+                alike = self._alike.get(use.count)
+                length = Literal(ScalarType.U32, use.count) if alike is None else BufferLength(alike.name)
+                own = use.count if use.count < joined.length else None
+            value = self._values.get(id(joined))
+            views[buffer.name] = View(joined.name, buffer.element, joined.element, length, own, value)
+        for buffer in program.buffers:
+            if not buffer.is_bound:
+                renamed = replace(buffer, name=self._names.fresh(buffer.name))
+                self._unbound.append(renamed)
+                assert isinstance(buffer.element, ScalarType)
+                views[buffer.name] = View(renamed.name, buffer.element, buffer.element, BufferLength(renamed.name))
+        return views
+
+    def _rewritten(self, stage: int) -> Body:
+        """Returns the body of a stage in the words of the joined program, without a guard for its grid."""
+        call = self._stages[stage]
+        program = call.program
+        other_shape = call.workgroup != self._workgroup
+        rewriter = Rewriter(
+            stage,
+            self._views(stage),
+            self._names,
+            call.spec,
+            call.grid if other_shape or call.grid != self._grid else None,
+            call.workgroup if other_shape else None,
+        )
+        return rewriter.body(without_returns(program.body, _unused_local(program)))
+
+    def _guarded(self, stage: int, body: Body) -> Body:
+        condition = self._guard(stage)
+        return body if condition is None else (If(condition, body),)
+
+    def _guard(self, stage: int) -> Expr | None:
+        """Returns the condition for the lanes that the stage's own launch has, or None if all may run it."""
+        call = self._stages[stage]
+        same_shape = call.workgroup == self._workgroup
+        kind = IdKind.GROUP if same_shape else IdKind.GLOBAL
+        own = call.grid if same_shape else _lanes(call)
+        whole = self._grid if same_shape else _product(self._grid, self._workgroup)
+        axes = [axis for axis in range(3) if own[axis] < whole[axis]]
+        if axes == [0]:
+            lengths = {b.name: b.count for b in call.program.buffers if not b.is_bound}
+            lengths |= {b.name: n for b, n in zip(call.program.abi_buffers, call.counts, strict=True)}
+            active = lane_facts(call.program).active_lanes(lengths)
+            if active is not None and active <= _lanes(call)[0]:
+                return None  # the stage's own conditions keep the other lanes out
+        condition: Expr | None = None
+        for axis in axes:
+            inside = Binary(BinaryOp.LT, LaunchId(kind, axis), Literal(ScalarType.U32, own[axis]))
+            condition = inside if condition is None else Binary(BinaryOp.AND, condition, inside)
+        return condition
+
+    # ---- the joined program
+    def result(self) -> JoinedStages:
+        bare = [self._rewritten(stage) for stage in range(len(self._stages))]
+        bodies = [self._guarded(stage, body) for stage, body in enumerate(bare)]
+        bound = [joined for joined in self._memory.all if id(joined) not in self._values]
+        plain = self._program(tuple(stmt for body in bodies for stmt in body), bound)
+        self._check(plain, but=_NEEDS_BARRIER)
+        lengths = {joined.name: joined.length for joined in self._memory.all if not joined.is_parameter}
+        indices = Indices(plain, self._grid, lengths)
+        groups = prod(self._grid)
+        dependences = Dependences(
+            [stage_accesses(body, indices) for body in bodies], indices, groups, groups * prod(self._workgroup)
+        )
+        barriers = place_barriers(len(bodies), dependences)
+        place_zeroing(self._stages, self._memory, bare, indices)
+        pointwise = {
+            joined.name: joined.element
+            for joined in self._memory.all
+            if joined.is_written and dependences.is_pointwise(joined.name)
+        }
+        atomics = {found.buffer for found in indices.accesses.values() if found.is_atomic}
+        for name in atomics:
+            pointwise.pop(name, None)
+        body = self._joined_body(bodies, barriers, indices, pointwise)
+        kept = self._kept(body)
+        dropped = {joined.name for joined in self._memory.all} - {joined.name for joined in kept}
+        body = self._with_lengths(without_stores(body, dropped), kept)
+        program = self._program(body, kept)
+        self._check(program)
+        return JoinedStages(
+            program,
+            self._grid,
+            tuple((joined.first.stage, joined.first.position) for joined in kept),
+            frozenset(joined.identity for joined in self._memory.all if joined.name in dropped),
+            barriers,
+        )
+
+    def _check(self, program: Program, but: frozenset[str] = frozenset()) -> None:
+        error = next((error for error in check_rules(program).errors if error.code not in but), None)
+        if error is not None:
+            raise Refused(f"the joined program is not valid: [{error.code}] {error.message}", len(self._stages) - 1)
+
+    def _joined_body(
+        self,
+        bodies: Sequence[Body],
+        barriers: Sequence[StageBarrier],
+        indices: Indices,
+        pointwise: dict[str, ScalarType],
+    ) -> Body:
+        runs: list[Body] = [bodies[0]]
+        for barrier, body in zip(barriers, bodies[1:], strict=True):
+            if barrier is StageBarrier.NONE:
+                runs[-1] += body
+            else:
+                runs += (_BARRIERS[barrier], body)
+        written = {joined.name for joined in self._memory.all if joined.is_written}
+        forwarding = Forwarding(indices, pointwise, self._names)
+        made: list[Stmt] = []
+        for run in runs:
+            merged = merge_guards(run, indices, written)
+            made += forwarding.cleaned(without_overwritten(forwarding.body(merged, {}), pointwise))
+        return tuple(made)
+
+    def _kept(self, body: Body) -> list[Joined]:
+        """Returns the buffers that need memory: all but temporaries that nobody reads, and constant parameters."""
+        read = read_buffers(body)
+        return [
+            joined
+            for joined in self._memory.all
+            if id(joined) not in self._values
+            and (joined.is_parameter or joined.identity not in self._temporary or joined.name in read)
+        ]
+
+    def _with_lengths(self, body: Body, kept: Sequence[Joined]) -> Body:
+        """Returns a body that asks for the lengths of no buffer but those that are kept."""
+        stays = {joined.name for joined in kept}
+        by_length = {joined.length: joined.name for joined in reversed(kept) if not joined.is_parameter}
+        gone: dict[str, Expr] = {}
+        for joined in self._memory.all:
+            if joined.name not in stays and not joined.is_parameter:
+                name = by_length.get(joined.length)
+                gone[joined.name] = Literal(ScalarType.U32, joined.length) if name is None else BufferLength(name)
+        if not gone:
+            return body
+
+        def rule(node: Expr) -> Expr:
+            return gone.get(node.buffer, node) if isinstance(node, BufferLength) else node
+
+        return map_body(body, lambda expr, made: rebuilt(expr, rule, made), lambda stmt: stmt)
+
+    def _program(self, body: Body, memory: Sequence[Joined]) -> Program:
+        bound = tuple(joined.declaration(binding) for binding, joined in enumerate(memory))
+        name = "+".join(dict.fromkeys(call.program.name or "unnamed" for call in self._stages))
+        return Program((*bound, *self._unbound), self._workgroup, body, name=name)
+
+
+def _check_stage(number: int, call: StageCall) -> None:
+    program = call.program
+    check_rules(program).raise_if_invalid()
+    facts = lane_facts(program)
+    reason = None
+    if facts.traps:
+        reason = "it may trap"
+    elif facts.order_sensitive:
+        reason = "its result depends on the order of atomics"
+    elif facts.indirect:
+        reason = "it asks for a grid at run time"
+    elif program.non_composable:
+        reason = "it is marked as not composable"
+    else:
+        other = next(
+            (s for s in walk_statements(program.body) if type(s) not in SUPPORTED and not isinstance(s, Return)), None
+        )
+        if other is not None:
+            reason = f"it has a statement of the kind {type(other).__name__}"
+    if reason is not None:
+        raise Refused(reason, number)
+
+
+def _unused_local(program: Program) -> str:
+    names: set[str] = set()
+    for stmt in walk_statements(program.body):
+        if isinstance(stmt, Let):
+            names.add(stmt.name)
+        elif isinstance(stmt, Loop):
+            names.add(stmt.var)
+    name = "ended"
+    while name in names:
+        name += "_"
+    return name
+
+
+def _lanes(call: StageCall) -> Dim3:
+    return _product(call.grid, call.workgroup)
+
+
+def _product(left: Dim3, right: Dim3) -> Dim3:
+    return left[0] * right[0], left[1] * right[1], left[2] * right[2]
+
+
+def _common_workgroup(stages: Sequence[StageCall]) -> Dim3:
+    """Returns the workgroup of the joined program: that of the stages whose lanes work in groups, if they agree."""
+    shapes = {call.workgroup for call in stages}
+    if len(shapes) == 1:
+        return stages[0].workgroup
+    bound: Dim3 | None = None
+    for number, call in enumerate(stages):
+        facts = lane_facts(call.program)
+        what = None
+        if facts.barriers:
+            what = "barriers"
+        elif facts.subgroup_operations:
+            what = "subgroup operations"
+        elif facts.workgroup_memory:
+            what = "workgroup memory"
+        elif facts.shared_writes:
+            what = "elements that several lanes may write"
+        if what is None:
+            continue
+        if bound is not None and call.workgroup != bound:
+            raise Refused(f"it has {what} and other workgroups than the stages before", number)
+        bound = call.workgroup
+    return bound or stages[0].workgroup
+
+
+def _common_grid(stages: Sequence[StageCall], workgroup: Dim3) -> Dim3:
+    found = [1, 1, 1]
+    for number, call in enumerate(stages):
+        lanes = _lanes(call)
+        for axis in range(3):
+            found[axis] = max(found[axis], -(-lanes[axis] // workgroup[axis]))
+            if found[axis] * workgroup[axis] > U32_MAX + 1:
+                raise Refused("the ids of its lanes would not fit 32 bits in larger workgroups", number)
+    return found[0], found[1], found[2]

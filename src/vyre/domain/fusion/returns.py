@@ -1,0 +1,124 @@
+"""Bodies without ``return``: a lane that ended its stage takes part in the next one.
+
+A ``return`` at the end of a branch moves what follows into the other branch, so that its condition stays a guard.
+Elsewhere a flag says that the lane has ended, and guards what follows; inside loops the lane also leaves the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from vyre.domain.ir.expr import Literal, Unary, Var
+from vyre.domain.ir.operators import UnaryOp
+from vyre.domain.ir.stmt import (
+    Arm,
+    Assign,
+    Block,
+    Body,
+    Break,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Switch,
+    if_chain,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+
+_FALSE: Final = Literal(ScalarType.BOOL, 0)
+_TRUE: Final = Literal(ScalarType.BOOL, 1)
+
+
+def without_returns(body: Body, flag: str) -> Body:
+    """Returns a body with the same effects that every lane leaves at its end; ``flag`` is an unused name."""
+    if not _returns(body):
+        return body
+    rewriter = _Rewriter(flag)
+    found = rewriter.body(body, in_loop=False)
+    return (Let(flag, _FALSE), *found) if rewriter.uses_flag else found
+
+
+def _returns(body: Body) -> bool:
+    return any(isinstance(stmt, Return) for stmt in walk_statements(body))
+
+
+class _Rewriter:
+    def __init__(self, flag: str) -> None:
+        self._flag = flag
+        self.uses_flag = False
+
+    def body(self, body: Body, *, in_loop: bool) -> Body:
+        made: list[Stmt] = []
+        for number, stmt in enumerate(body):
+            if isinstance(stmt, Return):
+                return (*made, *self._ended(in_loop=in_loop))
+            if not _returns((stmt,)):
+                made.append(stmt)
+                continue
+            rest = body[number + 1 :]
+            if isinstance(stmt, If) and not in_loop:
+                moved = self._moved(stmt, rest)
+                if moved is not None:
+                    return (*made, moved)
+            made.append(self._inside(stmt, in_loop=in_loop))
+            if rest:
+                ended = Var(self._flag)
+                if in_loop:
+                    if isinstance(stmt, Loop):  # elsewhere the lane has left this loop already
+                        made.append(If(ended, (Break(),)))
+                    return (*made, *self.body(rest, in_loop=True))
+                return (*made, If(Unary(UnaryOp.LOGICAL_NOT, ended), self.body(rest, in_loop=False)))
+            if in_loop and isinstance(stmt, Loop):
+                made.append(If(Var(self._flag), (Break(),)))
+        return tuple(made)
+
+    def _ended(self, *, in_loop: bool) -> Body:
+        self.uses_flag = True
+        set_flag = Assign(self._flag, _TRUE)
+        return (set_flag, Break()) if in_loop else (set_flag,)
+
+    def _moved(self, stmt: If, rest: Body) -> If | None:
+        """Returns the ``if`` with the rest of the body in the branch that goes on, if only one does."""
+        then, otherwise = _without_last_return(stmt.then), _without_last_return(stmt.otherwise)
+        if then is not None and otherwise is not None:
+            return replace(stmt, then=then, otherwise=otherwise)
+        if then is not None and not _returns(stmt.otherwise):
+            return replace(stmt, then=then, otherwise=self._followed(stmt.otherwise, rest))
+        if otherwise is not None and not _returns(stmt.then):
+            return replace(stmt, then=self._followed(stmt.then, rest), otherwise=otherwise)
+        return None
+
+    def _followed(self, body: Body, rest: Body) -> Body:
+        """Returns a body and then the rest, whose names it may use for its own locals."""
+        following = self.body(rest, in_loop=False)
+        return (Block(body), *following) if body else following
+
+    def _inside(self, stmt: Stmt, *, in_loop: bool) -> Stmt:
+        match stmt:
+            case If():
+                links, otherwise = if_chain(stmt)
+                found = self.body(otherwise, in_loop=in_loop)
+                for link in reversed(links):
+                    found = (replace(link, then=self.body(link.then, in_loop=in_loop), otherwise=found),)
+                (result,) = found
+                return result
+            case Switch():
+                arms = tuple(Arm(arm.labels, self.body(arm.body, in_loop=in_loop), loc=arm.loc) for arm in stmt.arms)
+                return replace(stmt, arms=arms, default=self.body(stmt.default, in_loop=in_loop))
+            case Loop():
+                return replace(stmt, body=self.body(stmt.body, in_loop=True))
+            case Block() | Region():
+                return replace(stmt, body=self.body(stmt.body, in_loop=in_loop))
+            case _:
+                raise AssertionError(stmt)
+
+
+def _without_last_return(body: Body) -> Body | None:
+    """Returns the body without its last statement if that is its only ``return``, else None."""
+    if body and isinstance(body[-1], Return) and not _returns(body[:-1]):
+        return body[:-1]
+    return None

@@ -253,6 +253,13 @@ def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.ui
     return data if data.view(f"u{element_size}").flags.aligned else data.copy()
 
 
+def array_type() -> type:
+    """Returns ``numpy.ndarray``, importing NumPy only when it is asked for."""
+    import numpy as np
+
+    return np.ndarray
+
+
 def allocate(nbytes: int, spare: int = 0) -> npt.NDArray[np.uint8]:
     """Returns ``nbytes + spare`` zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
     import numpy as np

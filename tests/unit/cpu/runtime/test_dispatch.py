@@ -97,6 +97,57 @@ def test_inputs_are_read_in_place_unless_they_are_not_aligned(backend: Backend) 
         assert metric(backend, "copied_bytes") - before == copied
 
 
+class _Given:
+    """``OutputStorage`` in memory that a test holds."""
+
+    def __init__(self, *views: memoryview) -> None:
+        self.views = views
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        return self.views
+
+    def clear(self) -> None:
+        raise AssertionError("a dispatch failed")
+
+
+def test_memory_that_is_updated_is_that_of_the_output_only_where_both_are_the_whole_of_one_array(
+    backend: Backend,
+) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read_write u32[runtime]
+        body { x[gid.x] = x[gid.x] + 1u }
+        """)
+    assert backend.compiler is not None
+    pipeline = backend.compiler.compile(program, DispatchConfig()).pipeline
+    for _ in range(3):
+        whole = np.arange(8, dtype=np.uint32)
+        view = memoryview(whole).cast("B")
+        pipeline.dispatch([view.toreadonly()], _Given(view))
+        assert whole.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        parts = np.arange(16, dtype=np.uint32)
+        view = memoryview(parts).cast("B")
+        pipeline.dispatch([view[:32].toreadonly()], _Given(view[32:]))
+        assert parts.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_number_that_is_passed_again_is_read_anew_where_it_may_have_changed(backend: Backend) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer n @0 read u32[1]
+        buffer y @1 write u32[4]
+        body { y[gid.x] = n[0u] }
+        """)
+    assert backend.compiler is not None
+    pipeline = backend.compiler.compile(program, DispatchConfig()).pipeline
+    one, two, changing = words(1), words(2), bytearray(words(3))
+    out = np.zeros(4, np.uint32)
+    for data, expected in ((one, 1), (one, 1), (two, 2), (changing, 3), (one, 1), (one, 1), (changing, 4)):
+        changing[:] = words(max(expected, 3))
+        pipeline.dispatch([memoryview(data).toreadonly()], _Given(memoryview(out).cast("B")))
+        assert out.tolist() == [expected] * 4
+
+
 def test_one_native_call_runs_a_dispatch_from_the_run_that_the_options_name() -> None:
     program = parsed("""
         workgroup_size 4, 1, 1

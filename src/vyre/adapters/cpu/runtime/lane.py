@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from itertools import repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill
 from vyre.adapters.cpu.pool.layout import COMMAND_BYTES, Outcome, StopReason
@@ -19,7 +19,7 @@ from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
 from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_error
-from vyre.adapters.host.memory import allocate_aligned
+from vyre.adapters.host.memory import allocate_aligned, array_type
 from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
 from vyre.domain.binding import BindingPlan
 from vyre.domain.launch import Launch
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from vyre.ports.backend import HostBytes
 
 _MOVE: Final = Struct("<3q").pack_into
+_NUMBER_BYTES: Final = 8
+"""The bytes of the largest number."""
 _FIRST_WORD: Final = 8
 """The byte offset in a command of the words that tell where to and from where."""
 
@@ -68,6 +70,8 @@ class Lane:
     """Runs one dispatch at a time."""
 
     __slots__ = (
+        "_array",
+        "_constants",
         "_decision",
         "_device",
         "_flat",
@@ -107,6 +111,8 @@ class Lane:
         self.native_ns: int = 0
         self._read: Final = AddressReader()
         self._keep: list[object] = []
+        self._constants: Final[dict[int, object]] = {}
+        self._array: Final = array_type()
         launch = spec.launch
         self._frame: Final = StepFrame(launch, spec.step_budget)
         self._flat: Final = [word for count in launch.counts for word in (0, count)]
@@ -158,6 +164,13 @@ class Lane:
             self._decision.end()
 
     # ---------------------------------------------------------------- details
+    def _is_same(self, one: memoryview, other: memoryview) -> bool:
+        """Returns whether two views are known to show the same memory: both show the whole of one array."""
+        array: Any = one.obj
+        if not isinstance(array, self._array) or one.nbytes != array.nbytes:
+            return False
+        return array is other.obj and one.nbytes == other.nbytes
+
     def _plan_places(self, moves: list[Command]) -> tuple[_Place, ...]:
         """Returns the buffers; appends the copies and fills of outputs to ``moves``, with addresses left open."""
         spec, found = self._spec, []
@@ -180,8 +193,16 @@ class Lane:
         for slot, (size, nbytes, source, target, own, _, command) in enumerate(self._places):
             if target is None:
                 assert source is not None
-                address = read(inputs[source])
+                view = inputs[source]
+                if view.obj is self._constants.get(slot, self):  # the bytes of a number that is passed again
+                    continue
+                address = read(view)
+                if nbytes <= _NUMBER_BYTES and type(view.obj) is bytes and len(view.obj) == view.nbytes:
+                    self._constants[slot] = view.obj  # where it lies does not change
+                else:
+                    self._constants.pop(slot, None)
                 if address % size:
+                    self._constants.pop(slot, None)
                     copy, address = allocate_aligned(nbytes)
                     copy.data[:] = inputs[source]
                     self._keep.append(copy)
@@ -190,7 +211,10 @@ class Lane:
                 address = own[1] if own is not None else writable_address(views[target]) if nbytes else 0
                 assert command is not None
                 words, at = (jobs[command], 0) if apart else (jobs[0], command)
-                origin = 0 if source is None or not nbytes else read(inputs[source])
+                origin = 0
+                if source is not None and nbytes:
+                    given = inputs[source]
+                    origin = address if own is None and self._is_same(given, views[target]) else read(given)
                 moved = 0 if origin == address else nbytes  # the caller's own array is read and written in place
                 _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, moved)
             flat[2 * slot] = address

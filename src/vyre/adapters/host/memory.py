@@ -253,7 +253,7 @@ def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.ui
     return data if data.view(f"u{element_size}").flags.aligned else data.copy()
 
 
-def array_type() -> type:
+def array_type() -> type[Any]:
     """Returns ``numpy.ndarray``, importing NumPy only when it is asked for."""
     import numpy as np
 

@@ -27,8 +27,6 @@ WAITING: Final[Mapping[str, str]] = {
     "dispatch_shape": "replay of recorded launches",
     "egraph_kernels": "e-graphs on the device",
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
-    "fixpoint": "fixed points on the device",
-    "fixpoint_iterations": "fixed points on the device",
     "frontier_ir": "waves of a graph analysis in one kernel",
     "fusion": "fusion of the steps of a work graph",
     "fusion_pressure": "fusion of the steps of a work graph",

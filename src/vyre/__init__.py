@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation as Explanation
     from vyre.app.explain.journals import replay_file as replay_file
     from vyre.app.invalidation import InvalidationReport as InvalidationReport
+    from vyre.app.fixpoint import FixedPoint as FixedPoint, FixedPointResult as FixedPointResult
     from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
     from vyre.app.opening import open as open
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
+    from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
     from vyre.ports.aot import AotEmitter as AotEmitter, AotTargetId as AotTargetId
@@ -133,6 +135,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.explain.explanation": "Explanation",
     "vyre.app.explain.journals": "replay_file",
     "vyre.app.invalidation": "InvalidationReport",
+    "vyre.app.fixpoint": "FixedPoint FixedPointResult",
     "vyre.app.journal": "DecisionJournal",
     "vyre.app.kernels.kernel": "Kernel function kernel",
     "vyre.app.opening": "open",
@@ -187,6 +190,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.specialization": "SpecMap SpecValue",
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
+    "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
     "vyre.ports.aot": "AotEmitter AotTargetId",

@@ -838,7 +838,8 @@ class Times:
     told: dict[str, int]
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        return replace(self.inner.require_resident_executor().run(sequence), **self.told)
+        told: dict[str, Any] = dict(self.told)
+        return replace(self.inner.require_resident_executor().run(sequence), **told)
 
 
 def telling(**told: int) -> Break:
@@ -881,6 +882,60 @@ BROKEN_SEQUENCES: Final[dict[str, tuple[Break, str]]] = {
         "resident.nothing_runs_behind_a_trap",
     ),
 }
+
+
+@dataclass
+class OtherRounds:
+    """Honours no flag, or tells something else of the rounds."""
+
+    inner: Backend
+    told: Callable[[DispatchTiming, ResidentSequence], DispatchTiming]
+    change: Callable[[ResidentSequence], ResidentSequence] = lambda sequence: sequence
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        timing = self.inner.require_resident_executor().run(self.change(sequence))
+        return timing if sequence.flag is None else self.told(timing, sequence)
+
+
+def rounds_told(
+    told: Callable[[DispatchTiming, ResidentSequence], DispatchTiming] = lambda timing, _: timing,
+    change: Callable[[ResidentSequence], ResidentSequence] = lambda sequence: sequence,
+) -> Break:
+    return lambda backend: replace(backend, resident_executor=OtherRounds(backend, told, change))
+
+
+def without_exit(sequence: ResidentSequence) -> ResidentSequence:
+    return replace(sequence, flag=None, repeat_count=min(sequence.repeat_count, 500))
+
+
+BROKEN_ROUNDS: Final[dict[str, tuple[Break, str]]] = {
+    "the flag is ignored": (
+        rounds_told(lambda t, s: replace(t, rounds=min(s.repeat_count, 500), converged=False), without_exit),
+        "rounds.rounds_end_when_nothing_changes.*",
+    ),
+    "no rounds are told": (
+        rounds_told(lambda t, _: replace(t, rounds=None, converged=None)),
+        "rounds.rounds_end_when_nothing_changes.*",
+    ),
+    "a limit that was reached is told for a fixed point": (
+        rounds_told(lambda t, _: replace(t, converged=True)),
+        "rounds.rounds_end_when_nothing_changes.*",
+    ),
+    "the limit is told for the rounds": (
+        rounds_told(lambda t, s: replace(t, rounds=s.repeat_count)),
+        "rounds.rounds_end_when_nothing_changes.*",
+    ),
+    "one round too many runs": (
+        rounds_told(change=lambda s: replace(s, repeat_count=s.repeat_count + 1) if s.flag is not None else s),
+        "rounds.rounds_end_when_nothing_changes.*",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_ROUNDS)
+def test_broken_rounds_are_found(defect: str) -> None:
+    broken, pattern = BROKEN_ROUNDS[defect]
+    assert failures(registration_with(broken), pattern)
 
 
 @pytest.mark.parametrize("defect", BROKEN_SEQUENCES)

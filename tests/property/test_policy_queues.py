@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.records import records
 from vyre.adapters.host.ring import HostRing, RingItem
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.fixpoint import FixpointExecutor, FixpointProfile, choose_executor
+from vyre.policies.frontiers.fixpoint import FixpointExecutor, FixpointProfile, choose_executor, rounds_unrolled
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.policies.launching.queueing import (
     LAYOUTS,
     DrainProfile,
@@ -118,20 +119,36 @@ def test_queue_bytes_never_wrap(profile: QueueProfile, name: str) -> None:
 
 
 @given(records(FixpointProfile))
-def test_a_loop_in_the_kernel_only_where_all_workgroups_are_resident(profile: FixpointProfile) -> None:
-    grid = profile.grid
-    resident = grid.multiprocessors * grid.resident_per_multiprocessor
+def test_a_loop_runs_by_what_works_and_is_wanted(profile: FixpointProfile) -> None:
+    grid, forced = profile.grid, profile.forced
+    resident = grid is not None and grid.workgroups <= grid.multiprocessors * grid.resident_per_multiprocessor
+    native = grid is not None and grid.cooperative and resident and grid.forced is not GridSyncMode.SPLIT
+    works = {
+        FixpointExecutor.COMMAND_LIST: profile.repeats_lists,
+        FixpointExecutor.COOPERATIVE: native,
+        FixpointExecutor.WHILE_GRAPH: profile.supports_conditional_graphs,
+        FixpointExecutor.UNROLLED_GRAPH: profile.guardable,
+        FixpointExecutor.POLLED: True,
+    }
     try:
         plan = choose_executor(profile)
-    except PlanError:
-        assert grid.forced is not None and not (grid.cooperative and grid.workgroups <= resident)
+    except PlanError as error:
+        match error.kind:
+            case "GridBarrierImpossible":
+                assert grid is not None and grid.forced is GridSyncMode.NATIVE and not (grid.cooperative and resident)
+            case "ExecutorUnavailable":
+                assert forced is not None and not works[forced]
+            case _:
+                assert error.kind == "EveryExecutorForbidden" and forced is None
+                assert {each for each, ok in works.items() if ok} <= profile.forbidden
         return
-    if plan.executor is FixpointExecutor.COOPERATIVE:
-        assert grid.cooperative and grid.workgroups <= resident
-    if plan.executor is FixpointExecutor.WHILE_GRAPH:
-        assert profile.supports_conditional_graphs
-    assert (plan.max_iterations, plan.host_sync_points) == (profile.max_iterations, 1)
+    assert works[plan.executor] or (grid is not None and grid.workgroups <= 1)
+    assert plan.executor is forced if forced is not None else plan.executor not in profile.forbidden
+    polled = plan.executor is FixpointExecutor.POLLED
+    assert (plan.max_iterations, plan.early_exit) == (profile.max_iterations, profile.early_exit)
+    assert plan.host_sync_points == (profile.max_iterations if polled else 1)
     assert 1 <= plan.host_launches <= profile.max_iterations
+    assert 1 <= rounds_unrolled(profile) <= profile.max_iterations
     assert choose_executor(profile) == plan
 
 

@@ -121,6 +121,7 @@ class World:
         self.memory = session.resident(X)
         self.temporary = session.temporary(vyre.f32, 4)
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
+        self.flag = session.resident(np.zeros(1, np.uint32))
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
         self.journal = folder / "decisions.jsonl"
@@ -157,6 +158,12 @@ class World:
                 session.temporary,
                 {"dtype": vyre.f32, "count": 4, "label": None},
                 {"dtype": {"type", "numpy type", "narrow numpy type", "dtype"}, "count": {"zero", "one"}},
+            ),
+            "fixpoint": Row(
+                session.fixpoint,
+                {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": (), "changed": self.flag}
+                | {"limit": 1, "executor": None, "early_exit": True},
+                {"first": EMPTY, "limit": {"one"}, "early_exit": FLAGS},
             ),
             "tune": Row(session.tune, BOUND | {"settings": QUICK}, COUNTED | launched),
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
@@ -424,7 +431,7 @@ NOT_CALLED: Final = {
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
     # made by the session
-    "SequenceRun", "StepSequence.close", "Temporary", "WorkGroup", "WorkPlan",
+    "FixedPoint", "FixedPointResult", "SequenceRun", "StepSequence.close", "Temporary", "WorkGroup", "WorkPlan",
 }  # fmt: skip
 
 

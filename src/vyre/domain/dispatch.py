@@ -231,6 +231,8 @@ class DispatchTiming(NamedTuple):
     ``wait_ns``: waiting and readback; None also where everything had ended before.
     ``launches``: the number of kernels that were launched one by one and not replayed.
     ``launch_ns``: host time of submitting one of them.
+    ``rounds``: the rounds that a sequence with a flag ran; None for any other.
+    ``converged``: whether the last of them left the flag at 0; False if there was none.
     """
 
     wall_ns: int
@@ -239,6 +241,8 @@ class DispatchTiming(NamedTuple):
     wait_ns: int | None = None
     launches: int | None = None
     launch_ns: int | None = None
+    rounds: int | None = None
+    converged: bool | None = None
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         BoundResidentStep as BoundResidentStep, CacheCounters as CacheCounters, CacheOutcome as CacheOutcome,
         CompileResult as CompileResult, CompiledPipeline as CompiledPipeline, DeviceLifecycle as DeviceLifecycle,
         DiscoveryFailure as DiscoveryFailure, DispatchRequest as DispatchRequest, ForeignMemory as ForeignMemory,
-        HostBytes as HostBytes, MetricSource as MetricSource, NullLifecycle as NullLifecycle,
+        HostBytes as HostBytes, LoopSupport as LoopSupport, MetricSource as MetricSource,
+        NullLifecycle as NullLifecycle,
         OutputStorage as OutputStorage, PendingDispatch as PendingDispatch, PipelineCompiler as PipelineCompiler,
         PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor, Readback as Readback,
         ResidentBinder as ResidentBinder, ResidentBuffer as ResidentBuffer, ResidentExecutor as ResidentExecutor,
@@ -52,8 +53,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.ports.backend": (
         "AsyncExecutor Backend BackendCatalog BackendRegistration BackendRole BackendServices "
         "BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline DeviceLifecycle "
-        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes MetricSource NullLifecycle OutputStorage "
-        "PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
+        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes LoopSupport MetricSource NullLifecycle "
+        "OutputStorage PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
         "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Tunable Upload "
         "check_ownership require"
     ),

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, 
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
-from vyre.domain.errors import InvalidResource, UnsupportedFeature
+from vyre.domain.errors import InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
 from vyre.ports.support import SILENT, Telemetry
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.domain.launch import Launch
     from vyre.domain.tuning import TimeKind
+    from vyre.policies.frontiers.fixpoint import FixpointExecutor
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     from vyre.ports.emission import CodeEmission
     from vyre.ports.planning import ExecutionPlanning
 
-PORT_API_VERSION: Final = 5
+PORT_API_VERSION: Final = 6
+FLAG_BYTES: Final = 4
+"""Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")
 
 
@@ -170,12 +173,28 @@ class ResidentSequence:
     """Launches and copies that run strictly in order with one host synchronisation.
 
     ``prefix`` runs once, then ``repeated`` runs ``repeat_count`` times, then ``reads`` are copied to the host.
+
+    With a ``flag`` the rounds end early: before each round the u32 at byte 0 of ``flag`` is set to 0, and a round that
+    leaves it 0 is the last.  ``repeat_count`` bounds the rounds; with 0 the flag is left alone.  The timing tells how
+    many rounds ran and whether the last left the flag at 0, whichever way the backend repeats them.  Raises
+    ``InvalidInput`` for a flag without steps to repeat, and ``InvalidResource`` for one of fewer than 4 bytes.
     """
 
     prefix: tuple[ResidentStep, ...] = ()
     repeated: tuple[ResidentStep, ...] = ()
     repeat_count: int = 0
     reads: tuple[Readback, ...] = ()
+    flag: ResidentBuffer | None = None
+
+    def __post_init__(self) -> None:
+        if self.flag is None:
+            return
+        if not self.repeated:
+            raise InvalidInput("a sequence with a flag has no steps to repeat", fix="give at least one, or no flag.")
+        if self.flag.nbytes < FLAG_BYTES:
+            raise InvalidResource(
+                f"the flag of a sequence is {self.flag!r}", fix=f"use a buffer of at least {FLAG_BYTES} bytes."
+            )
 
 
 class SequenceSubmission(Enum):
@@ -342,6 +361,17 @@ class ResidentExecutor(Protocol):
         """Runs a sequence, waits for its end, and returns the measured times."""
 
 
+class LoopSupport(Protocol):
+    """The ways in which a backend repeats the steps of a sequence with a flag by itself, with one wait at the end."""
+
+    def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
+        """Returns the ways that work for these steps.  May open the device.  Raises as ``ResidentExecutor.run`` does.
+
+        Without any of them ``ResidentExecutor`` honours a flag by waiting after each round.
+        """
+        ...
+
+
 class BoundResidentStep(Protocol):
     """A step with everything resolved: calling it launches and waits.  One thread at a time may use it; it must be
     closed.
@@ -498,6 +528,7 @@ class Backend:
     foreign_memory: ForeignMemory | None = None
     resident_executor: ResidentExecutor | None = None
     resident_binder: ResidentBinder | None = None
+    loops: LoopSupport | None = None
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None
     tunable: Tunable | None = None

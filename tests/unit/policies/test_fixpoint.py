@@ -15,6 +15,7 @@ from vyre.policies.frontiers.fixpoint import (
     ReadbackPolicy,
     choose_executor,
     plan_convergence,
+    rounds_unrolled,
 )
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
 
@@ -81,6 +82,85 @@ def test_unrolled_graphs_are_bounded(iterations: int, launches: int) -> None:
     profile = FixpointProfile(iterations, TOO_LARGE, supports_conditional_graphs=False)
     assert choose_executor(profile).host_launches == launches
     assert choose_executor(profile, FixpointThresholds(2**32 - 1)).host_launches == 1
+
+
+SEPARATE = replace(LOOP, grid=None, supports_conditional_graphs=False)
+
+
+@pytest.mark.parametrize(
+    ("profile", "executor", "launches", "waits", "why"),
+    [
+        (
+            replace(SEPARATE, repeats_lists=True),
+            FixpointExecutor.COMMAND_LIST,
+            1,
+            1,
+            "the backend repeats a list of steps by itself",
+        ),
+        (
+            replace(LOOP, repeats_lists=True, forbidden=frozenset({FixpointExecutor.COMMAND_LIST})),
+            FixpointExecutor.COOPERATIVE,
+            1,
+            1,
+            "8 workgroups are resident at once, up to 8 can be",
+        ),
+        (
+            SEPARATE,
+            FixpointExecutor.UNROLLED_GRAPH,
+            5,
+            1,
+            "no loop in the kernel: the steps are not one kernel; and no conditional graphs",
+        ),
+        (
+            replace(SEPARATE, steps=100),
+            FixpointExecutor.UNROLLED_GRAPH,
+            500,
+            1,
+            "no loop in the kernel: the steps are not one kernel; and no conditional graphs",
+        ),
+        (
+            replace(SEPARATE, guardable=False),
+            FixpointExecutor.POLLED,
+            5000,
+            5000,
+            "no loop in the kernel: the steps are not one kernel; no conditional graphs; and the steps cannot be made "
+            "to return at once",
+        ),
+        (replace(LOOP, forced=FixpointExecutor.POLLED), FixpointExecutor.POLLED, 5000, 5000, "it is asked for"),
+    ],
+)
+def test_what_runs_separate_steps(
+    profile: FixpointProfile, executor: FixpointExecutor, launches: int, waits: int, why: str
+) -> None:
+    found = choose_executor(profile)
+    assert (found.executor, found.host_launches, found.host_sync_points) == (executor, launches, waits)
+    assert str(found.why) == why
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "fix"),
+    [
+        (
+            replace(SEPARATE, forced=FixpointExecutor.WHILE_GRAPH),
+            "ExecutorUnavailable",
+            "use one of unrolled_graph, polled",
+        ),
+        (
+            replace(SEPARATE, forbidden=frozenset(FixpointExecutor)),
+            "EveryExecutorForbidden",
+            "polling works everywhere",
+        ),
+    ],
+)
+def test_an_executor_that_does_not_work_is_refused(profile: FixpointProfile, kind: str, fix: str) -> None:
+    with pytest.raises(PlanError, match=fix) as error:
+        choose_executor(profile)
+    assert error.value.kind == kind
+
+
+@pytest.mark.parametrize(("limit", "steps", "rounds"), [(9, 1, 9), (5000, 1, 1024), (5000, 3, 341), (5000, 9999, 1)])
+def test_rounds_of_one_unrolled_graph(limit: int, steps: int, rounds: int) -> None:
+    assert rounds_unrolled(replace(SEPARATE, max_iterations=limit, steps=steps)) == rounds
 
 
 def test_a_forced_barrier_that_cannot_work_is_refused() -> None:

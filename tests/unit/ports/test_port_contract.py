@@ -59,6 +59,7 @@ def test_every_facet_is_optional_but_the_executor_and_the_lifecycle() -> None:
         "foreign_memory",
         "resident_executor",
         "resident_binder",
+        "loops",
         "async_executor",
         "metric_source",
         "tunable",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from vyre.adapters.host.memory import HostMemory, aligned, turn_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import ResidentSequence, ResidentStep
+from vyre.policies.frontiers.fixpoint import FixpointExecutor
+from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceMemory(HostMemory):
-    """``ResidentMemory`` and ``ResidentExecutor`` of a reference backend."""
+    """``ResidentMemory``, ``ResidentExecutor`` and ``LoopSupport`` of a reference backend."""
 
     def __init__(self, backend: BackendId, executor: ReferenceExecutor) -> None:
         super().__init__(backend)
@@ -27,13 +29,24 @@ class ReferenceMemory(HostMemory):
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
         started = time.perf_counter_ns()
+        flag = None if sequence.flag is None else self.range(sequence.flag, 0, FLAG_BYTES)
+        rounds, converged = 0, False
         for step in sequence.prefix:
             self._step(step)
-        for _ in range(sequence.repeat_count):
+        while rounds < sequence.repeat_count and not converged:
+            if flag is not None:
+                flag.fill(0)
             for step in sequence.repeated:
                 self._step(step)
+            rounds += 1
+            converged = flag is not None and not flag.any()
         self.download(sequence.reads)
-        return DispatchTiming(time.perf_counter_ns() - started)
+        ns = time.perf_counter_ns() - started
+        return DispatchTiming(ns) if flag is None else DispatchTiming(ns, rounds=rounds, converged=converged)
+
+    def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
+        """Implements ``LoopSupport.loop_executors``."""
+        return frozenset({FixpointExecutor.COMMAND_LIST})
 
     def _step(self, step: ResidentStep) -> None:
         found = self.resolve(step)

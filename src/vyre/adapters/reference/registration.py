@@ -61,6 +61,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendSer
         compiler=executor,
         memory=memory,
         resident_executor=memory,
+        loops=memory,
         lifecycle=NullLifecycle(backend),
         cost_probe=HostCostProbe(backend, executor),
     )

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from vyre.app.calibration.service import CalibrationService
+    from vyre.app.fixpoint import ExecutorName, FixedPoint
     from vyre.app.lease import BackendLease
+    from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundWork
     from vyre.app.work_graph.modes import ModesWanted
     from vyre.app.work_graph.sequence import StepSequence, WorkServices
@@ -48,6 +50,31 @@ class WorkGraphs:
         from vyre.app.work_graph.sequence import StepSequence
 
         return StepSequence(self._work_services(), steps, first, modes)
+
+    def fixpoint(
+        self,
+        steps: Sequence[Item],
+        *,
+        changed: ResidentArray,
+        limit: int,
+        first: Sequence[Item] = (),
+        executor: ExecutorName | None = None,
+        early_exit: bool = True,
+    ) -> FixedPoint:
+        """Binds steps that are repeated until they change nothing: calling the result runs ``first`` once and then
+        ``steps`` round after round, and waits once.
+
+        ``changed`` is a resident array of u32 whose first element is set to 0 before each round; a step stores anything
+        else in it where it changes something.  The round that leaves it 0 is the last, and so is round ``limit``: the
+        result tells how many rounds ran and whether they converged.  Items are those of ``sequence``.
+
+        ``executor`` forces what repeats the steps (``FixpointExecutor``, or its value); all give the same bytes.
+        Without ``early_exit`` all ``limit`` rounds run.  Raises what ``sequence`` raises, ``InvalidInput`` for another
+        flag, and ``PlanError`` for a limit of 0 and for an executor that does not work here.
+        """
+        from vyre.app.fixpoint import FixedPoint
+
+        return FixedPoint(self._work_services(), steps, first, changed, limit, executor, early_exit)
 
     def temporary(
         self, dtype: ScalarType | np.dtype[Any] | type[Any], count: int, *, label: str | None = None

@@ -78,25 +78,37 @@ class FixpointExecutor(Enum):
     - ``COOPERATIVE``: by a loop inside one kernel, with grid barriers.
     - ``WHILE_GRAPH``: by a graph whose body repeats while a condition holds.
     - ``UNROLLED_GRAPH``: by graphs of many steps; the steps after the fixed point return at once.
+    - ``COMMAND_LIST``: by a list of steps that the backend itself repeats and leaves early.
+    - ``POLLED``: by the host, which waits after each iteration and reads the flag.
     """
 
+    COMMAND_LIST = "command_list"
     COOPERATIVE = "cooperative"
     WHILE_GRAPH = "while_graph"
     UNROLLED_GRAPH = "unrolled_graph"
+    POLLED = "polled"
 
 
 @record
 class FixpointProfile:
     """A step to repeat, and the device.
 
-    ``grid`` is the grid of one step and what the device holds of it; ``supports_conditional_graphs`` is the result of a
-    probe.  Without ``early_exit`` all iterations run, as a baseline that shows what leaving early saves.
+    ``grid`` is the grid of one step and what the device holds of it, None where the steps are not one kernel.
+    ``supports_conditional_graphs`` is the result of a probe.  ``repeats_lists`` says that the backend repeats a list of
+    steps by itself, and ``guardable`` that the steps can be made to return at once.  An iteration has ``steps``
+    launches.  ``forced`` names the executor that the caller wants, ``forbidden`` those that it does not.
+    Without ``early_exit`` all iterations run, as a baseline that shows what leaving early saves.
     """
 
     max_iterations: Positive
-    grid: GridSyncInputs
+    grid: GridSyncInputs | None
     supports_conditional_graphs: bool
     early_exit: bool = True
+    repeats_lists: bool = False
+    guardable: bool = True
+    steps: Positive = 1
+    forced: FixpointExecutor | None = None
+    forbidden: frozenset[FixpointExecutor] = frozenset()
 
 
 @record
@@ -108,7 +120,8 @@ class FixpointThresholds:
 
 @verdict
 class FixpointPlan:
-    """How a loop is run: ``host_launches`` of kernels or graphs, queued without waiting between them.
+    """How a loop is run: ``host_launches`` of kernels, lists or graphs, with ``host_sync_points`` waits.  Only
+    ``POLLED`` waits between them.
 
     After the barrier that ends iteration k, flag ``k mod flag_buffers`` is tested and flag ``(k + 2) mod flag_buffers``
     is cleared.  With three flags, the cleared one was last tested before this barrier and is next set after the
@@ -128,27 +141,72 @@ DEFAULT_THRESHOLDS: Final = FixpointThresholds()
 
 
 def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> FixpointPlan:
-    """Returns a loop in the kernel where a grid barrier works (see ``choose_grid_sync``), else a conditional graph,
-    else unrolled graphs, which every device runs.
+    """Returns how the loop is run: the first executor that works and is not forbidden.
 
-    Raises ``PlanError("GridBarrierImpossible")`` where the caller forces a grid barrier that cannot work.
+    A list that the backend repeats comes first, then a loop in the kernel where a grid barrier works (see
+    ``choose_grid_sync``), a conditional graph, unrolled graphs, and polling, which works everywhere.
+
+    Raises ``PlanError``: ``GridBarrierImpossible`` where the caller forces a grid barrier that cannot work,
+    ``ExecutorUnavailable`` where the forced executor does not work here, ``EveryExecutorForbidden``.
     """
-    barrier = choose_grid_sync(profile.grid)
-    if not barrier.possible:
+    barrier = None if profile.grid is None else choose_grid_sync(profile.grid)
+    if barrier is not None and not barrier.possible:
         raise PlanError("GridBarrierImpossible", fix=f"do not force it: {barrier.why}.")
-    launches = 1
-    if barrier.mode is GridSyncMode.NATIVE:
-        executor, why = FixpointExecutor.COOPERATIVE, barrier.why
-    elif profile.supports_conditional_graphs:
-        executor, why = FixpointExecutor.WHILE_GRAPH, Reason("no loop in the kernel: {}", (barrier.why,))
-    else:
-        executor = FixpointExecutor.UNROLLED_GRAPH
-        launches = -(-profile.max_iterations // thresholds.max_unrolled_steps)
-        why = Reason("no loop in the kernel: {}; and no conditional graphs", (barrier.why,))
+    no_kernel = Reason("the steps are not one kernel") if barrier is None else barrier.why
+    works = {
+        FixpointExecutor.COMMAND_LIST: profile.repeats_lists,
+        FixpointExecutor.COOPERATIVE: barrier is not None and barrier.mode is GridSyncMode.NATIVE,
+        FixpointExecutor.WHILE_GRAPH: profile.supports_conditional_graphs,
+        FixpointExecutor.UNROLLED_GRAPH: profile.guardable,
+        FixpointExecutor.POLLED: True,
+    }
+    forced = profile.forced
+    if forced is not None:
+        if not works[forced]:
+            raise PlanError(
+                "ExecutorUnavailable",
+                fix=f"use one of {', '.join(each.value for each, ok in works.items() if ok)}.",
+                executor=forced.value,
+            )
+        return _plan(profile, thresholds, forced, Reason("it is asked for"))
+    found = next((each for each, ok in works.items() if ok and each not in profile.forbidden), None)
+    match found:
+        case None:
+            raise PlanError("EveryExecutorForbidden", fix="forbid fewer; polling works everywhere.")
+        case FixpointExecutor.COMMAND_LIST:
+            why = Reason("the backend repeats a list of steps by itself")
+        case FixpointExecutor.COOPERATIVE:
+            why = no_kernel
+        case FixpointExecutor.WHILE_GRAPH:
+            why = Reason("no loop in the kernel: {}", (no_kernel,))
+        case FixpointExecutor.UNROLLED_GRAPH:
+            why = Reason("no loop in the kernel: {}; and no conditional graphs", (no_kernel,))
+        case FixpointExecutor.POLLED:
+            why = Reason(
+                "no loop in the kernel: {}; no conditional graphs; and the steps cannot be made to return at once",
+                (no_kernel,),
+            )
+    return _plan(profile, thresholds, found, why)
+
+
+def _plan(
+    profile: FixpointProfile, thresholds: FixpointThresholds, executor: FixpointExecutor, why: Reason
+) -> FixpointPlan:
+    launches = waits = 1
+    if executor is FixpointExecutor.UNROLLED_GRAPH:
+        launches = -(-profile.max_iterations // rounds_unrolled(profile, thresholds))
+    elif executor is FixpointExecutor.POLLED:
+        launches = waits = profile.max_iterations
     return FixpointPlan(
         max_iterations=profile.max_iterations,
         executor=executor,
         early_exit=profile.early_exit,
         host_launches=launches,
+        host_sync_points=waits,
         why=why,
     )
+
+
+def rounds_unrolled(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> int:
+    """Returns the iterations of one unrolled graph, at least 1."""
+    return min(profile.max_iterations, max(1, thresholds.max_unrolled_steps // profile.steps))

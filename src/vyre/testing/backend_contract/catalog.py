@@ -26,6 +26,7 @@ from vyre.testing.backend_contract.prepared import PREPARED
 from vyre.testing.backend_contract.private_memory import PRIVATE
 from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
+from vyre.testing.backend_contract.rounds import ROUNDS
 from vyre.testing.backend_contract.threads import THREADS
 from vyre.testing.backend_contract.traps import TRAPS
 
@@ -50,6 +51,7 @@ GROUPS: Final = (
     PLANNING,
     MEMORY,
     RESIDENT,
+    ROUNDS,
     BINDER,
     FOREIGN,
     ASYNCHRONOUS,

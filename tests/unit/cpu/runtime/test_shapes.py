@@ -16,7 +16,15 @@ from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.backend import make_backend
 from vyre.adapters.cpu.runtime.launch import FRAME_HEAD, Placement
 from vyre.adapters.cpu.runtime.options import CpuOptions
-from vyre.adapters.cpu.runtime.shapes import HANDOFF_NS, SHORT_STEPS, Estimate, is_short, place, private_buffers
+from vyre.adapters.cpu.runtime.shapes import (
+    HANDOFF_NS,
+    SHORT_STEPS,
+    Estimate,
+    is_short,
+    place,
+    private_buffers,
+    steps_at_most,
+)
 from vyre.adapters.cpu.runtime.tools import native_tools
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, OutputArena
@@ -98,8 +106,8 @@ def test_a_new_plan_is_asked_for_if_the_time_has_halved_or_doubled(later: int, i
 # ---------------------------------------------------------------- short launches
 def test_a_launch_is_short_up_to_a_number_of_steps() -> None:
     groups = SHORT_STEPS // 4
-    assert is_short(module(1), launch((groups, 1, 1)), 1)
-    assert not is_short(module(1), launch((groups + 1, 1, 1)), 1)
+    assert is_short(steps_at_most(module(1), launch((groups, 1, 1)), 1))
+    assert not is_short(steps_at_most(module(1), launch((groups + 1, 1, 1)), 1))
 
 
 @pytest.mark.parametrize(
@@ -119,13 +127,13 @@ def test_every_factor_counts(
     """Each case has 32 steps: 8 times the 4 lanes of a vector."""
     found = module(*bounds, nodes=nodes), launch(grid, workgroup), iterations
     monkeypatch.setattr("vyre.adapters.cpu.runtime.shapes.SHORT_STEPS", 32)
-    assert is_short(*found)
+    assert is_short(steps_at_most(*found))
     monkeypatch.setattr("vyre.adapters.cpu.runtime.shapes.SHORT_STEPS", 31)
-    assert not is_short(*found)
+    assert not is_short(steps_at_most(*found))
 
 
 def test_a_launch_whose_loops_have_no_bound_is_not_short() -> None:
-    assert not is_short(module(1, None), launch((1, 1, 1)), 1)
+    assert not is_short(steps_at_most(module(1, None), launch((1, 1, 1)), 1))
 
 
 # ---------------------------------------------------------------- threads

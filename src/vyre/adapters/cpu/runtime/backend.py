@@ -102,6 +102,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         memory=memory,
         resident_executor=memory,
         resident_binder=memory,
+        loops=memory,
         async_executor=CpuAsync(device, executor),
         lifecycle=CpuLifecycle(device, kernels, memory),
         metric_source=counters,

@@ -15,7 +15,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
 from vyre.adapters.cpu.runtime.launch import Placement
-from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers
+from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, steps_at_most
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
@@ -55,17 +55,19 @@ class Shape:
     """A pipeline at certain input lengths.
 
     ``choice`` is the present one; read it once.  ``planned_ns`` is the time of a workgroup by which it was made, None
-    if none was measured.  ``idle`` holds the lanes that no dispatch uses.
+    if none was measured.  ``idle`` holds the lanes that no dispatch uses.  ``steps`` bounds the work of a dispatch, if
+    a bound is proved.
     """
 
-    __slots__ = ("choice", "estimate", "groups", "idle", "launch", "planned_ns", "short")
+    __slots__ = ("choice", "estimate", "groups", "idle", "launch", "planned_ns", "short", "steps")
 
-    def __init__(self, launch: Launch, choice: Choice, *, short: bool) -> None:
+    def __init__(self, launch: Launch, choice: Choice, *, steps: int | None) -> None:
         self.launch: Final = launch
         self.groups: Final = prod(launch.grid)
         self.choice: Choice = choice
         self.planned_ns: int | None = None
-        self.short: Final = short
+        self.steps: Final = steps
+        self.short: Final = is_short(steps)
         self.estimate: Final = Estimate()
         self.idle: Final[list[Lane]] = []
 
@@ -171,7 +173,7 @@ class CpuPipeline:
         launch = self.launch(input_nbytes)
         module = self.module_for(launch)
         choice = self._place(module, launch, None, self._kernels.maker.decisions)
-        shape = Shape(launch, choice, short=self._short(module, launch))
+        shape = Shape(launch, choice, steps=self._steps(module, launch))
         with self._lock:
             shape = self._shapes.setdefault(input_nbytes, shape)
             if len(self._shapes) > SHAPES:
@@ -222,8 +224,8 @@ class CpuPipeline:
         module, placement = shape.choice
         return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
 
-    def _short(self, module: KernelModule, launch: Launch) -> bool:
-        return self.config.timeout_s is None and is_short(module, launch, self.config.launches)
+    def _steps(self, module: KernelModule, launch: Launch) -> int | None:
+        return None if self.config.timeout_s is not None else steps_at_most(module, launch, self.config.launches)
 
     def _place(self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None) -> Choice:
         """Returns the variant and the threads of a launch."""

@@ -10,26 +10,31 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from ctypes import addressof, c_uint64
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill
+from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill, Repeat, flat
 from vyre.adapters.cpu.runtime.addresses import AddressReader
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
+from vyre.adapters.cpu.runtime.shapes import is_short
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.policies.frontiers.fixpoint import FixpointExecutor
+from vyre.ports.backend import FLAG_BYTES, HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
 
 UNROLLED: Final = 16
-"""The iterations of one step that are written out among the steps of a sequence."""
+"""The iterations of one step that are written out among the steps of a sequence; more are one repeat."""
+SHORT_LAUNCHES: Final = 1 << 14
+"""The launches of a list up to which it runs on the calling thread: they take a few milliseconds besides their work."""
 PREPARED: Final = 32
 """Sequences whose lists are kept."""
 MEASURED_EACH: Final = 64
@@ -67,12 +72,16 @@ class PreparedStep(NamedTuple):
     @property
     def commands(self) -> tuple[Command, ...]:
         """Returns every command of one run, in order."""
+        if self.iterations > UNROLLED:
+            return (*self.first, Repeat(self.kernels, 0, self.iterations))
         return (*self.first, *(self.kernels * self.iterations))
 
     @property
     def all_owners(self) -> tuple[Owner, ...]:
-        """Returns the owner of each of ``commands``."""
+        """Returns the owner of each of ``commands``, and of those within repeats."""
         first = len(self.first)
+        if self.iterations > UNROLLED:
+            return (*self.owners[:first], self.owners[0]._replace(kernel=None), *self.owners[first:])
         return (*self.owners[:first], *(self.owners[first:] * self.iterations))
 
     @property
@@ -83,7 +92,7 @@ class PreparedStep(NamedTuple):
 
 
 class CpuMemory(HostMemory):
-    """``ResidentMemory``, ``ResidentExecutor`` and ``ResidentBinder`` of the backend."""
+    """``ResidentMemory``, ``ResidentExecutor``, ``ResidentBinder`` and ``LoopSupport`` of the backend."""
 
     def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
         super().__init__(device.backend)
@@ -105,13 +114,22 @@ class CpuMemory(HostMemory):
         started = time.perf_counter_ns()
         sources = self.sources(sequence.reads)
         prepared = self._take(sequence)
-        native = 0
-        launched = 0
+        ran = NOTHING
         if prepared is not None:
-            native, launched = prepared.run(sequence.repeat_count)
+            ran = prepared.run(sequence.repeat_count)
             self._give(prepared)
         _fill_reads(sources, sequence.reads)
-        return DispatchTiming(time.perf_counter_ns() - started, native, launches=launched)
+        return DispatchTiming(
+            time.perf_counter_ns() - started,
+            ran.native_ns,
+            launches=ran.launches,
+            rounds=ran.rounds,
+            converged=ran.converged,
+        )
+
+    def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
+        """Implements ``LoopSupport.loop_executors``."""
+        return frozenset({FixpointExecutor.COMMAND_LIST})
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Implements ``ResidentBinder.bind``."""
@@ -183,14 +201,18 @@ class CpuMemory(HostMemory):
         steps = (*sequence.prefix, *sequence.repeated)
         if not steps:
             return None
-        key = (len(sequence.prefix), *map(id, steps))
+        flag = sequence.flag
+        key = (len(sequence.prefix), id(flag), *map(id, steps))
         with self._lock:
             found = self._prepared.pop(key, None)
         if found is not None and found.serves(steps):
             self._device.check()
             return found
+        if flag is not None:
+            self.range(flag, 0, FLAG_BYTES)
         prepared = [self.prepare_step(step, copy=False) for step in steps]
-        return _PreparedSequence(self._device, key, steps, prepared, len(sequence.prefix))
+        own = None if flag is None else self.own(flag)
+        return _PreparedSequence(self._device, key, steps, prepared, len(sequence.prefix), own)
 
     def _give(self, prepared: _PreparedSequence) -> None:
         if not prepared.reusable:
@@ -206,8 +228,20 @@ class CpuMemory(HostMemory):
             self._prepared.clear()
 
 
+class Ran(NamedTuple):
+    """The run of a sequence: its native time, its launches, and for one with a flag how its rounds ended."""
+
+    native_ns: int
+    launches: int
+    rounds: int | None = None
+    converged: bool | None = None
+
+
+NOTHING: Final = Ran(0, 0)
+
+
 class _PreparedSequence:
-    """Steps as command lists, in order.  ``key`` identifies them by the objects that the caller passed."""
+    """Steps as a command list, in order.  ``key`` identifies them by the objects that the caller passed."""
 
     def __init__(
         self,
@@ -216,20 +250,24 @@ class _PreparedSequence:
         steps: tuple[ResidentStep, ...],
         prepared: Sequence[PreparedStep],
         once: int,
+        flag: HostBuffer | None,
     ) -> None:
         self._device = device
+        self._flag: Final = flag
+        self._rounds: Final = c_uint64()
         self.key: Final = key
         self._steps, self._prepared, self._once = steps, tuple(prepared), once
         self.reusable: Final = not any(step.copied for step in prepared)
         self._read: Final = AddressReader()
         limits = [step.config.timeout_s for step in steps if step.config.timeout_s is not None]
         self._timeout: Final = min(limits, default=None)
-        self._unrolled: Final = all(step.iterations <= UNROLLED for step in prepared)
-        self._short: Final = all(step.short for step in prepared)
+        self._steps_once: Final = _sum_of_steps(prepared[:once])
+        self._steps_again: Final = _sum_of_steps(prepared[once:])
         self._codes: Final = tuple(
             {(id(step.shape), id(step.choice), id(step.loaded)): step for step in prepared}.values()
         )
-        self._buffers: Final = tuple({id(buffer): buffer for step in prepared for buffer in step.buffers}.values())
+        buffers = [buffer for step in prepared for buffer in step.buffers] + ([] if flag is None else [flag])
+        self._buffers: Final = tuple({id(buffer): buffer for buffer in buffers}.values())
         self._in_place: Final = tuple(
             {id(view): (view, at) for step in prepared for view, at in step.in_place}.values()
         )
@@ -237,6 +275,7 @@ class _PreparedSequence:
         self._launched_once: Final = sum(kernels[:once])
         self._launched_again: Final = sum(kernels[once:])
         self._job: Job | None = None
+        self._position = 0
         self._owners: tuple[Owner, ...] = ()
         self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted) or _NO_TURN
 
@@ -252,59 +291,76 @@ class _PreparedSequence:
             and all(self._read(view) == address for view, address in self._in_place)
         )
 
-    def run(self, repeat_count: int) -> tuple[int, int]:
-        """Runs the steps; returns the native time in ns and the number of kernels that were launched."""
-        once, rest = self._prepared[: self._once], self._prepared[self._once :]
-        launched = self._launched_once + repeat_count * self._launched_again
+    def run(self, repeat_count: int) -> Ran:
+        """Runs the steps."""
         counters = self._device.counters
         counters.resident_runs += 1
-        counters.list_kernels += launched
-        if not self._unrolled:
-            with self._turn:
-                return self._run_apart(once, rest, repeat_count), launched
         job = self._job
         if job is None:
-            prefix = [command for step in once for command in step.commands]
-            repeated = [command for step in rest for command in step.commands]
-            job = self._job = self._device.job(CommandList(prefix, repeated, repeat_count))
-            job.keep = self._prepared
-            self._owners = tuple(owner for step in self._prepared for owner in step.all_owners)
+            job = self._job = self._made(repeat_count)
+        elif self._flag is not None:
+            job.commands.set_limit(self._position, repeat_count)
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
         job.set_timeout(self._timeout)
-        short = launched <= UNROLLED and self._timeout is None and self._short
+        most = self._launched_once + repeat_count * self._launched_again
+        short = most <= SHORT_LAUNCHES and self._timeout is None and self._is_short(repeat_count)
         with self._turn:
-            return self._timed(job, self._owners, short), launched
+            native = self._timed(job, short)
+        if self._flag is None:
+            counters.list_kernels += most
+            return Ran(native, most)
+        rounds = self._rounds.value
+        launched = self._launched_once + rounds * self._launched_again
+        counters.list_kernels += launched
+        return Ran(native, launched, rounds, rounds > 0 and not self._flag.data[:FLAG_BYTES].any())
 
-    def _run_apart(self, once: Sequence[PreparedStep], rest: Sequence[PreparedStep], repeat_count: int) -> int:
-        """Runs each step by a list of its own, because a step has too many iterations to write them out."""
-        deadline = None if self._timeout is None else time.perf_counter() + self._timeout
-        jobs = {id(step): self._step_job(step) for step in (*once, *rest)}
-        ns = 0
-        for part, rounds in ((once, 1), (rest, repeat_count)):
-            for _ in range(rounds):
-                for step in part:
-                    job = jobs[id(step)]
-                    if deadline is not None:
-                        job.set_timeout(max(1e-9, deadline - time.perf_counter()))
-                    ns += self._timed(job, step.owners, short=False)
-        return ns
-
-    def _step_job(self, step: PreparedStep) -> Job:
-        job = self._device.job(CommandList(step.first, step.kernels, step.iterations))
-        job.keep = step
+    def _made(self, repeat_count: int) -> Job:
+        """Makes the command list and the job of it."""
+        once, rest = self._prepared[: self._once], self._prepared[self._once :]
+        prefix = [command for step in once for command in step.commands]
+        repeated = [command for step in rest for command in step.commands]
+        owners = [owner for step in self._prepared for owner in step.all_owners]
+        if self._flag is None:
+            commands = CommandList(prefix, repeated, repeat_count)
+        else:
+            self._position = len(flat(prefix))
+            owners.insert(self._position, rest[0].owners[0]._replace(kernel=None))
+            rounds = addressof(self._rounds)
+            repeat = Repeat(tuple(repeated), self._flag.address, repeat_count, rounds, cleared=True)
+            commands = CommandList([*prefix, repeat])
+        self._owners = tuple(owners)
+        job = self._device.job(commands)
+        job.keep = self._prepared, self._flag, self._rounds
         return job
 
-    def _timed(self, job: Job, owners: tuple[Owner, ...], short: bool) -> int:
+    def _is_short(self, repeat_count: int) -> bool:
+        """Returns whether that many rounds are proved to take little time."""
+        once, again = self._steps_once, self._steps_again
+        return once is not None and again is not None and is_short(once + repeat_count * again)
+
+    def _timed(self, job: Job, short: bool) -> int:
         began = time.perf_counter_ns()
         outcome = self._device.run(job, short=short)
         if outcome:
-            raise run_failed(self._device, job, outcome, owners)
+            raise run_failed(self._device, job, outcome, self._owners)
         ns = time.perf_counter_ns() - began if short else job.elapsed_ns
-        if len(self._prepared) == 1 and job.commands.repetitions <= 1:
-            step = self._prepared[0]
-            step.pipeline.learn(step.shape, ns)
+        if len(self._prepared) == 1:
+            runs = 1 if self._once else job.commands.repetitions if self._flag is None else self._rounds.value
+            if runs:
+                step = self._prepared[0]
+                step.pipeline.learn(step.shape, ns // runs, runs)
         return ns
+
+
+def _sum_of_steps(prepared: Sequence[PreparedStep]) -> int | None:
+    """Returns a bound of the work of these steps, as of ``Shape.steps``; None where none is proved."""
+    total = 0
+    for step in prepared:
+        if step.shape.steps is None:
+            return None
+        total += step.shape.steps
+    return total
 
 
 class BoundStep:

@@ -47,16 +47,24 @@ class Estimate:
         return before is None or not before // 2 <= found <= 2 * before
 
 
-def is_short(module: KernelModule, launch: Launch, iterations: int) -> bool:
-    """Returns whether the launch is proved to take little time: its loops end after a known number of rounds."""
+def steps_at_most(module: KernelModule, launch: Launch, iterations: int) -> int | None:
+    """Returns a bound of the expressions, times the lanes that evaluate them, of a launch; None where none is proved.
+
+    It is proved where all loops end after a known number of rounds.
+    """
     rounds = 0
     for kernel in module.loaded.kernels:
         if kernel.bounded is None:
-            return False
+            return None
         rounds += max(1, kernel.bounded)
     groups, lanes = prod(launch.grid), prod(launch.workgroup)
     vectors = -(-lanes // module.loaded.lanes) * module.loaded.lanes
-    return module.nodes * rounds * groups * vectors * iterations <= SHORT_STEPS
+    return module.nodes * rounds * groups * vectors * iterations
+
+
+def is_short(steps: int | None) -> bool:
+    """Returns whether launches of so many steps (see ``steps_at_most``) are proved to take little time."""
+    return steps is not None and steps <= SHORT_STEPS
 
 
 def place(

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.chunks import Piece
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.pipeline import Profiler
-from vyre.adapters.cuda.runtime.resident import CudaBuffer, ResidentStore
+from vyre.adapters.cuda.runtime.resident import CudaBuffer, MemoryRange, ResidentStore
 from vyre.adapters.cuda.runtime.resident_bound import Bound, BoundSequence, BoundStep
 from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
@@ -28,12 +28,28 @@ from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource
-from vyre.ports.backend import ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.backend import FLAG_BYTES, ResidentBuffer, ResidentSequence, ResidentStep
 
 LANES: Final = 16
 """The number of idle lanes that are kept."""
 MANY_LAUNCHES: Final = 16
 """The launches of a bound step from which on looking up its sequence costs comparatively little."""
+
+
+class Ran(NamedTuple):
+    """The run of a sequence: the moment when all of it was enqueued, and the kernels' time, in ns.
+
+    ``launches`` is None where the lane knows it.  ``rounds`` and ``converged`` are those of a sequence with a flag.
+    """
+
+    enqueued_ns: int
+    device_ns: int
+    launches: int | None = None
+    rounds: int | None = None
+    converged: bool | None = None
+
+
+NOTHING: Final = Ran(0, 0)
 
 
 class ResidentRunner(DeviceMember):
@@ -61,6 +77,9 @@ class ResidentRunner(DeviceMember):
         device = self.device
         started = device.clock.now_ns()
         reads = self._store.pieces(sequence.reads)
+        flag = None
+        if sequence.flag is not None:
+            flag = self._store.range(sequence.flag, 0, FLAG_BYTES, writing=True)
         steps = [self._resolve(number, step) for number, step in enumerate((*sequence.prefix, *sequence.repeated))]
         limits = [s.config.timeout_s for s in (*sequence.prefix, *sequence.repeated) if s.config.timeout_s is not None]
         deadline = deadline_after(device.clock, min(limits) if limits else None)
@@ -68,19 +87,25 @@ class ResidentRunner(DeviceMember):
             self._resources.quarantine.reap()
             lane = self._take()
             try:
-                enqueued, device_ns = self._run(
-                    lane, steps, len(sequence.prefix), sequence.repeat_count, reads, deadline
-                )
+                once, limit = len(sequence.prefix), sequence.repeat_count
+                if flag is None:
+                    ran = self._run(lane, steps, once, limit, reads, deadline)
+                else:
+                    ran = self._poll(lane, steps, once, limit, flag, reads, deadline)
             except BaseException as error:
                 self._drop(lane, steps, error)
                 if isinstance(error, DeadlinePassed):
                     raise self.timeout(steps[0], min(limits)) from error
                 raise
-            launches, launch_ns = lane.launches, lane.launch_ns
+            launches = lane.launches if ran.launches is None else ran.launches
+            launch_ns = lane.launch_ns
             self._put(lane)
         now = device.clock.now_ns()
+        enqueued = ran.enqueued_ns
         waited = None if launches is None else now - enqueued  # with checks between launches, all had ended before
-        return DispatchTiming(now - started, device_ns, enqueued - started, waited, launches, launch_ns)
+        return DispatchTiming(
+            now - started, ran.device_ns, enqueued - started, waited, launches, launch_ns, ran.rounds, ran.converged
+        )
 
     def bind(self, step: ResidentStep, /) -> Bound:
         """Prepares ``step`` once; its host bytes are copied now, for every launch."""
@@ -193,11 +218,8 @@ class ResidentRunner(DeviceMember):
         repeat_count: int,
         reads: Sequence[Piece],
         deadline: int | None,
-    ) -> tuple[int, int]:
-        """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads.
-
-        Returns the moment when everything was enqueued, and the kernels' time, in ns.
-        """
+    ) -> Ran:
+        """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads."""
         device, driver = self.device, self.device.driver
         stream, started, ended, done = lane.lease
         prepared = lane.prepare(steps)
@@ -227,7 +249,36 @@ class ResidentRunner(DeviceMember):
             raise DeadlinePassed
         device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
         lane.settle(device_ns, device.clock.now_ns() - began)
-        return enqueued, device_ns
+        return Ran(enqueued, device_ns)
+
+    def _poll(
+        self,
+        lane: ResidentLane,
+        steps: Sequence[Step],
+        once: int,
+        limit: int,
+        flag: MemoryRange,
+        reads: Sequence[Piece],
+        deadline: int | None,
+    ) -> Ran:
+        """Enqueues the first ``once`` steps once, and then the others round by round until one leaves the flag at 0.
+
+        It waits after each round.
+        """
+        found = bytearray(FLAG_BYTES)
+        look = Piece(memoryview(found), flag.address)
+        ran = self._run(lane, steps[:once], once, 0, () if limit else reads, deadline) if once else NOTHING
+        device_ns, launches, rounds, converged = ran.device_ns, lane.launches if once else 0, 0, False
+        while rounds < limit and not converged:
+            self.device.driver.memset8(flag.address, 0, FLAG_BYTES, lane.lease.stream)
+            ran = self._run(lane, steps[once:], 0, 1, (look,), deadline)
+            device_ns += ran.device_ns
+            launches = None if launches is None or lane.launches is None else launches + lane.launches
+            rounds += 1
+            converged = not any(found)
+        if reads and (limit or not once):
+            self._read(lane, reads, deadline)
+        return Ran(ran.enqueued_ns or self.device.clock.now_ns(), device_ns, launches, rounds, converged)
 
     def _read(self, lane: ResidentLane, reads: Sequence[Piece], deadline: int | None) -> None:
         chunks = self._store.chunks_for(lane.lease.stream, reads)

@@ -1,0 +1,309 @@
+"""Fixed points: steps on resident memory that are repeated until they change nothing, with one wait at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Final, TypeAlias
+from weakref import finalize
+
+import numpy as np
+
+from vyre.app.resident import ResidentArray
+from vyre.app.resident_dispatch import BoundWork
+from vyre.app.work_graph.description import WRITTEN, Work, describe
+from vyre.app.work_graph.sequence import WorkServices
+from vyre.app.work_graph.steps import Item, parts_of
+from vyre.domain import guarding
+from vyre.domain.arguments import expect
+from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
+from vyre.domain.record import U32_MAX
+from vyre.domain.shown import shown
+from vyre.policies.frontiers.fixpoint import (
+    ConvergenceInputs,
+    FixpointExecutor,
+    FixpointPlan,
+    FixpointProfile,
+    choose_executor,
+    plan_convergence,
+    rounds_unrolled,
+)
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
+
+ExecutorName: TypeAlias = "FixpointExecutor | str"
+_READ_WORDS: Final = 3
+"""The words of the control buffer that are read back: go, rounds, changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPointResult:
+    """The end of a fixed point.
+
+    ``iterations``: how often the steps ran.  ``converged``: whether the last iteration left the flag at 0; if not, the
+    arrays hold what the limit allowed.  ``executor``: what repeated the steps, and ``why`` it was chosen.
+    """
+
+    iterations: int
+    converged: bool
+    executor: FixpointExecutor
+    why: str
+    timing: DispatchTiming
+
+    def __repr__(self) -> str:
+        end = "converged after" if self.converged else "NOT converged after"
+        return f"<FixedPointResult {end} {self.iterations} iteration(s) by {self.executor.value}: {self.why}>"
+
+
+class FixedPoint:
+    """Steps with all their memory bound that run until they change nothing: call it, from any thread.
+
+    ``plan`` tells what repeats them, and why.  Calls run one after the other.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_first",
+        "_flag",
+        "_lease",
+        "_lock",
+        "_remember",
+        "_run",
+        "_steps",
+        "_unrolled",
+        "_works",
+        "plan",
+    )
+
+    def __init__(
+        self,
+        services: WorkServices,
+        steps: Sequence[Item],
+        first: Sequence[Item],
+        changed: ResidentArray,
+        limit: int,
+        executor: ExecutorName | None,
+        early_exit: bool,
+    ) -> None:
+        lease, sink = services.lease, services.decisions
+        lease.check_open()
+        self._lease = lease
+        self._remember = services.remember
+        self._lock = Lock()
+        parts, once = parts_of("steps", steps), parts_of("first", first)
+        if not any(part.times for part in parts):
+            raise InvalidInput("a fixed point without steps", fix="give at least one.")
+        lease.backend.require_resident_executor()
+        expect("early_exit", early_exit, bool, "True or False")
+        forced = None if executor is None else _executor(executor)
+        self._flag = _flag_of(changed, limit, sink)
+        work = describe(lease, services.bind, once, parts, sink)
+        written = sum(part.times * len(part.steps) for part in work.parts)
+        if written > WRITTEN:
+            raise InvalidInput(
+                f"a round has {written} launches, which are written out, and the most are {WRITTEN}",
+                fix="repeat steps fewer times in a round.",
+            )
+        own = self._memory(work)
+        self._first = tuple(_with_memory(step.work, own).step for step in work.first.steps)
+        self._works = tuple(
+            again for part in work.parts for again in [_with_memory(step.work, own) for step in part.steps] * part.times
+        )
+        self._steps = tuple(bound.step for bound in self._works)
+        self.plan: Final = self._decided(limit, forced, early_exit, sink)
+        self._run = self._way()
+
+    def __call__(self) -> FixedPointResult:
+        """Runs ``first`` once, then the steps until an iteration leaves the flag at 0, at most ``limit`` times.
+
+        Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
+        """
+        self._lease.check_open()
+        with self._lock:
+            try:
+                timing = self._run()
+            except BackendError as error:
+                error.add_note(f"backend={self._lease.backend.id} fixed point={self!r}")
+                raise
+        if timing.launches != 0:
+            self._remember(timing)
+            self._lease.launched()
+        assert timing.rounds is not None
+        assert timing.converged is not None
+        return FixedPointResult(timing.rounds, timing.converged, self.plan.executor, str(self.plan.why), timing)
+
+    def __repr__(self) -> str:
+        names = " ".join(step.program.name or "unnamed" for step in self._steps)
+        return f"<FixedPoint {names} limit={self.plan.max_iterations} by {self.plan.executor.value}>"
+
+    def _memory(self, work: Work) -> dict[int, ResidentBuffer]:
+        """Returns memory for the temporary arrays, by the identity of their handles; it lives as long as this."""
+        memory = self._lease.backend.require_memory()
+        made: dict[int, ResidentBuffer] = {}
+        for key, use in work.temporaries.items():
+            made[key] = memory.allocate(use.buffer.nbytes, label=use.buffer.label)
+            finalize(self, made[key].close)
+        return made
+
+    # ---------------------------------------------------------------- what repeats the steps
+    def _decided(
+        self, limit: int, forced: FixpointExecutor | None, early_exit: bool, sink: DecisionSink | None
+    ) -> FixpointPlan:
+        backend = self._lease.backend
+        own = frozenset() if backend.loops is None else backend.loops.loop_executors(self._steps)
+        counts = [
+            resolve_fixpoint_iterations(FixpointInputs(step.config.fixpoint_iterations, str(backend.id)))
+            for step in self._steps
+        ]
+        profile = FixpointProfile(
+            max_iterations=limit,
+            grid=None,
+            supports_conditional_graphs=FixpointExecutor.WHILE_GRAPH in own,
+            early_exit=early_exit,
+            repeats_lists=FixpointExecutor.COMMAND_LIST in own,
+            guardable=all(guarding.guarded(step.program) is not None for step in self._steps),
+            steps=min(sum(counts) + 1, U32_MAX),
+            forced=forced,
+        )
+        self._unrolled = rounds_unrolled(profile)
+        return decide(sink, choose_executor, profile)
+
+    def _way(self) -> Callable[[], DispatchTiming]:
+        """Returns what a call does."""
+        if not self.plan.early_exit:
+            return self._all_rounds()
+        match self.plan.executor:
+            case FixpointExecutor.UNROLLED_GRAPH:
+                return self._unrolled_rounds()
+            case FixpointExecutor.POLLED:
+                return self._polled_rounds()
+            case _:
+                return self._own_rounds()
+
+    def _own_rounds(self) -> Callable[[], DispatchTiming]:
+        """The backend repeats the steps."""
+        sequence = ResidentSequence(
+            prefix=self._first, repeated=self._steps, repeat_count=self.plan.max_iterations, flag=self._flag
+        )
+        return lambda: self._ran(sequence)
+
+    def _unrolled_rounds(self) -> Callable[[], DispatchTiming]:
+        """The steps return at once where a word in memory says that nothing changed."""
+        memory = self._lease.backend.require_memory()
+        control = memory.allocate(4 * guarding.CONTROL_WORDS, label="control of a fixed point")
+        finalize(self, control.close)
+        limit = np.uint32(self.plan.max_iterations).tobytes()
+        memory.upload([Upload(control, memoryview(limit), 4 * guarding.LIMIT)])
+        enter = ResidentStep(guarding.enter_program(), (control, self._flag))
+        advance = ResidentStep(guarding.advance_program(), (control, self._flag))
+        steps = [_guarded(bound, control) for bound in self._works]
+        rounds = self._unrolled
+        found = np.empty(_READ_WORDS, np.uint32)
+        sequence = ResidentSequence(
+            prefix=(*self._first, enter),
+            repeated=(*steps, advance) * rounds,
+            repeat_count=-(-self.plan.max_iterations // rounds),
+            reads=(Readback(control, _bytes_of(found)),),
+        )
+
+        def run() -> DispatchTiming:
+            timing = self._ran(sequence)
+            return replace(timing, rounds=int(found[guarding.ROUNDS]), converged=bool(found[guarding.CHANGED] == 0))
+
+        return run
+
+    def _polled_rounds(self) -> Callable[[], DispatchTiming]:
+        """The host reads the flag after each round."""
+        found = np.empty(1, np.uint32)
+        clear = ResidentStep(guarding.clear_program(), (self._flag,))
+        once = ResidentSequence(prefix=self._first)
+        again = ResidentSequence(
+            repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, _bytes_of(found)),)
+        )
+
+        def run() -> DispatchTiming:
+            started = time.perf_counter_ns()
+            timings = [self._ran(once)] if self._first else []
+            rounds, converged = 0, False
+            while rounds < self.plan.max_iterations and not converged:
+                timings.append(self._ran(again))
+                rounds += 1
+                converged = not found[0]
+            known = [timing.launches for timing in timings if timing.launches is not None]
+            launches = sum(known) if len(known) == len(timings) else None
+            wall_ns = time.perf_counter_ns() - started
+            return DispatchTiming(wall_ns, launches=launches, rounds=rounds, converged=converged)
+
+        return run
+
+    def _all_rounds(self) -> Callable[[], DispatchTiming]:
+        """All rounds run, whatever the flag is: the baseline of leaving early."""
+        found = np.empty(1, np.uint32)
+        clear = ResidentStep(guarding.clear_program(), (self._flag,))
+        sequence = ResidentSequence(
+            prefix=self._first,
+            repeated=(clear, *self._steps),
+            repeat_count=self.plan.max_iterations,
+            reads=(Readback(self._flag, _bytes_of(found)),),
+        )
+
+        def run() -> DispatchTiming:
+            timing = self._ran(sequence)
+            return replace(timing, rounds=self.plan.max_iterations, converged=not found[0])
+
+        return run
+
+    def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
+        return self._lease.backend.require_resident_executor().run(sequence)
+
+
+def _executor(given: ExecutorName) -> FixpointExecutor:
+    if isinstance(given, FixpointExecutor):
+        return given
+    names = ", ".join(repr(each.value) for each in FixpointExecutor)
+    expect("executor", given, str, f"one of {names}")
+    try:
+        return FixpointExecutor(given)
+    except ValueError:
+        raise InvalidConfig(f"executor={shown(given)}", fix=f"use one of {names}.") from None
+
+
+def _flag_of(changed: ResidentArray, limit: int, sink: DecisionSink | None) -> ResidentBuffer:
+    """Returns the memory of the flag.
+
+    Raises ``InvalidInput`` for anything but a resident array of u32, ``InvalidConfig`` for a limit that is no int, and
+    the errors of ``plan_convergence``.
+    """
+    expect("changed", changed, ResidentArray, "a resident array", InvalidInput)
+    expect("limit", limit, int, "an int")
+    if not 0 <= limit <= U32_MAX:
+        raise InvalidConfig(f"limit={shown(limit)}", fix=f"give an int from 1 to {U32_MAX}.")
+    if changed.dtype != np.uint32 or changed.nbytes < FLAG_BYTES:
+        raise InvalidInput(
+            f"changed is {changed!r}", fix="make it with session.resident(numpy.zeros(1, numpy.uint32))."
+        )
+    decide(sink, plan_convergence, ConvergenceInputs(limit, FLAG_BYTES, 0))
+    return changed.buffer
+
+
+def _with_memory(bound: BoundWork, memory: Mapping[int, ResidentBuffer]) -> BoundWork:
+    """Returns the launch with memory for the temporary arrays that it binds."""
+    resources = tuple(memory.get(id(resource), resource) for resource in bound.step.resources)
+    return bound._replace(step=replace(bound.step, resources=resources))
+
+
+def _guarded(bound: BoundWork, control: ResidentBuffer) -> ResidentStep:
+    """Returns the step with the control buffer.  Its grid is written out: the new buffer must not take part in it."""
+    step, launch = bound.step, bound.launch
+    program = guarding.guarded(step.program)
+    assert program is not None
+    config = replace(step.config, grid=launch.grid, extent=None)
+    return ResidentStep(program, (*step.resources, control), config)
+
+
+def _bytes_of(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> memoryview:
+    return memoryview(words).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on

@@ -108,14 +108,15 @@ class Pipeline:
         "timings",
     )
 
+    _outputs: HostOutputs
+    _shapes: OutputShapes
+    _launches: Launches
+
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
         compiled = compile_on(lease.backend, program, config)
         self._lease = lease
         self._compiled: CompiledPipeline = compiled.pipeline
         self._inputs = HostInputs(program)
-        self._outputs = HostOutputs([b for b in program.abi_buffers if b.is_returned])
-        self._shapes = OutputShapes(program, config)
-        self._launches = Launches(program.abi_buffers, partial(interface_of, program), config)
         self.backend: str = str(lease.backend.id)
         self.cache: CacheOutcome = compiled.cache
         self.config: DispatchConfig = config
@@ -125,6 +126,21 @@ class Pipeline:
         self.timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self.resident_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self.launch_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
+
+    if not TYPE_CHECKING:  # type checkers know the slots
+
+        def __getattr__(self, name: str) -> object:
+            """Makes what only dispatches to host arrays need when the first one does, and fills its slot."""
+            if name == "_outputs":
+                found = HostOutputs([b for b in self.program.abi_buffers if b.is_returned])
+            elif name == "_shapes":
+                found = OutputShapes(self.program, self.config)
+            elif name == "_launches":
+                found = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
+            else:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            setattr(self, name, found)
+            return found
 
     @property
     def id(self) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.geometry import LaunchLimits
+from vyre.domain.geometry import LaunchLimits, check_geometry
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Interface, Launch, launch_of
+
+
+class _Resolved(NamedTuple):
+    config: DispatchConfig
+    input_nbytes: tuple[int, ...]
+    launch: Launch
 
 
 def interface_of(program: Program) -> Interface:
@@ -25,8 +33,17 @@ def interface_of(program: Program) -> Interface:
 def resolve_launch(
     program: Program, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
 ) -> Launch:
-    """Returns the launch of a valid program.  Raises the errors of ``launch_of``."""
-    return launch_of(interface_of(program), input_nbytes, config, limits)
+    """Returns the launch of a valid program.  Raises the errors of ``launch_of``.
+
+    The last one is kept on the program: several layers ask for the launch of the same dispatch.
+    """
+    last = program._cache.get("launch")
+    if isinstance(last, _Resolved) and last.config is config and last.input_nbytes == input_nbytes:
+        check_geometry(last.launch.grid, last.launch.workgroup, limits)
+        return last.launch
+    found = launch_of(interface_of(program), input_nbytes, config, limits)
+    program._cache["launch"] = _Resolved(config, input_nbytes, found)
+    return found
 
 
 def uses_atomics(program: Program) -> bool:

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program as Program
     from vyre.domain.ir.stmt import (
         Arm as Arm, Assign as Assign, AsyncLoad as AsyncLoad, AsyncStore as AsyncStore, AsyncWait as AsyncWait,
-        Barrier as Barrier, Block as Block, Body as Body, Break as Break, Continue as Continue, If as If,
+        Barrier as Barrier, Block as Block, Body as Body, Break as Break, Continue as Continue,
+        GridLoop as GridLoop, If as If,
         IndirectDispatch as IndirectDispatch, Let as Let, Loop as Loop, Region as Region, Return as Return,
         Stmt as Stmt, Store as Store, Switch as Switch, Trap as Trap, bodies as bodies, if_chain as if_chain,
         operands as operands,
@@ -102,8 +103,8 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.domain.ir.program": "Program",
     "vyre.domain.ir.stmt": (
-        "Arm Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue If IndirectDispatch Let Loop "
-        "Region Return Stmt Store Switch Trap bodies if_chain operands walk_statements"
+        "Arm Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue GridLoop If IndirectDispatch Let "
+        "Loop Region Return Stmt Store Switch Trap bodies if_chain operands walk_statements"
     ),
     "vyre.domain.ir.types": (
         "EXECUTABLE_TYPES NARROW_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool8 "

@@ -184,6 +184,11 @@ def statements() -> Iterator[tuple[str, Row]]:
             {"start": BOUND, "stop": BOUND, "step": BOUND, "name": NAME},
         ),
     )
+    rounds = {"limit": U32, "flag": set[str](), "name": NAME}
+    yield (
+        "grid_loop",
+        Row(lambda k: entered(k.p.grid_loop), lambda k: {"limit": 4, "flag": k.counts, "name": "b"}, rounds),
+    )
     yield (
         "while_",
         Row(

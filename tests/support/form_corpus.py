@@ -1,6 +1,6 @@
 """Hand-made programs that between them hold every node, operator, enum member and buffer attribute.
 
-Those of ``LATER_CORPUS`` need the second version of the binary form and of JSON.
+Those of ``LATER_CORPUS`` need the second version of the binary form and of JSON, those of ``THIRD_CORPUS`` the third.
 """
 
 from __future__ import annotations
@@ -296,7 +296,42 @@ LATER_CORPUS: Final[dict[str, Program]] = {
     "long chain": program(s.Let("n", lit(0)), else_if(256)),
     "wide switch": program(s.Let("n", lit(0)), switch(256)),
 }
-CORPUS: Final = FIRST_CORPUS | LATER_CORPUS
+
+
+def grid_loop(*body: s.Stmt, name: str = "rounds", flag: str = "flag") -> s.GridLoop:
+    return s.GridLoop(name, Var("n"), flag, body)
+
+
+def _grid_loops() -> Program:
+    """Loops beside and behind others, whose bodies declare what is free again behind them."""
+    inner = (s.Let("t", lit(2)), s.Store("flag", Var("t"), lit(1)), s.Barrier(Ordering.GRID_SYNC))
+    again = s.Let("t", x.Binary(BinaryOp.ADD, Var("first"), Var("rounds")))
+    return program(
+        s.Let("n", lit(3)),
+        grid_loop(*inner, else_if(2), name="first"),
+        s.Block((grid_loop(), store(Var("rounds")))),
+        s.Region("g", (grid_loop(grid_loop(name="inner"), name="rounds"), again, store(Var("t"))), "scan.c"),
+        buffers=(storage("y", 0), storage("flag", 1)),
+    )
+
+
+def _third_names() -> Program:
+    """Words of the third version, none of which is reserved."""
+    word = Var("grid_loop")
+    return program(
+        s.Let("n", lit(1)),
+        s.Let("grid_loop", lit(1)),
+        s.Let("e", word),
+        s.Store("grid_loop", word, Load("grid_loop", word)),
+        grid_loop(s.Assign("grid_loop", Load("grid_loop", lit(0))), flag="grid_loop"),
+        grid_loop(name="odd name", flag="odd flag"),
+        s.Assign("n", x.Binary(BinaryOp.ADD, Var("odd name"), Var("rounds"))),
+        buffers=(storage("grid_loop", 0), storage("odd flag", 1)),
+    )
+
+
+THIRD_CORPUS: Final[dict[str, Program]] = {"grid loops": _grid_loops(), "third names": _third_names()}
+CORPUS: Final = FIRST_CORPUS | LATER_CORPUS | THIRD_CORPUS
 
 
 def oracle_programs() -> list[dict[str, Any]]:

@@ -25,7 +25,19 @@ from support.kernels import (
     when,
 )
 from support.rule_cases import RuleCase
-from vyre.domain.ir.expr import Atomic, Expr, Literal, Narrow, Pack, SubgroupAdd, Unpack, WrapCast
+from vyre.domain.ir.expr import (
+    Atomic,
+    BufferLength,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Narrow,
+    Pack,
+    SubgroupAdd,
+    Unpack,
+    WrapCast,
+)
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.stmt import (
@@ -33,13 +45,18 @@ from vyre.domain.ir.stmt import (
     Assign,
     AsyncLoad,
     AsyncWait,
+    Block,
     Body,
     Break,
+    Continue,
+    GridLoop,
     If,
     Let,
+    Region,
     Return,
     Stmt,
     Switch,
+    Trap,
 )
 from vyre.domain.ir.types import ScalarType, f16, f32, f64, i8, i32, i64, u8, u16, u32, u64
 
@@ -223,6 +240,103 @@ _case(
     _kernel(GRID_SYNC, store(_ONE, "own"), _chain(UNIFORM, equal(load("own"), _ONE))),
 )
 _case("V210", "a return in an arm before a grid barrier", _kernel(_switch(WGID, (Return(),)), GRID_SYNC), GRID_SYNC)
+
+# Grid loops.
+_FLAG: Final = Buffer.make("flag", 5, Access.READ_WRITE, u32, 1)
+_SET: Final = store(_ONE, "flag", lit(0))
+
+
+def _rounds(*body: Stmt, limit: Expr = _ONE, flag: str = "flag") -> GridLoop:
+    return GridLoop("rounds", limit, flag, body)
+
+
+def _looping(*body: Stmt, flag: Buffer = _FLAG) -> Program:
+    return kernel(*body, buffers=(*_WITH_OWN, flag))
+
+
+def _grid_case(code: str, what: str, broken: Stmt | Body, legal: Stmt | Body) -> None:
+    both = [_looping(*(made if isinstance(made, tuple) else (made,))) for made in (broken, legal)]
+    _case(code, f"grid loop: {what}", *both)
+
+
+_SYNCED: Final = when(equal(LaunchId(IdKind.NUM_GROUPS, 0), _ONE), GRID_SYNC)
+_grid_case("V222", "an f32 limit", _rounds(limit=lit(1.0, f32)), _rounds(limit=BufferLength("out")))
+_grid_case("V222", "a flag in workgroup memory", _rounds(flag="sh"), _rounds(flag="out"))
+_grid_case("V222", "an f32 flag", _rounds(flag="flt"), _rounds())
+_grid_case("V222", "a load of the flag", _rounds(store(load("flag", lit(0)))), (_rounds(_SET), store(load("flag"))))
+_grid_case("V222", "a load of another element", _rounds(store(load("flag"))), _rounds(_atomic("flag"), store(_ONE)))
+_grid_case(
+    "V222",
+    "a copy to the flag",
+    _rounds(AsyncLoad("inp", "flag", lit(0), lit(4), "t"), _WAIT),
+    (AsyncLoad("inp", "flag", lit(0), lit(4), "t"), _WAIT, _rounds()),
+)
+_grid_case("V111", "an unknown flag", _rounds(flag="none"), _rounds())
+_grid_case("V112", "a read-only flag", _rounds(flag="inp"), _rounds())
+_grid_case("V207", "in an if", when(TRUE, _rounds()), Region("g", (_rounds(),)))
+_grid_case("V207", "in a loop", loop("k", _ONE, _rounds()), loop("k", _ONE))
+_grid_case(
+    "V207",
+    "in a grid loop",
+    _rounds(GridLoop("inner", _ONE, "out", ())),
+    (_rounds(), GridLoop("again", _ONE, "out", ())),
+)
+_grid_case("V207", "a limit by lane", _rounds(limit=LID), _rounds(limit=load("inp", _ONE)))
+_grid_case("V207", "a limit by workgroup", _rounds(limit=WGID), _rounds(limit=LaunchId(IdKind.NUM_GROUPS, 0)))
+_grid_case("V207", "a limit from written memory", _rounds(limit=load("out", _ONE)), _rounds())
+_grid_case("V207", "a barrier by workgroup", _rounds(when(UNIFORM, GRID_SYNC)), _rounds(_SYNCED))
+_grid_case("V207", "a barrier under a condition outside", (_SYNCED, _rounds()), _rounds(_SYNCED))
+_grid_case("V207", "a barrier in a loop", _rounds(loop("k", _ONE, GRID_SYNC)), _rounds(GRID_SYNC))
+_grid_case(
+    "V208",
+    "a variable that a round changes",
+    (Let("x", LID), _rounds(Assign("x", _ONE))),
+    (Let("x", LID), _rounds(Let("y", _X), Assign("y", _ONE))),
+)
+_grid_case(
+    "V208",
+    "a load that lives into a round",
+    (Let("x", load("out")), _rounds(store(_X))),
+    (Let("x", load("inp")), _rounds(store(_X))),
+)
+_grid_case(
+    "V208",
+    "a condition around a barrier",
+    _rounds(Let("x", LaunchId(IdKind.NUM_GROUPS, 0)), Assign("x", _ONE), when(equal(_X, _ONE), GRID_SYNC)),
+    _rounds(Let("x", LaunchId(IdKind.NUM_GROUPS, 0)), when(equal(_X, _ONE), GRID_SYNC)),
+)
+_grid_case(
+    "V209",
+    "memory before and in a round",
+    (store(_ONE, "sh"), _rounds(store(_ONE, "sh"))),
+    _rounds(store(_ONE, "sh"), store(load("sh"))),
+)
+_grid_case(
+    "V209",
+    "memory in two parts of a round",
+    _rounds(store(_ONE, "own"), GRID_SYNC, store(_ONE, "own")),
+    _rounds(store(_ONE, "own"), GRID_SYNC),
+)
+_grid_case("V210", "a return in a round", _rounds(when(DIVERGENT, Return())), (_rounds(), when(DIVERGENT, Return())))
+_grid_case("V210", "a trap in a round", _rounds(Trap(_ONE, "t")), (_rounds(), Trap(_ONE, "t")))
+_grid_case("V210", "a return before", (when(DIVERGENT, Return()), _rounds()), _rounds())
+_grid_case("V205", "a break of the grid loop", _rounds(Break()), _rounds(loop("k", _ONE, Break())))
+_grid_case("V205", "a continue of the grid loop", _rounds(Continue()), _rounds(loop("k", _ONE, Continue())))
+_grid_case("V107", "the rounds in the body", _rounds(store(var("rounds"))), (_rounds(), store(var("rounds"))))
+_grid_case("V011", "assigned rounds", (_rounds(), Assign("rounds", _ONE)), _rounds(Let("rounds", _ONE)))
+_grid_case("V032", "a name declared twice", (Let("rounds", LID), _rounds()), (Block((Let("rounds", LID),)), _rounds()))
+_grid_case(
+    "V122",
+    "a copy that is pending at the end of a round",
+    (_rounds(_COPY), _WAIT),
+    (_rounds(_COPY, _WAIT), _COPY, _WAIT),
+)
+_grid_case(
+    "V123",
+    "a load behind an atomic",
+    _rounds(_atomic(), store(load("out"))),
+    (Block((_atomic(),)), _rounds(_atomic()), store(load("out"))),
+)
 
 # Scopes and types.
 _case("V115", "a second link", _chain(TRUE, LID), _chain(TRUE, UNIFORM))

@@ -3,28 +3,76 @@
 Each part keeps the name, the buffers and the workgroup size of the whole program and the scopes that enclose it.  A
 local that an earlier part declared is computed again where a later part needs it; validation has ensured that this
 gives the same value.
+
+A grid loop becomes ``Rounds``.  What its parts have to know is kept in a hidden u32 buffer, the last one of every part:
+whether another round runs, the number of rounds run, and the limit.  Each part is an ordinary program, so every backend
+runs grid loops that runs programs and reads one word between two of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
-from vyre.domain.ir.expr import Var
+from vyre.domain.ir.branches import branches
+from vyre.domain.ir.buffers import Access, Buffer
+from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Block, Body, Let, Region, Stmt, operands, walk_statements
-from vyre.domain.ir.walk import unique_nodes
-from vyre.domain.validation.grid_barriers import is_grid_barrier
+from vyre.domain.ir.stmt import (
+    Arm,
+    Block,
+    Body,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    Switch,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import containers, unique_nodes
+from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
 from vyre.domain.validation.validator import check_rules
 
+WORDS_PER_LOOP: Final = 3
+"""The words of the hidden buffer for one grid loop: whether another round runs, the rounds run, and the limit."""
 _CACHED: Final = "grid_sync_plan"
+_CONTROL_CACHED: Final = "grid_control"
+_CONTROL: Final = "grid_control"
+_HIDDEN: Final = "hidden_control"
 
 
-def plan_grid_sync(program: Program) -> tuple[Program, ...]:
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """A grid loop: run ``enter``; then, while the u32 ``word`` of the hidden buffer is not 0, ``body`` and ``advance``.
+
+    ``enter`` and ``advance`` do all their work in the first lane of workgroup (0, 0, 0), so launching that workgroup
+    alone, with the grid's numbers of workgroups, suffices.
+    """
+
+    enter: Program
+    body: tuple[Step, ...]
+    advance: Program
+    word: int
+
+
+Step: TypeAlias = Program | Rounds
+"""One step of a plan: a launch of a program without grid barriers, or rounds of steps."""
+
+
+def plan_grid_sync(program: Program) -> tuple[Step, ...]:
     """Returns the launches of ``program`` in order: one more than it has grid barriers.
 
-    Without a grid barrier the result is the program itself.  Raises ``InvalidProgram`` with the report if a program
-    with grid barriers is not valid.  The plan is cached on the program.
+    Without a grid barrier or a grid loop the result is the program itself.  With a grid loop, the programs of the plan
+    have the buffer ``grid_control(program)`` besides those of ``program``; parts that only declare locals are left out.
+    Raises ``InvalidProgram`` with the report if a program with grid barriers is not valid.  The plan is cached on the
+    program.
     """
     plan = program._cache.get(_CACHED)
     if plan is None:
@@ -32,41 +80,256 @@ def plan_grid_sync(program: Program) -> tuple[Program, ...]:
     return plan  # type: ignore[return-value]
 
 
+def plan_programs(steps: Sequence[Step]) -> Iterator[Program]:
+    """Yields the programs of a plan in program order; the enter of a loop precedes its body, the advance follows it."""
+    for step in steps:
+        if isinstance(step, Rounds):
+            yield step.enter
+            yield from plan_programs(step.body)
+            yield step.advance
+        else:
+            yield step
+
+
 def has_grid_barriers(program: Program) -> bool:
-    """Returns whether the program contains a grid barrier."""
-    return any(map(is_grid_barrier, walk_statements(program.body)))
+    """Returns whether the program contains a grid barrier or a grid loop."""
+    return any(map(splits_grid, walk_statements(program.body)))
 
 
-def _plan(program: Program) -> tuple[Program, ...]:
+def has_grid_loops(program: Program) -> bool:
+    """Returns whether the program contains a grid loop."""
+    return grid_control(program) is not None
+
+
+def grid_control(program: Program) -> Buffer | None:
+    """Returns the hidden buffer of a plan with grid loops, bound behind all others; None without grid loops.
+
+    It has ``WORDS_PER_LOOP`` u32 for each grid loop, which need no initial values.  Cached on the program.
+    """
+    if _CONTROL_CACHED not in program._cache:
+        program._cache[_CONTROL_CACHED] = _control(program)
+    return program._cache[_CONTROL_CACHED]  # type: ignore[return-value]
+
+
+def hide_control(part: Program, control: Buffer) -> Program:
+    """Returns the program, of which ``hidden_control`` knows from now on that callers do not bind ``control``."""
+    part._cache[_HIDDEN] = control
+    return part
+
+
+def hidden_control(part: Program) -> Buffer | None:
+    """Returns the hidden buffer of a part of a program with grid loops, which has it among its buffers; else None."""
+    return part._cache.get(_HIDDEN)  # type: ignore[return-value]
+
+
+def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
+    """Returns a name for each hint that no local or buffer of the program has."""
+    taken = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Let | GridLoop)}
+    taken |= {stmt.var for stmt in walk_statements(program.body) if isinstance(stmt, Loop)}
+    names: list[str] = []
+    for hint in hints:
+        name = f"grid_{hint}"
+        while name in taken or name in program.buffers_by_name:
+            name += "_"
+        names.append(name)
+    return tuple(names)
+
+
+def _control(program: Program) -> Buffer | None:
+    loops = sum(type(stmt) is GridLoop for stmt in walk_statements(program.body))
+    if not loops:
+        return None
+    name = _CONTROL
+    while name in program.buffers_by_name:
+        name += "_"
+    binding = max((buffer.binding for buffer in program.abi_buffers), default=-1) + 1
+    return Buffer.make(name, binding, Access.READ_WRITE, ScalarType.U32, WORDS_PER_LOOP * loops)
+
+
+def _plan(program: Program) -> tuple[Step, ...]:
     if not has_grid_barriers(program):
         return (program,)
     check_rules(program).raise_if_invalid()
-    return tuple(replace(program, body=body) for body in _split(program.body))
+    control = grid_control(program)
+    parts = _Splitter(program, "" if control is None else control.name).split(program.body)
+    if control is None:
+        return tuple(replace(program, body=tuple(part)) for part in parts if isinstance(part, list))
+    whole = replace(program, buffers=(*program.buffers, control))
+    return _steps(whole, parts)
 
 
-def _split(body: Body) -> list[Body]:
-    """Returns the parts of a body between its grid barriers, including those in blocks and regions."""
-    parts: list[list[Stmt]] = [[]]
-    lets: list[tuple[int, Let]] = []
-    for stmt in body:
-        if is_grid_barrier(stmt):
-            parts.append([])
-        elif isinstance(stmt, Block | Region):
-            first, *others = _split(stmt.body)
-            parts[-1] += _wrapped(stmt, first) if others else (stmt,)
-            parts += (_wrapped(stmt, part) for part in others)
-        else:
-            if isinstance(stmt, Let):
-                lets.append((len(parts) - 1, stmt))
-            parts[-1].append(stmt)
-    return [_with_locals(part, [let for home, let in lets if home < number]) for number, part in enumerate(parts)]
+def _steps(whole: Program, parts: Sequence[_Part]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for part in parts:
+        if isinstance(part, _LoopParts):
+            enter, advance = (_made(whole, body) for body in (part.enter, part.advance))
+            steps.append(Rounds(enter, _steps(whole, part.body), advance, part.word))
+        elif _has_effect(part):
+            steps.append(_made(whole, part))
+    return tuple(steps)
+
+
+def _made(whole: Program, body: Sequence[Stmt]) -> Program:
+    return hide_control(replace(whole, body=tuple(body)), whole.buffers[-1])
+
+
+def _has_effect(part: list[Stmt]) -> bool:
+    """Returns whether a part does more than declare locals."""
+    for stmt in walk_statements(tuple(part)):
+        if not isinstance(stmt, Let | Block | Region):
+            return True
+        if any(isinstance(node, Atomic) for node in unique_nodes(operands(stmt))):
+            return True
+    return False
+
+
+@dataclass(slots=True)
+class _LoopParts:
+    """The parts of a grid loop; those of its body may be split further."""
+
+    enter: list[Stmt]
+    body: list[_Part]
+    advance: list[Stmt]
+    word: int
+
+
+_Part: TypeAlias = "list[Stmt] | _LoopParts"
+
+
+class _Splitter:
+    """Splits the bodies of one program; ``control`` is the name of its hidden buffer."""
+
+    def __init__(self, program: Program, control: str) -> None:
+        self._split = containers(program.body, splits_grid)
+        self._control = control
+        self._loops = 0
+        (self._local,) = fresh_names(program, "limit")
+
+    def split(self, body: Body) -> list[_Part]:
+        """Returns the parts of a body between its grid barriers, including those in blocks and regions."""
+        parts: list[_Part] = []
+        current: list[Stmt] = []
+        lets: list[tuple[int, Let]] = []
+        for stmt in body:
+            if is_grid_barrier(stmt):
+                parts.append(current)
+                current = []
+            elif isinstance(stmt, GridLoop):
+                parts += (current, self._grid_loop(stmt))
+                current = []
+                lets.append((len(parts) - 1, Let(stmt.name, self._word(self._loops - 1, 1), loc=stmt.loc)))
+            elif isinstance(stmt, Block | Region | If | Switch) and id(stmt) in self._split:
+                first, *others = self._nested(stmt)
+                assert isinstance(first, list)
+                current += first
+                if others:
+                    parts += (current, *others[:-1])
+                    current = others[-1]  # type: ignore[assignment]
+            else:
+                if isinstance(stmt, Let):
+                    lets.append((len(parts), stmt))
+                current.append(stmt)
+        parts.append(current)
+        return [
+            _mapped(part, lambda leaf, at=number: _with_locals(leaf, [let for home, let in lets if home < at]))  # type: ignore[misc]
+            for number, part in enumerate(parts)
+        ]
+
+    def _nested(self, stmt: Block | Region | If | Switch) -> list[_Part]:
+        """Returns the parts of a statement; the first and the last one are no loops."""
+        if isinstance(stmt, Block | Region):
+            return [_mapped(part, lambda leaf: _wrapped(stmt, tuple(leaf))) for part in self.split(stmt.body)]
+        of_branch = [self.split(branch.body) for branch in branches(stmt)]
+        return [
+            _branching(stmt, [_plain(parts[k]) if k < len(parts) else () for parts in of_branch])
+            for k in range(max(map(len, of_branch)))
+        ]
+
+    def _grid_loop(self, stmt: GridLoop) -> _LoopParts:
+        number = self._loops
+        self._loops += 1
+        flag = stmt.flag
+        enter: list[Stmt] = [
+            Let(self._local, stmt.limit, loc=stmt.loc),
+            If(
+                _first_lane(),
+                (
+                    self._set(number, 0, Binary(BinaryOp.MIN, self._var, _u32(1))),
+                    self._set(number, 1, _u32(0)),
+                    self._set(number, 2, self._var),
+                    If(Binary(BinaryOp.NE, self._var, _u32(0)), (Store(flag, _u32(0), _u32(0)),)),
+                ),
+            ),
+        ]
+        again = Binary(
+            BinaryOp.AND,
+            Binary(BinaryOp.NE, Load(flag, _u32(0)), _u32(0)),
+            Binary(BinaryOp.LT, self._var, self._word(number, 2)),
+        )
+        advance: list[Stmt] = [
+            If(
+                _first_lane(),
+                (
+                    Let(self._local, Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
+                    self._set(number, 1, self._var),
+                    If(again, (Store(flag, _u32(0), _u32(0)),), (self._set(number, 0, _u32(0)),)),
+                ),
+            )
+        ]
+        return _LoopParts(enter, self.split(stmt.body), advance, WORDS_PER_LOOP * number)
+
+    @property
+    def _var(self) -> Var:
+        return Var(self._local)
+
+    def _word(self, loop: int, word: int) -> Load:
+        return Load(self._control, _u32(WORDS_PER_LOOP * loop + word))
+
+    def _set(self, loop: int, word: int, value: Expr) -> Store:
+        return Store(self._control, _u32(WORDS_PER_LOOP * loop + word), value)
+
+
+def _u32(value: int) -> Literal:
+    return Literal(ScalarType.U32, value)
+
+
+def _first_lane() -> Expr:
+    on_axis = [Binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
+    return Binary(BinaryOp.AND, Binary(BinaryOp.AND, on_axis[0], on_axis[1]), on_axis[2])
+
+
+def _mapped(part: _Part, change: Callable[[list[Stmt]], Sequence[Stmt]]) -> _Part:
+    """Returns the part with each of its bodies changed, but for the step between rounds, which uses no locals."""
+    if isinstance(part, _LoopParts):
+        body = [_mapped(inner, change) for inner in part.body]
+        return _LoopParts(list(change(part.enter)), body, part.advance, part.word)
+    return list(change(part))
+
+
+def _plain(part: _Part) -> Body:
+    assert isinstance(part, list)
+    return tuple(part)
 
 
 def _wrapped(scope: Block | Region, part: Body) -> list[Stmt]:
     return [replace(scope, body=part)] if part else []
 
 
-def _with_locals(part: list[Stmt], earlier: list[Let]) -> Body:
+def _branching(stmt: If | Switch, bodies: list[Body]) -> list[Stmt]:
+    """Returns the statement with other bodies, in the order of ``branches``; nothing if all are empty."""
+    if not any(bodies):
+        return []
+    if isinstance(stmt, Switch):
+        arms = tuple(Arm(arm.labels, body, loc=arm.loc) for arm, body in zip(stmt.arms, bodies[:-1], strict=True))
+        return [replace(stmt, arms=arms, default=bodies[-1])]
+    links = [stmt, *(branch.link for branch in branches(stmt) if branch.link is not None)]
+    otherwise = bodies[-1]
+    for link, body in zip(reversed(links), reversed(bodies[:-1]), strict=True):
+        otherwise = (replace(link, then=body, otherwise=otherwise),)
+    return list(otherwise)
+
+
+def _with_locals(part: Sequence[Stmt], earlier: list[Let]) -> Body:
     """Returns the part, preceded by the earlier declarations of its scope that it needs, in source order.
 
     A name visible in the scope is declared once, so names identify declarations.

@@ -11,7 +11,7 @@ import pytest
 from blake3 import blake3
 
 from support.edits import Path, at, replaced, sites
-from support.form_corpus import CORPUS, LATER_CORPUS, RESERVED_ELEMENTS
+from support.form_corpus import CORPUS, LATER_CORPUS, RESERVED_ELEMENTS, THIRD_CORPUS
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DIGEST_DOMAIN, program_digest
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
@@ -28,6 +28,7 @@ OUTSIDE: Final = {
     "Buffer": {"name", "binding", "hints"},
     "Let": {"name"},
     "Loop": {"var"},
+    "GridLoop": {"name"},
     "Region": {"generator", "source"},
     "AsyncLoad": {"tag"},
     "AsyncStore": {"tag"},
@@ -55,6 +56,7 @@ INSIDE: Final = {
     "SpecConst": {"name", "default"},
     "Assign": {"name"},
     "Store": {"buffer"},
+    "GridLoop": {"flag"},
     "Barrier": {"ordering"},
     "AsyncLoad": {"source", "destination"},
     "AsyncStore": {"source", "destination"},
@@ -86,6 +88,7 @@ CHILDREN: Final = {
     "Switch": {"selector", "arms", "default"},
     "Arm": {"labels", "body"},
     "Loop": {"start", "stop", "step", "body"},
+    "GridLoop": {"limit", "body"},
     "Block": {"body"},
     "Region": {"body"},
     "AsyncLoad": {"offset", "size"},
@@ -94,7 +97,9 @@ CHILDREN: Final = {
 }
 """Fields that hold nodes, which are decided themselves."""
 CLASSES: Final = (Program, Buffer, Arm, *EXPR_TYPES, *STMT_TYPES)
-PROGRAMS: Final = [CORPUS[name] for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS)]
+PROGRAMS: Final = [
+    CORPUS[name] for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS, *THIRD_CORPUS)
+]
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

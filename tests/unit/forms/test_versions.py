@@ -1,4 +1,4 @@
-"""The two versions of the binary form and of JSON: programs of the first one keep their bytes and digests."""
+"""The versions of the binary form and of JSON: programs of the first one keep their bytes and digests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ from typing import Any, Final
 
 import pytest
 
-from support.form_corpus import CORPUS, LATER_CORPUS, else_if, lit, program, storage, store, switch
+from support.form_corpus import (
+    CORPUS,
+    FIRST_CORPUS,
+    LATER_CORPUS,
+    THIRD_CORPUS,
+    else_if,
+    grid_loop,
+    lit,
+    program,
+    storage,
+    store,
+    switch,
+)
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format as w
@@ -59,7 +71,7 @@ def test_the_record_holds_enough() -> None:
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_the_oldest_version_that_holds_a_program_is_written(name: str) -> None:
-    version = 2 if name in LATER_CORPUS else 1
+    version = 3 if name in THIRD_CORPUS else 2 if name in LATER_CORPUS else 1
     assert CORPUS[name].to_wire()[len(w.MAGIC)] == version
     assert CORPUS[name].to_json()["format"] == f"vyre-program/{version}"
 
@@ -101,7 +113,34 @@ def test_a_short_chain_is_flat_in_the_second_version_only() -> None:
         Program.from_json(as_first)
 
 
-@pytest.mark.parametrize("name", [name for name in CORPUS if name not in LATER_CORPUS])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", THIRD_CORPUS)
+def test_earlier_versions_have_no_grid_loops(name: str, version: int) -> None:
+    later = THIRD_CORPUS[name]
+    with pytest.raises(MalformedWire, match=f"unknown opcode {w.GRID_LOOP:#04x}"):
+        Program.from_wire(resealed(later, version))
+    with pytest.raises(MalformedJson, match="unknown statement tag 'grid_loop'"):
+        Program.from_json(later.to_json() | {"format": f"vyre-program/{version}"})
+
+
+@pytest.mark.parametrize("name", [*FIRST_CORPUS, *LATER_CORPUS])
+def test_the_third_version_refuses_what_an_earlier_one_holds(name: str) -> None:
+    with pytest.raises(MalformedWire, match=r"version 3 of the format, for a program that version [12] holds"):
+        Program.from_wire(resealed(CORPUS[name], 3))
+
+
+def test_a_grid_loop_declares_its_rounds_behind_its_body() -> None:
+    """The name may be used in the body for something else, which the wire form numbers before it."""
+    inside = program(Let("n", lit(1)), grid_loop(Let("rounds", lit(1))), buffers=(storage("flag", 0),))
+    behind = program(Let("n", lit(1)), grid_loop(), Let("t", Var("rounds")), buffers=(storage("flag", 0),))
+    for form in FORMS.values():
+        assert form(inside) == inside
+        assert form(behind) == behind
+    with pytest.raises(InvalidProgram, match="no local `rounds` is visible"):
+        program(Let("n", lit(1)), grid_loop(Let("t", Var("rounds"))), buffers=(storage("flag", 0),)).to_wire()
+
+
+@pytest.mark.parametrize("name", FIRST_CORPUS)
 def test_the_second_version_of_the_binary_form_refuses_what_the_first_one_holds(name: str) -> None:
     with pytest.raises(MalformedWire, match="version 2 of the format, for a program that version 1 holds"):
         Program.from_wire(resealed(CORPUS[name], 2))

@@ -19,7 +19,7 @@ from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
@@ -48,7 +48,12 @@ class ReferencePipeline:
         spec = spec_literals(program, config.spec)
         if config.race_check:
             engine = _race_checking()
-        self._kernels: tuple[Kernel, ...] = tuple(engine.prepare(s, spec) for s in plan_grid_sync(program))
+        self._steps = plan_grid_sync(program)
+        self._control = grid_control(program)
+        self._kernels: dict[int, tuple[int, Kernel]] = {
+            id(part): (number, engine.prepare(part, spec)) for number, part in enumerate(plan_programs(self._steps))
+        }
+        """The number and the kernel of each part, by its identity."""
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
         self._slots = tuple(
             (b.buffer.name, b.element_size, b.input_index, b.output_index, b.buffer.output_range is None)
@@ -106,14 +111,35 @@ class ReferencePipeline:
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
         """Runs every segment on ``memory``, ``fixpoint_iterations`` times."""
         options = self._options if self._plain else self._measured_options(launch)
+        if self._control is not None:
+            memory = {**memory, self._control.name: allocate(self._control.static_nbytes or 0)}
         for _ in range(self._config.launches):
-            for number, kernel in enumerate(self._kernels):
-                try:
-                    kernel.run(memory, launch, options)
-                except BackendError as error:
-                    if len(self._kernels) > 1:
-                        error.add_note(f"segment {number + 1} of {len(self._kernels)}, cut at grid barriers")
-                    raise
+            self._run_steps(self._steps, memory, launch, options)
+
+    def _run_steps(
+        self, steps: Sequence[Step], memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
+    ) -> None:
+        for step in steps:
+            if isinstance(step, Rounds):
+                assert self._control is not None
+                word = memory[self._control.name].view("<u4")
+                self._run_part(step.enter, memory, launch, options)
+                while word[step.word]:
+                    self._run_steps(step.body, memory, launch, options)
+                    self._run_part(step.advance, memory, launch, options)
+            else:
+                self._run_part(step, memory, launch, options)
+
+    def _run_part(
+        self, part: Program, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
+    ) -> None:
+        number, kernel = self._kernels[id(part)]
+        try:
+            kernel.run(memory, launch, options)
+        except BackendError as error:
+            if len(self._kernels) > 1:
+                error.add_note(f"segment {number + 1} of {len(self._kernels)}, cut at grid barriers")
+            raise
 
     def _measured_options(self, launch: Launch) -> RunOptions:
         import numpy as np

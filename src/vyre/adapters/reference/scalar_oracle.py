@@ -82,6 +82,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
@@ -231,6 +232,8 @@ class ScalarCompiler:
                 return async_wait(tag)
             case Trap(address, tag):
                 return trap(self.expr(address)[0], tag)
+            case GridLoop():
+                raise AssertionError("grid loops are split into programs before")
             case IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference-scalar")
 

@@ -5,11 +5,11 @@ themselves, and a value is as divergent as the worst level it reaches.  One trav
 version per assignment, joined after branches and at loop heads, so the result is that of a fixpoint over all paths
 while the cost stays linear in the graph.
 
-Sources: literals, parameters, specialization constants, lengths and the grid size agree in the whole grid, workgroup
-ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that the program cannot write agrees
-where its index does.  All other sources differ from lane to lane.  An assignment depends on every condition between
-it and the declaration; a break or continue makes its loop depend on the conditions around it.  A lane that has ended
-no longer counts.
+Sources: literals, parameters, specialization constants, lengths, the grid size and the numbers of rounds of grid loops
+agree in the whole grid, workgroup ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that
+the program cannot write agrees where its index does.  All other sources differ from lane to lane.  An assignment
+depends on every condition between it and the declaration; a break or continue makes its loop depend on the conditions
+around it.  A lane that has ended no longer counts.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     Let,
     Loop,
@@ -76,8 +77,9 @@ class UniformityFacts:
         self._conditions = conditions
         self._iterations = iterations
 
-    def condition(self, stmt: If | Switch | Loop) -> Uniformity:
-        """Returns which of the lanes that reach the statement agree on its condition or selector, or on all bounds.
+    def condition(self, stmt: If | Switch | Loop | GridLoop) -> Uniformity:
+        """Returns which of the lanes that reach the statement agree on its condition or selector, or on all bounds, or
+        on its limit.
 
         An ``else if`` is reached by the lanes that took no earlier link of the chain.
         """
@@ -89,7 +91,7 @@ class UniformityFacts:
 
 
 def uniformity(program: Program) -> UniformityFacts:
-    """Returns facts about every ``If``, ``Switch`` and ``Loop`` of a program within the depth limits."""
+    """Returns facts about every ``If``, ``Switch``, ``Loop`` and ``GridLoop`` of a program within the depth limits."""
     found = program._cache.get(_CACHED)
     if not isinstance(found, UniformityFacts):
         found = program._cache[_CACHED] = _Analysis(program).facts()
@@ -177,7 +179,8 @@ class _Graph:
 class Need(NamedTuple):
     """An operation that lanes must reach together: ``flow`` and ``ended`` may be no worse than ``most``.
 
-    ``path`` is the position of its statement in the program.
+    ``path`` is the position of its statement in the program.  ``is_value`` means that ``flow`` stands for a value on
+    which the lanes must agree.
     """
 
     what: str
@@ -186,6 +189,7 @@ class Need(NamedTuple):
     ended: int
     nodes: tuple[Node, ...]
     path: tuple[int, ...]
+    is_value: bool = False
 
 
 class UnmetNeed(NamedTuple):
@@ -252,6 +256,7 @@ class _Analysis:
         """One node per enclosing branch or loop, joined with those around it."""
         self._ended: int = Uniformity.GRID
         self._loops: list[_LoopState] = []
+        self._in_grid_loop = False
         self._path: list[int] = []
         self._condition_of: dict[int, list[int]] = {}
         self._iterations_of: dict[int, list[int]] = {}
@@ -458,7 +463,7 @@ class _Analysis:
         self._ended = self._graph.node((self._ended, self._flows[-1]))
         return False
 
-    def _scope(self, stmt: Block | Region) -> bool:
+    def _scope(self, stmt: Block | Region | GridLoop) -> bool:
         mark = len(self._undo)
         alive = self._body(stmt.body, 0)
         declared = self._declared_since(mark)
@@ -470,6 +475,29 @@ class _Analysis:
     def _barrier(self, stmt: Barrier) -> bool:
         if stmt.ordering is not Ordering.GRID_SYNC:
             self._need("barrier", Uniformity.WORKGROUP, stmt)
+        elif self._in_grid_loop:
+            self._need("grid barrier", Uniformity.GRID, stmt)
+        return True
+
+    def _grid_loop(self, stmt: GridLoop) -> bool:
+        """Walks the body once: no local that a round changes lives into the next one."""
+        limit = self._graph.node(self._evaluate(stmt, (stmt.limit,)))
+        self._condition_of.setdefault(id(stmt), []).append(limit)
+        self.needs.append(
+            Need(
+                "limit of a grid loop",
+                Uniformity.GRID,
+                limit,
+                Uniformity.GRID,
+                (stmt,),
+                tuple(self._path),
+                is_value=True,
+            )
+        )
+        around, self._in_grid_loop = self._in_grid_loop, True
+        self._scope(stmt)
+        self._in_grid_loop = around
+        self._set(stmt.name, _Version(Uniformity.GRID, len(self._conditions)))
         return True
 
 
@@ -486,4 +514,5 @@ _HANDLERS: Final[dict[type[Node], Callable[[_Analysis, Any], bool]]] = {
     Block: _Analysis._scope,
     Region: _Analysis._scope,
     Barrier: _Analysis._barrier,
+    GridLoop: _Analysis._grid_loop,
 }

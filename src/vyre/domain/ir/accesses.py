@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Atomic, Load
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Stmt, Store, operands
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, GridLoop, Stmt, Store, operands
 from vyre.domain.ir.walk import unique_nodes
 
 
@@ -27,7 +27,7 @@ class BufferUse(NamedTuple):
 
 def accesses(stmt: Stmt) -> list[BufferUse]:
     """Returns the accesses of the statement itself, without nested bodies; an asynchronous copy counts where it
-    starts.
+    starts.  A grid loop reads and writes its flag.
     """
     found: list[BufferUse] = []
     for node in unique_nodes(operands(stmt)):
@@ -37,6 +37,8 @@ def accesses(stmt: Stmt) -> list[BufferUse]:
             found.append(BufferUse(node.buffer, Touch.ATOMIC))
     if isinstance(stmt, Store):
         found.append(BufferUse(stmt.buffer, Touch.WRITE))
+    elif isinstance(stmt, GridLoop):
+        found += (BufferUse(stmt.flag, Touch.READ), BufferUse(stmt.flag, Touch.WRITE))
     elif isinstance(stmt, AsyncLoad | AsyncStore):
         found += (BufferUse(stmt.source, Touch.READ), BufferUse(stmt.destination, Touch.WRITE))
     return found

@@ -364,6 +364,19 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._block("p.while_", enter, finish, is_loop=True)
 
+    def grid_loop(self, limit: Operand, flag: BufferHandle, name: str | None = None) -> AbstractContextManager[Value]:
+        """Opens a loop whose rounds all lanes of the grid run together, until one changes nothing: in
+        ``with p.grid_loop(limit, changed) as rounds:`` a lane that changes something stores to ``changed[0]``.
+
+        ``flag`` is a writable u32 buffer.  Its element 0 is 0 when a round starts, and the loop ends after a round that
+        left it 0, or after ``limit`` rounds (u32, the same in the whole grid; 0 leaves the flag alone).  The body only
+        stores to the flag or updates it atomically.  All lanes wait for each other before the first round and after
+        each one.  ``rounds`` can be used behind the loop: the number of rounds run.  Top level only.
+        """
+        from vyre.domain.ir.grid_loops import grid_loop_block
+
+        return self._opened(grid_loop_block(self._recorder, limit, flag, name, self._writable))
+
     def region(self, generator: str) -> AbstractContextManager[None]:
         """Opens a scope with a provenance label, which changes no result."""
         label = arguments.text(generator, "the label of a region")

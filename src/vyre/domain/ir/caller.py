@@ -17,6 +17,7 @@ _SURFACE_MODULES: Final = frozenset(
         "arguments",
         "numpy_scalars",
         "loop_bounds",
+        "grid_loops",
         "switching",
         "views",
         "caller",

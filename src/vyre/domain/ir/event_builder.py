@@ -38,6 +38,7 @@ from vyre.domain.ir.stmt import (
     Block,
     Break,
     Continue,
+    GridLoop,
     If,
     Let,
     Loop,
@@ -69,8 +70,8 @@ class _Open:
     __slots__ = ("body", "chain", "head", "loc", "test")
     takes_statements: Final = True
 
-    def __init__(self, head: If | Loop | Block | Region) -> None:
-        self.head: If | Loop | Block | Region = head
+    def __init__(self, head: If | Loop | GridLoop | Block | Region) -> None:
+        self.head: If | Loop | GridLoop | Block | Region = head
         self.body: list[Stmt] = []
         self.chain: IfChain | None = None
         self.test: Expr | None = head.condition if isinstance(head, If) else None
@@ -84,6 +85,8 @@ class _Open:
                 what = "the `if`" if self.chain is None else "the `else`" if self.test is None else "the `else if`"
             case Loop(var=var):
                 what = f"the loop over `{var}`"
+            case GridLoop(name=name):
+                what = f"the grid loop `{name}`"
             case Block():
                 what = "the block"
             case Region(generator=generator):
@@ -106,6 +109,8 @@ class _Open:
                 return self.chain.statement(body) if self.test is None else self._end_branch().statement()
             case Loop():
                 return Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
+            case GridLoop():
+                return GridLoop(head.name, head.limit, head.flag, body, loc=head.loc)
             case Block():
                 return Block(body, loc=head.loc)
             case Region():
@@ -331,6 +336,16 @@ class EventBuilder:
         )
         self._enter(Loop(arguments.text(var, "the variable of a loop"), *bounds, (), loc=loc))
 
+    def open_grid_loop(self, name: str, limit: Expr, flag: str, *, loc: SourceLocation | None = None) -> None:
+        """Opens the body of a loop whose rounds all lanes of the grid run together, at most ``limit`` (u32) of them.
+
+        ``flag`` is the name of a u32 buffer, whose element 0 is 0 when a round starts; the loop ends after a round that
+        left it 0.  Behind the loop ``Var(name)`` is the number of rounds run (u32).  Top level only.
+        """
+        name = arguments.text(name, "the name of a number of rounds")
+        most = _expression(limit, "the limit of a grid loop")
+        self._enter(GridLoop(name, most, _buffer_name(flag), (), loc=loc))
+
     def open_if(self, condition: Expr, *, loc: SourceLocation | None = None) -> None:
         """Opens the body that runs where ``condition`` (bool) holds."""
         self._enter(If(_expression(condition, "the condition of an if"), (), loc=loc))
@@ -441,7 +456,7 @@ class EventBuilder:
             self._check_open()
         (self._body if last is None else last.body).append(stmt)
 
-    def _enter(self, head: If | Loop | Block | Region) -> None:
+    def _enter(self, head: If | Loop | GridLoop | Block | Region) -> None:
         if self._built or (self._open and not self._open[-1].takes_statements):
             self._check_open()
         self._open.append(_Open(head))

@@ -1,8 +1,8 @@
 """Programs as JSON values: ``from_json(to_json(p)) == p``.
 
-The format is ``"vyre-program/1"``, or ``/2`` for what the first version does not hold; docs/json-format.md describes
-both.  Programs without a ``format`` key are those of vyre-driver, the Rust system; ``upstream.import_upstream`` reads
-them.
+The format is ``"vyre-program/1"``, or ``/2`` and ``/3`` for what the earlier versions do not hold; docs/json-format.md
+describes all of them.  Programs without a ``format`` key are those of vyre-driver, the Rust system;
+``upstream.import_upstream`` reads them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from vyre.domain.ir.form_version import (
     LATER_OPERATORS,
     LATER_TYPES,
     SECOND,
+    THIRD,
     has_later_type,
 )
 from vyre.domain.ir.json_tree import (
@@ -50,7 +51,7 @@ from vyre.domain.ir.types import SCALAR_BY_TEXT, DataType, ScalarType
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
-FORMATS: Final = {FIRST: "vyre-program/1", SECOND: "vyre-program/2"}
+FORMATS: Final = {FIRST: "vyre-program/1", SECOND: "vyre-program/2", THIRD: "vyre-program/3"}
 """The name of each version of the format; a program is written in the oldest version that holds it."""
 
 _E = TypeVar("_E", bound=Enum)
@@ -167,6 +168,7 @@ _STATEMENTS: Final[dict[str, Production]] = {
     "if_chain": Production((_BODY,), _if_chain, repeated=(_EXPR, _BODY), nodes=0),
     "switch": Production((_EXPR, _BODY), _switch, repeated=(Child.LABELS, _BODY)),
     "loop": Production((text, _EXPR, _EXPR, _BODY, _EXPR), _loop, optional=1),
+    "grid_loop": Production((text, _EXPR, text, _BODY), s.GridLoop),
     "break": Production((), s.Break),
     "continue": Production((), s.Continue),
     "return": Production((), s.Return),
@@ -196,13 +198,18 @@ def _first_expressions() -> dict[str, Production]:
 
 _CASTS: Final = {"cast": x.Cast, "bitcast": x.Bitcast}
 _FIRST_SCALARS: Final = {name: dtype for name, dtype in SCALAR_BY_TEXT.items() if dtype not in LATER_TYPES}
-_LATER_STATEMENTS: Final = ("if_chain", "switch")
+_THIRD_STATEMENTS: Final = ("grid_loop",)
+_LATER_STATEMENTS: Final = ("if_chain", "switch", *_THIRD_STATEMENTS)
+
+
+def _statements_without(missing: tuple[str, ...]) -> dict[str, Production]:
+    return {tag: production for tag, production in _STATEMENTS.items() if tag not in missing}
+
+
 _GRAMMARS: Final = {
-    FIRST: Grammar(
-        _first_expressions(),
-        {tag: production for tag, production in _STATEMENTS.items() if tag not in _LATER_STATEMENTS},
-    ),
-    SECOND: Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
+    FIRST: Grammar(_first_expressions(), _statements_without(_LATER_STATEMENTS)),
+    SECOND: Grammar(_EXPRESSIONS, _statements_without(_THIRD_STATEMENTS), labels=LITERALS),
+    THIRD: Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
 }
 
 
@@ -282,6 +289,8 @@ class _Writer:
             case s.Loop(var, start, stop, step, body):
                 loop = ["loop", var, _expr_to_json(start), _expr_to_json(stop), self.body(body)]
                 return loop if step == _STEP_ONE else [*loop, _expr_to_json(step)]
+            case s.GridLoop(name, limit, flag, body):
+                return ["grid_loop", name, _expr_to_json(limit), flag, self.body(body)]
             case s.Break():
                 return ["break"]
             case s.Continue():
@@ -428,7 +437,7 @@ FIRST_BUFFER_FIELDS: Final[dict[str, Leaf]] = {
     "dtype": first_type,
 }
 """The fields of a buffer in the first version of the format."""
-_FIELDS_OF_BUFFER: Final = {FIRST: FIRST_BUFFER_FIELDS, SECOND: _BUFFER_FIELDS}
+_FIELDS_OF_BUFFER: Final = {FIRST: FIRST_BUFFER_FIELDS, SECOND: _BUFFER_FIELDS, THIRD: _BUFFER_FIELDS}
 _BUFFER_OPTIONS: Final[dict[str, Leaf]] = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
 PROGRAM_FIELDS: Final[dict[str, Leaf]] = {
     "workgroup_size": _axes,
@@ -446,7 +455,7 @@ def from_json(value: object, make: type[Program]) -> Program:
     version = _VERSIONS.get(value["format"]) if isinstance(value, dict) and _is_named(value) else None
     if version is None or not isinstance(value, dict):
         raise MalformedJson(
-            f"no program of format {' or '.join(map(repr, _VERSIONS))}",
+            f"no program of format {', '.join(map(repr, _VERSIONS))}",
             fix="write it with program.to_json(); import programs of vyre-driver, the Rust system, with "
             "vyre.import_upstream.",
         )

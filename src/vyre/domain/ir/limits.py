@@ -33,6 +33,7 @@ from vyre.domain.ir.form_version import (
     LATER_OPERATORS,
     LATER_TYPES,
     SECOND,
+    THIRD,
     has_later_type,
 )
 from vyre.domain.ir.node import fields_getter, misplaced
@@ -41,6 +42,7 @@ from vyre.domain.ir.stmt import (
     STMT_TYPES,
     WITH_BODIES,
     Body,
+    GridLoop,
     IndirectDispatch,
     Switch,
     nested,
@@ -101,6 +103,7 @@ def check_writable(program: Program) -> None:
     later: list[object] = [buffer for buffer in program.buffers if _is_later_buffer(buffer)]
     checks = _checks(later)
     deepest = 0
+    has_grid_loop = False
     pending: list[tuple[Body, int, int]] = [(program.body, 0, 0)]
     while pending:
         body, depth, bodies_around = pending.pop()
@@ -117,6 +120,8 @@ def check_writable(program: Program) -> None:
                 total += own_size(stmt) - 1
                 _check_labels(stmt)
                 later.append(stmt)
+            elif type(stmt) is GridLoop:
+                has_grid_loop = True
             elif type(stmt) is IndirectDispatch:
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in operands(stmt):
@@ -136,7 +141,8 @@ def check_writable(program: Program) -> None:
                 f"written out, the program has more than {MAX_NODES} nodes",
                 fix="name shared sub-expressions with let, or split the program.",
             )
-    program._cache[_CHECKED] = SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
+    version = SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
+    program._cache[_CHECKED] = THIRD if has_grid_loop else version
 
 
 def _check_labels(stmt: Switch) -> None:

@@ -195,6 +195,8 @@ class Recorder:
         self.frames: list[Frame] = [Frame(0)]
         self.closed = False
         self.failure: str | None = None
+        self.grid_loop: Frame | None = None
+        """The body of the grid loop that is open."""
         self._loops: list[Frame] = []
         self._names = UniqueNames()
         self._pending: BlockContext[Any] | None = None
@@ -249,6 +251,11 @@ class Recorder:
         """Appends a statement that is legal in loops only."""
         if not self._loops:
             fail(f"{what} is outside any loop", "use it inside p.for_ or p.while_; p.return_() ends the lane.")
+        if self._loops[-1] is self.grid_loop:
+            fail(
+                f"{what} is in a grid loop, whose rounds all lanes of the grid run together",
+                "put a condition around the rest of the round; the loop ends after a round that leaves its flag 0.",
+            )
         self.emit(stmt)
 
     def announce(self, block: BlockContext[T]) -> BlockContext[T]:
@@ -311,6 +318,8 @@ class Recorder:
             fail(f"{origin.label} belongs to another program", "use buffers and values of this builder only.")
         if origin.closed:
             refuse_closed(origin)
+        if origin.pending:
+            fail(f"{origin.label} is used inside the grid loop that counts them", "use it behind the `with` block.")
         if origin.written > stamp:
             fail(
                 f"this value reads {origin.label}, which may have changed at {origin.written_at}, after the value was "

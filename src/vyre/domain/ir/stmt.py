@@ -83,6 +83,21 @@ class Loop(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GridLoop(Node):
+    """``let name = grid_loop(limit, flag) {...}``: all lanes of the grid run the rounds of ``body`` together.
+
+    ``limit`` (u32, the same in the whole grid) bounds the number of rounds.  Element 0 of the u32 buffer ``flag`` is 0
+    when a round starts; the loop ends after a round that leaves it 0.  Grid barriers stand before the first round and
+    after each one.  ``name`` is declared behind the loop, in the scope around it: the number of rounds run (u32).
+    """
+
+    name: str
+    limit: Expr
+    flag: str
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Break(Node):
     """Leaves the innermost loop."""
 
@@ -176,6 +191,7 @@ Stmt: TypeAlias = (
     | If
     | Switch
     | Loop
+    | GridLoop
     | Break
     | Continue
     | Return
@@ -199,6 +215,7 @@ _EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     If: ("condition",),
     Switch: ("selector",),
     Loop: ("start", "stop", "step"),
+    GridLoop: ("limit",),
     Break: (),
     Continue: (),
     Return: (),
@@ -214,6 +231,7 @@ _EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
 _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     If: ("then", "otherwise"),
     Loop: ("body",),
+    GridLoop: ("body",),
     Block: ("body",),
     Region: ("body",),
 }

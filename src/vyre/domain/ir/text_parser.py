@@ -207,7 +207,8 @@ class _Open(NamedTuple):
     """A body being read; ``build`` turns its statements into the enclosing statement.
 
     ``is_chained`` marks the body of an ``else if``, which ends with its only statement.  The bodies of a ``switch``
-    become parts of ``switch`` instead, and ``build`` gives None.
+    become parts of ``switch`` instead, and ``build`` gives None.  ``declares`` is a local whose scope begins behind the
+    statement.
     """
 
     build: Callable[[tuple[Stmt, ...]], Stmt | None]
@@ -217,6 +218,7 @@ class _Open(NamedTuple):
     is_chained: bool
     loc: SourceLocation
     switch: _Switch | None
+    declares: str | None
 
 
 class _BodyParser:
@@ -281,8 +283,9 @@ class _BodyParser:
         condition: Expr | None = None,
         is_chained: bool = False,
         switch: _Switch | None = None,
+        declares: str | None = None,
     ) -> None:
-        self._open.append(_Open(build, condition, self._statements, self._declared, is_chained, loc, switch))
+        self._open.append(_Open(build, condition, self._statements, self._declared, is_chained, loc, switch, declares))
         self._statements, self._declared = [], []
         self._depth += not is_chained
 
@@ -293,6 +296,8 @@ class _BodyParser:
         for name in self._declared:
             self._visible[name] -= 1
         self._statements, self._declared = opened.outer, opened.declared
+        if opened.declares is not None:
+            self._declare(opened.declares)
         return stmt
 
     def _close(self) -> None:
@@ -334,12 +339,26 @@ class _BodyParser:
         cursor.take("=")
         return s.Store(name, index, self._expression(), loc=loc)
 
-    def _let(self, loc: SourceLocation) -> Stmt:
-        name = self._cursor.take_name("the name of a local")
-        self._cursor.take("=")
+    def _let(self, loc: SourceLocation) -> Stmt | None:
+        cursor = self._cursor
+        name = cursor.take_name("the name of a local")
+        cursor.take("=")
+        if cursor.kind == NAME and cursor.text == "grid_loop" and cursor.kinds[cursor.position + 1] == "(":
+            self._grid_loop(name, loc)
+            return None
         value = self._expression()
         self._declare(name)
         return s.Let(name, value, loc=loc)
+
+    def _grid_loop(self, name: str, loc: SourceLocation) -> None:
+        cursor = self._cursor
+        cursor.position += 2
+        limit = self._expression()
+        cursor.take(",")
+        flag = cursor.take_name("the buffer of the flag")
+        cursor.take(")")
+        cursor.take("{")
+        self._begin(lambda body: s.GridLoop(name, limit, flag, body, loc=loc), loc, declares=name)
 
     def _if(self, loc: SourceLocation) -> None:
         condition = self._expression()

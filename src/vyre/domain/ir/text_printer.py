@@ -144,7 +144,7 @@ class _Printer:
     def body(self, body: s.Body, depth: int) -> None:
         for stmt in body:
             self._statement(stmt, depth)
-        self._visible.subtract(stmt.name for stmt in body if isinstance(stmt, s.Let))
+        self._visible.subtract(stmt.name for stmt in body if isinstance(stmt, s.Let | s.GridLoop))
 
     def _name(self, name: str) -> str:
         written = self._written.get(name)
@@ -179,6 +179,9 @@ class _Printer:
                 self.body(body, depth + 1)
                 self._visible[var] -= 1
                 self._line(depth, "}")
+            case s.GridLoop(name, limit, flag, body):
+                self._nested(depth, f"let {self._name(name)} = grid_loop({expr(limit)}, {self._name(flag)})", body)
+                self._visible[name] += 1
             case s.Block(body):
                 self._nested(depth, "block", body)
             case s.Region(generator, body, source):

@@ -57,10 +57,11 @@ class Origin:
     """The source of a value's reads: one buffer or one local of one program under construction.
 
     ``written`` is the recorder's clock at the last change (0 = never).  ``closed`` means that its body has ended.
-    ``declared_at`` is the line of a local; None for buffers, which live as long as the program.
+    ``pending``: its value is known only behind the block that is open.  ``declared_at`` is the line of a local; None
+    for buffers, which live as long as the program.
     """
 
-    __slots__ = ("closed", "declared_at", "kind", "mutable", "name", "recorder", "written", "written_at")
+    __slots__ = ("closed", "declared_at", "kind", "mutable", "name", "pending", "recorder", "written", "written_at")
 
     def __init__(
         self, recorder: Recorder, kind: str, name: str, *, mutable: bool, declared_at: SourceLocation | None = None
@@ -73,6 +74,7 @@ class Origin:
         self.written: int = 0
         self.written_at: SourceLocation | None = None
         self.closed: bool = False
+        self.pending: bool = False
 
     @property
     def label(self) -> str:

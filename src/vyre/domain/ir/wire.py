@@ -56,7 +56,7 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
     version = data[len(MAGIC)]
     if version not in VERSIONS:
         raise MalformedWire(
-            f"version {version} of the format; the versions {' and '.join(map(str, VERSIONS))} are known",
+            f"version {version} of the format; the versions {VERSIONS[0]} to {VERSIONS[-1]} are known",
             fix="encode the program again with this release.",
         )
     reader = WireReader(data, HEADER_BYTES, len(data))

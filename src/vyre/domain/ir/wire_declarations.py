@@ -17,6 +17,7 @@ from vyre.domain.ir.form_version import (
     LATER_KINDS,
     LATER_TYPES,
     SECOND,
+    THIRD,
 )
 from vyre.domain.ir.limits import U64_MAX
 from vyre.domain.ir.types import SCALAR_BY_TAG, DataType, ScalarType
@@ -60,6 +61,7 @@ WORDS: Final = {
         _without(ScalarType, LATER_TYPES),
     ),
     SECOND: Words(SECOND, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
+    THIRD: Words(THIRD, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
 }
 _LOCALITY: Final = by_value(CacheLocality)
 

@@ -15,7 +15,7 @@ from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, IdKind, Literal
-from vyre.domain.ir.form_version import FIRST, LATER_OPERATORS, SECOND
+from vyre.domain.ir.form_version import FIRST, LATER_OPERATORS, SECOND, THIRD
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
@@ -304,6 +304,8 @@ class _Decoder:
             name = self._labels.next_local()
             self._declare(name)
             self._open[-1] = self._open[-1]._replace(fields=(name, *fields))
+        elif opcode == w.GRID_LOOP:
+            self._open[-1] = self._open[-1]._replace(fields=(*fields, self._buffer()))
 
     def _else(self, _: int) -> None:
         self._operands(0)
@@ -360,6 +362,11 @@ class _Decoder:
         if opcode == w.LOOP:
             var, start, stop, step = fields
             stmt = s.Loop(var, start, stop, step, body)
+        elif opcode == w.GRID_LOOP:
+            limit, flag = fields
+            name = self._labels.next_local()
+            self._declare(name)
+            stmt = s.GridLoop(name, limit, flag, body)
         elif opcode == w.IF:
             if then is not None and not body:
                 raise self._reader.fail("an else is empty")
@@ -424,7 +431,9 @@ _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
 }
 
 
+_THIRD_OPCODES: Final = (w.GRID_LOOP,)
 _LATER_OPCODES: Final = (
+    *_THIRD_OPCODES,
     *(w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT),
     *(w.UNARY + op.value for op in LATER_OPERATORS),
 )
@@ -460,6 +469,7 @@ def _handlers(missing: tuple[int, ...]) -> tuple[_Handler | None, ...]:
         w.ARM: _Decoder._arm,
         w.DEFAULT: _Decoder._arm,
         w.LOOP: _Decoder._begin,
+        w.GRID_LOOP: _Decoder._begin,
         w.BLOCK: _Decoder._begin,
         w.END: _Decoder._end,
         w.BARRIER: _Decoder._barrier,
@@ -479,4 +489,4 @@ def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
     return handle
 
 
-_HANDLERS: Final = {FIRST: _handlers(_LATER_OPCODES), SECOND: _handlers(())}
+_HANDLERS: Final = {FIRST: _handlers(_LATER_OPCODES), SECOND: _handlers(_THIRD_OPCODES), THIRD: _handlers(())}

@@ -130,6 +130,12 @@ _ELSE: Final = object()
 _DEFAULT: Final = object()
 
 
+class _Declared(NamedTuple):
+    """A local that a statement declares behind its body."""
+
+    name: str
+
+
 class _Writer:
     """Collects the statement stream, and everything that is numbered or named in it."""
 
@@ -179,6 +185,8 @@ class _Writer:
                 self._enter()
             elif type(task) is s.Arm:
                 self._write_arm(task)
+            elif type(task) is _Declared:
+                self._declare(task.name)
             else:
                 for operand in s.operands(task):
                     self._expression(operand)
@@ -226,6 +234,11 @@ class _Writer:
     def _write_loop(self, stmt: s.Loop, tasks: list[Any]) -> None:
         self._open(w.LOOP, tasks, stmt.body)
         self._declare(stmt.var)
+
+    def _write_grid_loop(self, stmt: s.GridLoop, tasks: list[Any]) -> None:
+        tasks.append(_Declared(stmt.name))
+        self._open(w.GRID_LOOP, tasks, stmt.body)
+        self._out += self._buffer(stmt.flag)
 
     def _write_block(self, stmt: s.Block, tasks: list[Any]) -> None:
         self._blocks.append(None)
@@ -423,6 +436,7 @@ _WRITE: Final[dict[type[Node], Callable[[_Writer, Any, list[Any]], None]]] = {
     s.If: _Writer._write_if,
     s.Switch: _Writer._write_switch,
     s.Loop: _Writer._write_loop,
+    s.GridLoop: _Writer._write_grid_loop,
     s.Break: _opcode(w.BREAK),
     s.Continue: _opcode(w.CONTINUE),
     s.Return: _opcode(w.RETURN),

@@ -17,9 +17,10 @@ of the ``like`` buffer and the output range.
 Statements are a stack machine: an expression is written in evaluation order, operands before operators, and a
 statement's opcode follows its operands.  ``IF``, ``LOOP`` and ``BLOCK`` open a body that ``END`` closes; ``ELSE``
 occurs only before a non-empty body.  ``SWITCH`` follows its selector; each ``ARM``, with the number of its labels and
-the labels as literals, opens a body, ``DEFAULT`` a last one that is not empty, and ``END`` closes the statement.  A
-variable is the position of its declaration among those visible; async tags and spec constants are numbered by first
-use, and the first use of a spec constant is followed by its name and default.
+the labels as literals, opens a body, ``DEFAULT`` a last one that is not empty, and ``END`` closes the statement.
+``GRID_LOOP`` follows its limit, has the number of its flag and opens a body; ``END`` closes it and declares the number
+of rounds.  A variable is the position of its declaration among those visible; async tags and spec constants are
+numbered by first use, and the first use of a spec constant is followed by its name and default.
 
 Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
 then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
@@ -33,7 +34,7 @@ from typing import Final
 from vyre.domain.ir.types import ScalarType
 
 MAGIC: Final = b"VYRB"
-VERSIONS: Final = (1, 2)
+VERSIONS: Final = (1, 2, 3)
 """The versions of the format; ``form_version`` tells which one holds a program."""
 DIGEST_BYTES: Final = 32
 HEADER_BYTES: Final = len(MAGIC) + 1 + 2 * DIGEST_BYTES
@@ -106,3 +107,4 @@ INDIRECT_DISPATCH: Final = 0xD0
 SWITCH: Final = 0xD1
 ARM: Final = 0xD2
 DEFAULT: Final = 0xD3
+GRID_LOOP: Final = 0xD4

@@ -16,6 +16,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     Loop,
     Region,
@@ -44,7 +45,7 @@ def _matters(stmt: Stmt) -> bool:
     return isinstance(stmt, _MATTERING)
 
 
-_MATTERING: Final = (AsyncLoad, AsyncStore, AsyncWait, Barrier, Break, Continue, Return, Trap)
+_MATTERING: Final = (AsyncLoad, AsyncStore, AsyncWait, Barrier, Break, Continue, GridLoop, Return, Trap)
 
 
 class _Pairing:
@@ -93,6 +94,12 @@ class _Pairing:
                     self._error(f"wait for asynchronous copy `{tag}`, which is not pending", stmt)
             case Barrier(Ordering.GRID_SYNC):
                 self._require_none(pending, "at a grid barrier")
+                pending.clear()
+            case GridLoop(body=body):
+                self._require_none(pending, "at a grid loop")
+                end = self._body(body, 0, {})
+                if end is not None:
+                    self._require_none(end, "at the end of a round of a grid loop")
                 pending.clear()
             case Return():
                 self._require_none(pending, "at a return")

@@ -15,18 +15,20 @@ from vyre.domain.ir.stmt import (
     Barrier,
     Block,
     Body,
+    GridLoop,
     If,
     Let,
     Loop,
     Region,
     Return,
     Stmt,
+    Store,
     Switch,
     Trap,
     operands,
     walk_statements,
 )
-from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.ir.walk import containers, unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
 
@@ -39,9 +41,16 @@ def is_grid_barrier(stmt: Stmt) -> bool:
     return isinstance(stmt, Barrier) and stmt.ordering is Ordering.GRID_SYNC
 
 
+def splits_grid(stmt: Stmt) -> bool:
+    """Returns whether a statement is a barrier of the whole grid, or a grid loop, which has such barriers."""
+    return isinstance(stmt, GridLoop) or is_grid_barrier(stmt)
+
+
 def check_grid_barriers(program: Program, findings: Findings) -> None:
-    """Reports grid barriers, locals, and workgroup and private memory that prevent splitting the program."""
-    if any(map(is_grid_barrier, walk_statements(program.body))):
+    """Reports grid barriers, grid loops, locals, and workgroup and private memory that prevent splitting the
+    program.
+    """
+    if any(map(splits_grid, walk_statements(program.body))):
         _GridBarriers(program, findings)
 
 
@@ -50,7 +59,7 @@ class _Declaration:
 
     __slots__ = ("is_assigned", "needs", "path", "segment", "stmt", "survives", "unstable")
 
-    def __init__(self, stmt: Let, segment: int, path: Path) -> None:
+    def __init__(self, stmt: Let | GridLoop, segment: int, path: Path) -> None:
         self.stmt = stmt
         self.segment = segment
         self.path = path
@@ -79,6 +88,9 @@ class _GridBarriers:
         """The segment in which each of these buffers was first accessed."""
         self._segment = 0
         self._ended: Stmt | None = None
+        self._flag: str | None = None
+        """The flag of the grid loop around the statement."""
+        self._split = containers(program.body, splits_grid)
         self._visible: ScopedNames[_Declaration] = ScopedNames()
         self._declarations: list[_Declaration] = []
         self._path: list[int] = []
@@ -88,10 +100,10 @@ class _GridBarriers:
     def _error(self, code: str, message: str, stmt: Node) -> None:
         self._findings.add(code, message, stmt, path=tuple(self._path))
 
-    def _scope(self, body: Body) -> None:
+    def _scope(self, body: Body, branch: int = 0) -> None:
         """Checks a body that grid barriers may split."""
         mark = self._visible.mark
-        self._path += (0, 0)
+        self._path += (branch, 0)
         for index, stmt in enumerate(body):
             self._path[-1] = index
             self._use(stmt)
@@ -100,6 +112,10 @@ class _GridBarriers:
                     self._declare(stmt)
                 case Block(nested) | Region(body=nested):
                     self._scope(nested)
+                case GridLoop():
+                    self._grid_loop(stmt)
+                case If() | Switch() if self._flag is not None and id(stmt) in self._split:
+                    self._split_branches(stmt)
                 case If() | Switch():
                     self._branches(stmt)
                 case Loop(body=nested):
@@ -110,6 +126,38 @@ class _GridBarriers:
                     pass
         del self._path[-2:]
         self._visible.leave(mark)
+
+    def _grid_loop(self, stmt: GridLoop) -> None:
+        """Checks a grid loop, whose limit is evaluated in a segment of its own."""
+        if self._flag is not None:
+            self._error("V207", "grid loop inside a grid loop", stmt)
+        self._cut(stmt)
+        self._use(stmt)
+        self._segment += 1
+        around, self._flag = self._flag, stmt.flag
+        self._scope(stmt.body)
+        self._flag = around
+        self._cut(stmt)
+        self._declare(stmt)
+
+    def _split_branches(self, stmt: If | Switch) -> None:
+        """Checks branches in which all lanes of the grid go the same way, and of which one has a grid barrier.
+
+        The parts of all branches up to their first barriers form one segment, those up to the second ones the next.
+        The conditions are evaluated in each of them.
+        """
+        first = last = self._segment
+        for body, number, link in branches(stmt):
+            if link is not None:
+                self._use(link)
+            self._segment = first
+            self._scope(body, number)
+            last = max(last, self._segment)
+        self._segment = last
+        self._use(stmt)
+        for _, _, link in branches(stmt):
+            if link is not None:
+                self._use(link)
 
     def _inside(self, body: Body, branch: int) -> None:
         """Checks a body under an ``if``, a ``switch`` or a loop, where no grid barrier is allowed."""
@@ -122,6 +170,9 @@ class _GridBarriers:
             match stmt:
                 case If() | Switch():
                     self._branches(stmt)
+                case GridLoop(body=nested):
+                    self._error("V207", "grid loop inside an `if`, a `switch` or a loop", stmt)
+                    self._inside(nested, 0)
                 case Loop(body=nested) | Block(nested) | Region(body=nested):
                     self._inside(nested, 0)
                 case _:
@@ -136,15 +187,16 @@ class _GridBarriers:
                 self._path.pop()
             self._inside(body, number)
 
-    def _cut(self, stmt: Barrier) -> None:
+    def _cut(self, stmt: Barrier | GridLoop) -> None:
         self._segment += 1
         if self._ended is not None:
             word = "return" if isinstance(self._ended, Return) else "trap"
-            self._error("V210", f"grid barrier after a {word}", stmt)
+            what = "a grid barrier" if isinstance(stmt, Barrier) else "the barriers of a grid loop"
+            self._error("V210", f"{what} after a {word}".removeprefix("a "), stmt)
 
-    def _declare(self, stmt: Let) -> None:
+    def _declare(self, stmt: Let | GridLoop) -> None:
         declaration = _Declaration(stmt, self._segment, tuple(self._path))
-        for node in unique_nodes((stmt.value,)):
+        for node in unique_nodes((stmt.value,) if isinstance(stmt, Let) else ()):
             if isinstance(node, Var) and node.name in self._visible:
                 declaration.needs.append(self._visible[node.name])
             elif declaration.unstable is None:
@@ -164,7 +216,7 @@ class _GridBarriers:
         return None
 
     def _use(self, stmt: Stmt) -> None:
-        """Notes the locals and the workgroup and private memory that the statement itself uses."""
+        """Notes the locals and the memory that the statement itself uses."""
         names = [node.name for node in unique_nodes(operands(stmt)) if isinstance(node, Var)]
         if isinstance(stmt, Assign):
             names.append(stmt.name)
@@ -175,11 +227,16 @@ class _GridBarriers:
             if declaration is not None:
                 declaration.survives |= declaration.segment < self._segment
                 declaration.is_assigned |= isinstance(stmt, Assign) and name == stmt.name
-        for buffer, _ in accesses(stmt):
+        for buffer, touch in () if isinstance(stmt, GridLoop) else accesses(stmt):
+            if buffer == self._flag and not self._may_touch_flag(stmt, touch):
+                self._error("V222", f"the body of a grid loop reads or copies its flag `{buffer}`", stmt)
             if buffer in self._unbound and self._home.setdefault(buffer, self._segment) != self._segment:
                 message = f"{self._unbound[buffer]} `{buffer}` is accessed before and after a grid barrier"
                 self._error("V209", message, stmt)
                 self._home[buffer] = self._segment
+
+    def _may_touch_flag(self, stmt: Stmt, touch: Touch) -> bool:
+        return touch is Touch.ATOMIC or (touch is Touch.WRITE and isinstance(stmt, Store))
 
     def _report_unstable(self) -> None:
         for declaration in self._declarations:

@@ -17,6 +17,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     Loop,
     Region,
@@ -30,7 +31,7 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.walk import containers
 from vyre.domain.validation.findings import Findings, Path
 
-_MATTERING: Final = (AsyncWait, Barrier, Break, Continue, Return, Trap)
+_MATTERING: Final = (AsyncWait, Barrier, Break, Continue, GridLoop, Return, Trap)
 _PLAIN: Final = 1
 _ATOMIC: Final = 2
 _State: TypeAlias = dict[str, int]
@@ -101,6 +102,9 @@ class _Hazards:
         return isinstance(stmt, _MATTERING) or not self._mixed.isdisjoint(_kinds(stmt))
 
     def _statement(self, stmt: Stmt, state: _State) -> _State | None:
+        if isinstance(stmt, GridLoop):
+            self._body(stmt.body, 0, {})
+            return {}
         self._touch(stmt, state)
         if bodies(stmt) and id(stmt) not in self._relevant:
             return state

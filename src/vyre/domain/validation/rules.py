@@ -317,14 +317,17 @@ _CATALOGUE: Final = (
     Rule(
         "V207",
         "grid barrier below the top level",
-        "A `grid_sync` barrier is inside an `if`, a `switch` or a loop.",
+        "A `grid_sync` barrier or a grid loop is inside an `if`, a `switch` or a loop. In a grid loop, a barrier may "
+        "be inside an `if` or a `switch` whose condition all lanes of the grid share; another grid loop may not. Or "
+        "the limit of a grid loop differs between lanes of the grid.",
         "move it to the top level; blocks and regions around it are allowed.",
     ),
     Rule(
         "V208",
         "local does not survive a grid barrier",
         "A local declared before a grid barrier and used after it cannot be computed again: it is assigned, or depends "
-        "on an atomic, a subgroup operation, workgroup or private memory, or a buffer that the program writes.",
+        "on an atomic, a subgroup operation, workgroup or private memory, or a buffer that the program writes. A grid "
+        "loop has grid barriers before its first round and after each one.",
         "compute it after the barrier, or keep it in a buffer.",
     ),
     Rule(
@@ -414,6 +417,14 @@ _CATALOGUE: Final = (
         "The selector of a `switch` is no integer, an arm has no label, a label has another type than the selector, or "
         "a label occurs twice.",
         "give every arm literals of the selector's type, each of them once.",
+    ),
+    Rule(
+        "V222",
+        "bad grid loop",
+        "The limit of a grid loop is not u32, its flag is no u32 buffer of the interface, or its body reads the flag "
+        "or copies from or to it.",
+        "make the limit u32, and only store to the flag or update it atomically in the body: the lanes that start the "
+        "next round reset it.",
     ),
 )
 

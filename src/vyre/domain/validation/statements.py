@@ -21,6 +21,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
@@ -212,6 +213,19 @@ class StatementChecker:
         self._body(stmt.body, 0, (stmt.var, dtype))
         self._loops -= 1
 
+    def _grid_loop(self, stmt: GridLoop) -> None:
+        self._typer.require(stmt.limit, _U32, "V222", f"the limit of the grid loop `{stmt.name}`")
+        self._note_atomics(stmt)
+        self._require_writable(stmt.flag, "grid loop with the flag", stmt)
+        flag = self._buffers.get(stmt.flag)
+        if flag is not None and flag.is_writable and (flag.element is not _U32 or not flag.is_bound):
+            kind = flag.element.name.lower() if flag.is_bound else flag.access.name.lower()
+            self._error("V222", f"the flag `{stmt.flag}` of the grid loop `{stmt.name}` is {kind} memory", stmt)
+        around, self._loops = self._loops, 0
+        self._body(stmt.body, 0)
+        self._loops = around
+        self._declare(stmt.name, Local(_U32, is_counter=True), stmt)
+
     def _leave(self, stmt: Break | Continue) -> None:
         if not self._loops:
             self._error("V205", f"`{_ENDS_BODY[type(stmt)]}` outside a loop", stmt)
@@ -312,6 +326,7 @@ _CHECKS: Final[dict[type[Node], Callable[[StatementChecker, Any], None]]] = {
     If: StatementChecker._if,
     Switch: StatementChecker._switch,
     Loop: StatementChecker._loop,
+    GridLoop: StatementChecker._grid_loop,
     Break: StatementChecker._leave,
     Continue: StatementChecker._leave,
     Return: StatementChecker._return,

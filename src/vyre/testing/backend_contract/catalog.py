@@ -14,6 +14,7 @@ from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.geometry import GEOMETRY
+from vyre.testing.backend_contract.grid_loops import GRID_LOOPS
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.indices import INDICES
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
@@ -41,6 +42,7 @@ GROUPS: Final = (
     FLOW,
     ATOMICS,
     PARALLEL,
+    GRID_LOOPS,
     GEOMETRY,
     INPUTS,
     OUTPUTS,

@@ -18,7 +18,7 @@ from vyre.adapters.cpu.llvm.ids import SUBGROUP
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
 from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs, uses_subgroups
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules, order_sensitive
@@ -47,7 +47,9 @@ class EmittedKernel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EmittedCode:
-    """A program as one LLVM module, with a kernel for each part between grid barriers; vectors have ``lanes`` lanes."""
+    """A program as one LLVM module: a kernel for each program of its plan of grid barriers, and vectors of ``lanes``
+    lanes.
+    """
 
     text: str
     kernels: tuple[EmittedKernel, ...]
@@ -60,7 +62,7 @@ def emit(
     spec: Mapping[str, Literal] = _NO_SPEC,
     sink: DecisionSink | None = None,
 ) -> EmittedCode:
-    """Returns a module with one kernel for each part between grid barriers.
+    """Returns a module with one kernel for each program of the plan, in the order of ``plan_programs``.
 
     ``spec`` holds values of specialization constants; missing ones have their defaults.  ``sink`` receives the
     decisions.  Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature``.
@@ -69,7 +71,7 @@ def emit(
     lanes = SUBGROUP if uses_subgroups(program) else options.lanes
     if options.joined and not can_join(program):
         raise AssertionError("the workgroups of this program cannot be joined")
-    parts = plan_grid_sync(program)
+    parts = plan_programs(plan_grid_sync(program))
     module: dict[str, None] = {}
     kernels: list[EmittedKernel] = []
     functions: list[str] = []

@@ -18,7 +18,7 @@ from vyre.adapters.cpu.pool.layout import COMMAND_BYTES, Outcome, StopReason
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
-from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_error
+from vyre.adapters.cpu.runtime.launch import KernelPlan, Owner, Placement, StepFrame, command_kernels, run_error
 from vyre.adapters.host.memory import allocate_aligned, array_type
 from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
 from vyre.domain.binding import BindingPlan
@@ -48,6 +48,7 @@ class LaneSpec(NamedTuple):
     iterations: int
     step_budget: int | None
     timeout_s: float | None
+    kernels: KernelPlan | None = None
 
 
 class _Place(NamedTuple):
@@ -114,12 +115,13 @@ class Lane:
         self._constants: Final[dict[int, object]] = {}
         self._array: Final = array_type()
         launch = spec.launch
-        self._frame: Final = StepFrame(launch, spec.step_budget)
+        self._frame: Final = StepFrame(launch, spec.step_budget, spec.kernels)
         self._flat: Final = [word for count in launch.counts for word in (0, count)]
         moves: list[Command] = list(self._frame.clearing())
         self._places: Final = self._plan_places(moves)
         self._prefix: Final = tuple(moves)
-        decision = planner.decision(work_of(spec, module)) if spec.timeout_s is None else None
+        is_open = spec.timeout_s is None and spec.kernels is None
+        decision = planner.decision(work_of(spec, module)) if is_open else None
         self._decision: Final[ReplayDecision | None] = decision
         self._owners: tuple[Owner, ...] = ()
         self._list: Job | None = None
@@ -268,9 +270,10 @@ def work_of(spec: LaneSpec, module: KernelModule) -> Work:
 
 def owners_of(spec: LaneSpec, module: KernelModule, moves: int, kernels: int) -> tuple[Owner, ...]:
     """Returns the owner of each command of a dispatch: of so many copies and fills, and of the kernels after them."""
+    numbers = range(kernels) if spec.kernels is None else command_kernels(spec.kernels)
     return tuple(
         Owner(spec.id, spec.title, module, spec.launch, number, spec.step_budget, spec.timeout_s)
-        for number in (*repeat(None, moves), *range(kernels))
+        for number in (*repeat(None, moves), *numbers)
     )
 
 

@@ -8,7 +8,7 @@ from math import prod
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cpu.pool.commands import Command, Fill, Kernel, PrivateTable
+from vyre.adapters.cpu.pool.commands import Command, Fill, Kernel, PrivateTable, Repeat
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
 from vyre.adapters.host.memory import allocate_aligned
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.adapters.cpu.pool.job import Job
+    from vyre.domain.grid_sync import Step
+    from vyre.domain.ir.program import Program
     from vyre.domain.launch import Launch
 
 FRAME_HEAD: Final = 6
@@ -41,20 +43,82 @@ class Placement(NamedTuple):
     table: PrivateTable | None = None
 
 
+class KernelLoop(NamedTuple):
+    """A grid loop: kernels by their numbers, and the word of the hidden buffer that says whether a round runs."""
+
+    enter: int
+    body: tuple[int | KernelLoop, ...]
+    advance: int
+    word: int
+
+
+class KernelPlan(NamedTuple):
+    """The order of the kernels of a program with grid loops, and the u32 of its hidden buffer."""
+
+    steps: tuple[int | KernelLoop, ...]
+    words: int
+
+
+def kernel_plan(program: Program, kernels: int) -> KernelPlan | None:
+    """Returns the order of so many kernels of a program; None if they run one after the other, each once."""
+    if kernels == 1:
+        return None
+    from vyre.domain.grid_sync import Rounds, grid_control, plan_grid_sync
+
+    control = grid_control(program)
+    if control is None:
+        return None
+    numbers = iter(range(kernels))
+
+    def numbered(steps: Sequence[Step]) -> tuple[int | KernelLoop, ...]:
+        return tuple(
+            KernelLoop(next(numbers), numbered(step.body), next(numbers), step.word)
+            if isinstance(step, Rounds)
+            else next(numbers)
+            for step in steps
+        )
+
+    return KernelPlan(numbered(plan_grid_sync(program)), control.count)
+
+
+def command_kernels(plan: KernelPlan) -> tuple[int | None, ...]:
+    """Returns the number of the kernel of each command of ``StepFrame.kernels``, in flat order; None for a loop."""
+    found: list[int | None] = []
+
+    def visit(steps: Sequence[int | KernelLoop]) -> None:
+        for step in steps:
+            if isinstance(step, KernelLoop):
+                found.extend((step.enter, None))
+                visit(step.body)
+                found.append(step.advance)
+            else:
+                found.append(step)
+
+    visit(plan.steps)
+    return tuple(found)
+
+
 class StepFrame:
     """The frame of one step: its geometry and the memory of its buffers.  It serves one run at a time.
 
     ``used`` counts the loop steps of each lane; None where they are not counted.  ``words`` is its number of words.
+    ``plan`` is the order of the kernels of a program with grid loops, whose hidden buffer the frame holds.
     """
 
-    __slots__ = ("_counts", "_layout", "_used_address", "_words", "address", "used", "words")
+    __slots__ = ("_control", "_counts", "_layout", "_plan", "_used_address", "_words", "address", "used", "words")
 
-    def __init__(self, launch: Launch, step_budget: int | None) -> None:
+    def __init__(self, launch: Launch, step_budget: int | None, plan: KernelPlan | None = None) -> None:
         counts = launch.counts
         self._counts: Final = counts
-        self.words: Final = FRAME_HEAD + 2 * len(counts)
+        self._plan: Final = plan
+        hidden = FRAME_HEAD + 2 * len(counts)
+        self.words: Final = hidden if plan is None else hidden + 2
         frame = _Frame if self.words <= _FRAME_WORDS else c_uint64 * self.words
         self._words: Final[Array[c_uint64]] = frame()
+        self._control: tuple[npt.NDArray[np.uint8], int] | None = None
+        if plan is not None:
+            self._control = allocate_aligned(4 * plan.words)
+            self._words[hidden : hidden + 2] = [self._control[1], plan.words]
         self.address: Final = addressof(self._words)
         self._layout: Final = Struct(f"<{2 * len(counts)}Q").pack_into
         self._words[:3] = list(launch.grid)
@@ -80,9 +144,9 @@ class StepFrame:
         return () if self.used is None else (Fill(self._used_address, 0, self.used.nbytes),)
 
     def kernels(self, loaded: LoadedKernels, launch: Launch, placement: Placement) -> tuple[Command, ...]:
-        """Returns the commands that launch each kernel once."""
+        """Returns the commands that run the program once."""
         groups = prod(launch.grid)
-        return tuple(
+        each = tuple(
             Kernel(
                 function,
                 self.address,
@@ -94,6 +158,20 @@ class StepFrame:
             )
             for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)
         )
+        return each if self._plan is None else self._loops(self._plan.steps, each)
+
+    def _loops(self, steps: Sequence[int | KernelLoop], each: Sequence[Kernel]) -> tuple[Command, ...]:
+        assert self._control is not None
+        control = self._control[1]
+        found: list[Command] = []
+        for step in steps:
+            if isinstance(step, KernelLoop):
+                enter, advance = (each[number]._replace(groups=1, threads=1) for number in (step.enter, step.advance))
+                body = (*self._loops(step.body, each), advance)
+                found += (enter, Repeat(body, control + 4 * step.word))
+            else:
+                found.append(each[step])
+        return tuple(found)
 
 
 class Owner(NamedTuple):

@@ -120,7 +120,7 @@ class CpuAsync:
                 outputs.append((data, *launch.output_ranges[binding.output_index]))
             keep.append(data)
             addresses.append(address)
-        frame = StepFrame(launch, config.step_budget)
+        frame = StepFrame(launch, config.step_budget, pipeline.kernels)
         frame.bind(addresses)
         first = frame.clearing()
         module, placement = shape.choice

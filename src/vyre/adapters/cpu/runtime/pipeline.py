@@ -14,7 +14,7 @@ from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
-from vyre.adapters.cpu.runtime.launch import Placement
+from vyre.adapters.cpu.runtime.launch import KernelPlan, Placement, kernel_plan
 from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, steps_at_most
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.kernel_source import KernelSource
@@ -110,7 +110,8 @@ class CpuPipeline:
         )
         self._options, self._apart = variants_of(self._inputs, kernels.maker.decisions)
         steps: list[Compilation] = []
-        self._kernels.get(self._source, self._options, steps.append)
+        module = self._kernels.get(self._source, self._options, steps.append)
+        self.kernels: Final[KernelPlan | None] = kernel_plan(sized, len(module.loaded.kernels))
         self.compilation: Final = steps[0] if steps else Compilation((), None)
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
@@ -154,6 +155,9 @@ class CpuPipeline:
         after = self._planner.after
         if self.config.timeout_s is not None:
             fixed = "run as one command list, which a timeout can stop"
+            return DispatchWork(work.operations, work.timed, frozenset(), fixed)
+        if self.kernels is not None:
+            fixed = "run as one command list, which repeats the rounds of its grid loops"
             return DispatchWork(work.operations, work.timed, frozenset(), fixed)
         if not self._planner.may_record(work):
             return DispatchWork(work.operations, work.timed, frozenset())
@@ -207,7 +211,9 @@ class CpuPipeline:
         """Returns what a lane of this launch is for."""
         config = self.config
         title = config.label or self.program.name or "unnamed"
-        return LaneSpec(self.id, title, self.plan, launch, config.launches, config.step_budget, config.timeout_s)
+        return LaneSpec(
+            self.id, title, self.plan, launch, config.launches, config.step_budget, config.timeout_s, self.kernels
+        )
 
     # ---------------------------------------------------------------- details
     def _lane(self, shape: Shape) -> Lane:
@@ -225,7 +231,9 @@ class CpuPipeline:
         return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
 
     def _steps(self, module: KernelModule, launch: Launch) -> int | None:
-        return None if self.config.timeout_s is not None else steps_at_most(module, launch, self.config.launches)
+        if self.config.timeout_s is not None or self.kernels is not None:
+            return None
+        return steps_at_most(module, launch, self.config.launches)
 
     def _place(self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None) -> Choice:
         """Returns the variant and the threads of a launch."""
@@ -240,7 +248,13 @@ class CpuPipeline:
             sink=sink,
         )
         table = private_buffers(
-            self.program, self.plan, launch, found.threads, order_sensitive=self._ordered, sink=sink
+            self.program,
+            self.plan,
+            launch,
+            found.threads,
+            order_sensitive=self._ordered,
+            sink=sink,
+            hidden=self.kernels is not None,
         )
         if table is None:
             return Choice(module, found)

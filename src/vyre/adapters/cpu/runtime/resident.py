@@ -169,7 +169,7 @@ class CpuMemory(HostMemory):
                     in_place.append((resource, address))
             addresses.append(address)
         config = pipeline.config
-        frame = StepFrame(launch, config.step_budget)
+        frame = StepFrame(launch, config.step_budget, pipeline.kernels)
         frame.bind(addresses)
         choice = shape.choice
         module, placement = choice

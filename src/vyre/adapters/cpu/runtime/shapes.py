@@ -108,8 +108,12 @@ def private_buffers(
     *,
     order_sensitive: bool,
     sink: DecisionSink | None,
+    hidden: bool = False,
 ) -> PrivateTable | None:
-    """Returns the table of the buffers of which each thread gets a copy; None if threads share them all."""
+    """Returns the table of the buffers of which each thread gets a copy; None if threads share them all.
+
+    ``hidden``: frames have a hidden buffer behind those of the plan.
+    """
     uses = atomic_uses(program)
     nbytes = {b.buffer.name: n for b, n in zip(plan.bindings, launch.nbytes, strict=True)}
     buffers = tuple(AtomicBuffer(use=use, nbytes=nbytes[use.buffer]) for use in uses)
@@ -122,4 +126,4 @@ def private_buffers(
         Private(slots[use.buffer], nbytes[use.buffer], use.element.text, next(iter(use.ops)).name.lower())
         for use in uses
     ]
-    return PrivateTable(FRAME_HEAD + 2 * len(plan.bindings), entries)
+    return PrivateTable(FRAME_HEAD + 2 * (len(plan.bindings) + hidden), entries)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Init, Parameter, ParameterKind
 from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.policies.journal import DecisionSink, decide
@@ -25,6 +26,8 @@ from vyre.policies.launching.param_inlining import (
 TRAP_BYTES: Final = 32
 BARRIER_BYTES: Final = 8
 TABLE_RECORD_BYTES: Final = 16
+CONTROL: Final = "control"
+"""The parameter with the address of the hidden buffer of grid loops, which all kernels of a module share."""
 INLINE_UNIFORMS: Final = ParamInliningPolicy(256, 4, True)
 
 
@@ -34,6 +37,7 @@ class Features(NamedTuple):
     trap: bool = False
     barrier: bool = False
     zero: bool = False
+    control: Buffer | None = None
 
 
 class Abi(NamedTuple):
@@ -47,8 +51,11 @@ class Abi(NamedTuple):
 
 
 def pointer_bindings(program: Program) -> tuple[Buffer, ...]:
-    """Returns the bindings that have an address: all except workgroup memory and scalar parameters."""
-    return tuple(b for b in program.abi_buffers if not b.is_push)
+    """Returns the bindings that have an address: all except workgroup memory, scalar parameters and the hidden buffer
+    of grid loops.
+    """
+    hidden = hidden_control(program)
+    return tuple(b for b in program.abi_buffers if not b.is_push and b is not hidden)
 
 
 def inlined_uniforms(program: Program, options: EmitOptions, sink: DecisionSink | None = None) -> frozenset[str]:
@@ -105,6 +112,8 @@ def layout(program: Program, inlined: frozenset[str], *, table: bool, features: 
         add("trap", ParameterKind.TRAP, 8, 8, init=Init.ZERO, nbytes=TRAP_BYTES)
     if features.barrier:
         add("barrier", ParameterKind.BARRIER, 8, 8, init=Init.ZERO, nbytes=BARRIER_BYTES)
+    if features.control is not None:
+        add(CONTROL, ParameterKind.SCRATCH, 8, 8, init=Init.ZERO, nbytes=features.control.static_nbytes)
     for size in (8, 4):
         if size == 4 and not table:
             for index, buffer in enumerate(bindings):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_table
+from vyre.adapters.cuda.ptx.abi import CONTROL, inlined_uniforms, pointer_bindings, uses_table
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
@@ -16,6 +16,7 @@ from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.analysis.copy_spans import CopySpans
+from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
@@ -108,6 +109,7 @@ class Kernel:
         self.uses_zero: bool = False
         self.uses_trap: bool = False
         self.uses_grid_barrier: bool = False
+        self.control: Final = hidden_control(program)
         self._positions = {buffer.name: index for index, buffer in enumerate(pointer_bindings(program))}
         self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
 
@@ -127,7 +129,9 @@ class Kernel:
         return self.w.once("zero", lambda: self.w.emit("r", "ld.param.u32", Address(Symbol("zero"))))
 
     def base(self, name: str) -> Register:
-        """Returns a register with the address of a binding."""
+        """Returns a register with the address of a binding, or of the hidden buffer of grid loops."""
+        if self.control is not None and name == self.control.name:
+            return self.parameter_address(CONTROL)
         position = self._positions[name]
 
         def make() -> Register:

@@ -19,9 +19,10 @@ from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import has_grid_loops, plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
+from vyre.domain.native_rounds import with_native_rounds
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink, decide
 
@@ -119,7 +120,14 @@ def _written(
 ) -> list[_Written]:
     check_rules(program).raise_if_invalid()
     _check_target(program, options)
-    parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
+    native = options.native_grid_sync
+    if not native and has_grid_loops(program):
+        raise UnsupportedFeature(
+            feature="a grid loop on a grid of which not all workgroups run at once",
+            backend="cuda",
+            fix="use a smaller grid, in which each lane takes several elements.",
+        )
+    parts = (with_native_rounds(program),) if native else tuple(plan_programs(plan_grid_sync(program)))
     name = entry_name(program, options, spec)
     return [
         _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink, traced=traced)
@@ -140,7 +148,7 @@ def _kernel(
     memory.begin_private(k)
     barriers.zero_shared(k)
     write_body(k, program.body)
-    features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero)
+    features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero, control=k.control)
     parameters = abi.layout(program, k.inlined, table=k.table, features=features)
     x, y, z = program.workgroup_size
     w = k.w

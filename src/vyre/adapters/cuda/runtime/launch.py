@@ -58,8 +58,9 @@ class ScratchAddresses(NamedTuple):
 
 
 def plan_scratch(module: LoadedModule) -> ScratchPlan:
-    """Returns the scratch memory that the kernels of ``module`` need."""
+    """Returns the scratch memory that the kernels of ``module`` need; they share that of a SCRATCH parameter."""
     table = zeroed = 0
+    shared: int | None = None
     offsets: list[tuple[int, ...]] = []
     traps: list[bool] = []
     for kernel in module.kernels:
@@ -68,7 +69,11 @@ def plan_scratch(module: LoadedModule) -> ScratchPlan:
             nbytes = parameter.nbytes or 0
             if parameter.kind is ParameterKind.TABLE:
                 table = max(table, nbytes)
+            elif parameter.kind is ParameterKind.SCRATCH and shared is not None:
+                own.append(shared)
             elif parameter.kind in (ParameterKind.BARRIER, ParameterKind.SCRATCH):
+                if parameter.kind is ParameterKind.SCRATCH:
+                    shared = zeroed
                 own.append(zeroed)
                 zeroed += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         offsets.append(tuple(own))

@@ -25,6 +25,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
@@ -129,6 +130,8 @@ class StatementCompiler:
                 return async_wait(tag)
             case Trap(address, tag):
                 return _trap(compile_expr(address).words, tag)
+            case GridLoop():
+                raise AssertionError("grid loops are split into programs before")
             case IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
 

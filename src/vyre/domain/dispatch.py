@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
@@ -222,7 +222,8 @@ def _counts(counts: object) -> dict[str, int]:
 DEFAULT_CONFIG: Final = DispatchConfig()
 
 
-class DispatchTiming(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DispatchTiming:
     """Durations of a dispatch in nanoseconds; None means not measured.
 
     ``wall_ns``: the whole dispatch.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import vyre
-from support.stage_chains import Chain, Chains, run
+from support.stage_chains import Chain, Chains, run, run_groups
+from vyre.app.fusing import FusionLimits, plan_groups
 from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages
 
@@ -40,3 +41,17 @@ def test_joined_stages_have_the_bytes_of_the_stages(session: vyre.Session, part:
         apart, fused = run(session, chain, None, seed), run(session, chain, found, seed)
         different = [name for name in fused if fused[name] != apart[name]]
         assert not different, (seed, different, found.program.to_text())
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_groups_have_the_bytes_of_the_stages(session: vyre.Session, part: int) -> None:
+    joined = 0
+    for seed in SEEDS[part::6]:
+        chain = Chains(1000 + seed).chain()
+        limits = FusionLimits(grid_barriers=bool(seed % 2), most_live=8 if seed % 3 else 64)
+        groups = plan_groups(chain.stages, chain.temporary, limits=limits)
+        assert [number for group in groups for number in group.stages] == list(range(len(chain.stages)))
+        joined += sum(group.joined is not None for group in groups)
+        apart, fused = run(session, chain, None, seed), run_groups(session, chain, groups, seed)
+        assert {name for name in fused if fused[name] != apart[name]} == set(), (seed, groups)
+    assert joined > 10

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from vyre.app.sequence import Step
 
+from vyre.app.fusing import FusedGroup
+from vyre.app.work_graph.steps import Step
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.fusion.stages import JoinedStages, StageCall
 from vyre.domain.ir.buffers import Buffer
@@ -109,6 +110,26 @@ def run(
         steps = [_step(chain, stage, arrays) for stage in chain.stages] if joined is None else []
         if joined is not None:
             steps = [joined_step(chain, joined, arrays)]
+        session.sequence(steps)()
+        return {name: array.download().tobytes() for name, array in arrays.items() if name not in chain.temporary}
+    finally:
+        for array in arrays.values():
+            array.close()
+
+
+def run_groups(session: Any, chain: Chain, groups: Sequence[FusedGroup], seed: int) -> dict[str, bytes]:
+    """The bytes of the arrays after groups of launches."""
+    start = content(chain, seed)
+    missing = {name for group in groups if group.joined for name in group.joined.unallocated}
+    arrays = {name: session.resident(data) for name, data in start.items() if name not in missing}
+    try:
+        steps = []
+        for group in groups:
+            part = replace(chain, stages=chain.stages[group.stages.start : group.stages.stop])
+            if group.joined is None:
+                steps += [_step(part, stage, arrays) for stage in part.stages]
+            else:
+                steps.append(joined_step(part, group.joined, arrays))
         session.sequence(steps)()
         return {name: array.download().tobytes() for name, array in arrays.items() if name not in chain.temporary}
     finally:

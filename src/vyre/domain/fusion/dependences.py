@@ -58,6 +58,10 @@ class Dependences:
         self._workgroups = workgroups
         self._lanes = lanes
 
+    def elements(self, stage: int, name: str) -> frozenset[Element]:
+        """Returns the elements of a buffer that a stage accesses."""
+        return self._stages[stage].get(name, frozenset())
+
     def between(self, earlier: int, later: int) -> Mapping[str, StageBarrier]:
         """Returns, for each buffer in which the two stages conflict, the lanes that a barrier between must order.
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.fusion.dependences import Dependences, place_barriers, stage_accesses
+from vyre.domain.fusion.examination import ExaminedStages, examine
 from vyre.domain.fusion.forwarding import Forwarding, read_buffers, without_overwritten, without_stores
 from vyre.domain.fusion.guards import merge_guards
 from vyre.domain.fusion.indices import Indices
@@ -58,6 +59,28 @@ def join_stages(stages: Sequence[StageCall], temporary: Collection[Hashable] = (
         return _Joining(stages, frozenset(temporary)).result()
     except Refused as refused:
         return CannotJoin(refused.reason, refused.stage)
+
+
+def examine_stages(stages: Sequence[StageCall]) -> ExaminedStages | CannotJoin:
+    """Returns the accesses of stages to each other's memory, or why they cannot be compared.
+
+    The programs must be valid (``InvalidProgram``).
+    """
+    if not stages:
+        return CannotJoin("there is no stage", 0)
+    try:
+        return _Joining(stages, frozenset()).examined()
+    except Refused as refused:
+        return CannotJoin(refused.reason, refused.stage)
+
+
+class _Analysed(NamedTuple):
+    """``bare`` and ``bodies``: the stages without and with guards of their grids."""
+
+    bare: list[Body]
+    bodies: list[Body]
+    indices: Indices
+    dependences: Dependences
 
 
 class _Joining:
@@ -157,7 +180,8 @@ class _Joining:
         return condition
 
     # ---- the joined program
-    def result(self) -> JoinedStages:
+    def analysed(self) -> _Analysed:
+        """Returns the stages in the words of one program, with what their accesses say."""
         bare = [self._rewritten(stage) for stage in range(len(self._stages))]
         bodies = [self._guarded(stage, body) for stage, body in enumerate(bare)]
         bound = [joined for joined in self._memory.all if id(joined) not in self._values]
@@ -169,6 +193,15 @@ class _Joining:
         dependences = Dependences(
             [stage_accesses(body, indices) for body in bodies], indices, groups, groups * prod(self._workgroup)
         )
+        return _Analysed(bare, bodies, indices, dependences)
+
+    def examined(self) -> ExaminedStages:
+        """Returns what decisions about the stages need."""
+        bare, _, indices, dependences = self.analysed()
+        return examine(self._stages, self._memory, self._workgroup, bare, indices, dependences)
+
+    def result(self) -> JoinedStages:
+        bare, bodies, indices, dependences = self.analysed()
         barriers = place_barriers(len(bodies), dependences)
         place_zeroing(self._stages, self._memory, bare, indices)
         pointwise = {

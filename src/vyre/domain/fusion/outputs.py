@@ -20,7 +20,7 @@ def place_zeroing(stages: Sequence[StageCall], memory: JoinedMemory, bodies: Seq
     """
     for joined in memory.all:
         for use in joined.uses:
-            if not use.buffer.is_output or _covers(stages[use.stage], joined, use, bodies[use.stage], indices):
+            if not use.buffer.is_output or covers(stages[use.stage], joined, use, bodies[use.stage], indices):
                 continue
             if use.stage != joined.first.stage:
                 raise Refused(
@@ -37,7 +37,7 @@ def place_zeroing(stages: Sequence[StageCall], memory: JoinedMemory, bodies: Seq
             joined.is_output = True
 
 
-def _covers(call: StageCall, joined: Joined, use: Use, body: Body, indices: Indices) -> bool:
+def covers(call: StageCall, joined: Joined, use: Use, body: Body, indices: Indices) -> bool:
     """Returns whether the stage stores to every element that its launch zeroes, and reads none."""
     x, y, z = (groups * lanes for groups, lanes in zip(call.grid, call.workgroup, strict=True))
     if y * z != 1 or x < use.count:

@@ -1,0 +1,319 @@
+"""Launches cut into groups that run as one program each: the policies of fusion decide, on facts about the stages.
+
+A run of stages that can be compared is examined once.  ``plan_dataflow`` cuts it where a barrier would be needed that
+the executor does not have, or where a launch would bind too much memory.  Inside such a cut a stage joins the group
+before it if ``decide_fusion`` accepts the two as one kernel; a stage that takes nothing from the group joins if
+``decide_cross_pipeline_fusion`` finds the two independent and a launch costs enough to be worth sharing.
+``fusion_pressures`` weighs what each stage would gain.  At last ``join_stages`` makes the program, and a program that
+needs too many registers is cut again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vyre.domain.fusion.examination import ExaminedStages, live_locals
+from vyre.domain.fusion.joining import examine_stages, join_stages
+from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
+from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
+from vyre.policies.frontiers.topology import FrontierSample
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.stage_fusion.fusion import (
+    Accept,
+    AccessRelation,
+    BufferRelation,
+    CrossWorkgroupDependency,
+    FusionCaps,
+    FusionHazards,
+    FusionInputs,
+    KernelShape,
+    NoPipelineDependency,
+    decide_fusion,
+)
+from vyre.policies.stage_fusion.launch_fusion import (
+    BufferUse,
+    DataflowInputs,
+    DataflowStage,
+    StageBuffer,
+    plan_dataflow,
+)
+from vyre.policies.stage_fusion.pipeline_fusion import KeepSeparate, decide_cross_pipeline_fusion
+
+LEAST_PRESSURE: Final = 0.02
+"""A stage that would gain less than this share of the score from being joined stays apart."""
+_RELATIONS: Final = {
+    StageBarrier.NONE: AccessRelation.POINTWISE,
+    StageBarrier.WORKGROUP: AccessRelation.WORKGROUP,
+    StageBarrier.GRID: AccessRelation.GLOBAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FusionLimits:
+    """What bounds a group, and what a launch costs.
+
+    ``most_stages``: the stages of a group.  ``most_live``: the locals that its program may keep alive at once.
+    ``shared_nbytes`` and ``most_lanes``: of a workgroup.  ``most_nbytes``: the bytes that a launch may bind.
+    ``grid_barriers``: the executor can make all workgroups of a launch wait for each other.  ``launch_ns``: the time of
+    a launch that does nothing.  ``bytes_per_ns``: the bandwidth of memory.
+    """
+
+    most_stages: int = 16
+    most_live: int = 64
+    shared_nbytes: int = 48 << 10
+    most_lanes: int = 1024
+    most_nbytes: int = U64_MAX
+    grid_barriers: bool = False
+    launch_ns: float = 5_000.0
+    bytes_per_ns: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGroup:
+    """Stages that are one launch: ``joined`` is their program, or None for a stage that stays as it is.
+
+    ``why`` says what separates the group from the one before.
+    """
+
+    stages: range
+    joined: JoinedStages | None
+    why: str
+
+
+def plan_groups(
+    stages: Sequence[StageCall],
+    temporary: Collection[Hashable] = (),
+    *,
+    alone: Collection[int] = (),
+    limits: FusionLimits | None = None,
+    sink: DecisionSink | None = None,
+) -> tuple[FusedGroup, ...]:
+    """Returns the launches that replace stages which run in this order; every stage is in one group.
+
+    ``temporary`` holds the identities of arrays that nobody reads after the stages and whose old content does not
+    matter; ``alone`` the numbers of stages that stay as they are.  ``sink`` receives the decisions.  The programs must
+    be valid (``InvalidProgram``).
+    """
+    return tuple(_Planner(stages, temporary, limits or FusionLimits(), sink).groups(frozenset(alone)))
+
+
+class _Planner:
+    def __init__(
+        self,
+        stages: Sequence[StageCall],
+        temporary: Collection[Hashable],
+        limits: FusionLimits,
+        sink: DecisionSink | None,
+    ) -> None:
+        self._stages, self._limits, self._sink = stages, limits, sink
+        self._users: dict[Hashable, set[int]] = {identity: set() for identity in temporary}
+        for number, call in enumerate(stages):
+            for identity in call.buffers:
+                if identity in self._users:
+                    self._users[identity].add(number)
+
+    def groups(self, alone: Collection[int]) -> Iterator[FusedGroup]:
+        start, why = 0, "the first stage"
+        while start < len(self._stages):
+            if start in alone:
+                yield FusedGroup(range(start, start + 1), None, why)
+                start, why = start + 1, "the stage before stays as it is"
+                continue
+            stop = start
+            while stop < len(self._stages) and stop - start < self._limits.most_stages and stop not in alone:
+                stop += 1
+            ended = "the stage stays as it is" if stop in alone else "the group before is full"
+            for group in self._run(start, stop, why):
+                yield group
+                start = group.stages.stop
+            why = ended
+
+    def _run(self, start: int, stop: int, why: str) -> Iterator[FusedGroup]:
+        """Yields the groups of neighbours that may be joined as far as their configs go."""
+        while start < stop:
+            reach = stop
+            examined = examine_stages(self._stages[start:reach])
+            reason = ""
+            while isinstance(examined, CannotJoin):
+                reason = examined.reason
+                reach = start + max(1, min(examined.stage, reach - start - 1))
+                if reach - start == 1:
+                    break
+                examined = examine_stages(self._stages[start:reach])
+            if isinstance(examined, CannotJoin):
+                yield FusedGroup(range(start, start + 1), None, why)
+                start, why = start + 1, reason
+                continue
+            yield from self._cut(examined, start, why)
+            start, why = reach, reason
+
+    def _cut(self, examined: ExaminedStages, start: int, why: str) -> Iterator[FusedGroup]:
+        """Yields the groups of stages that were examined together, the first of which is number ``start``."""
+        pressures = decide(self._sink, fusion_pressures, self._pressure_inputs(examined))
+        plan = decide(self._sink, plan_dataflow, self._dataflow_inputs(examined, start))
+        for number, launch in enumerate(plan.launches.groups):
+            first, last = launch.stage_ids[0] - start, launch.stage_ids[-1] - start
+            why = str(launch.why) if number else why
+            at = first
+            while at <= last:
+                count = 1
+                reason = ""
+                while at + count <= last and not (
+                    reason := self._obstacle(examined, start, range(at, at + count), at + count, pressures)
+                ):
+                    count += 1
+                yield from self._made(start + at, count, why)
+                at, why = at + count, reason
+
+    def _made(self, first: int, count: int, why: str) -> Iterator[FusedGroup]:
+        """Yields the stages as one group, or as several where the program would not be valid or too large."""
+        while count:
+            taken, reason = count, ""
+            found: JoinedStages | None = None
+            while taken > 1:
+                numbers = frozenset(range(first, first + taken))
+                inside = [identity for identity, users in self._users.items() if users <= numbers]
+                joined = join_stages(self._stages[first : first + taken], inside)
+                if isinstance(joined, CannotJoin):
+                    taken, reason = max(1, min(joined.stage, taken - 1)), joined.reason
+                elif (live := live_locals(joined.program)) > self._limits.most_live:
+                    reason = f"with stage {first + taken - 1} {live} locals would be alive at once"
+                    taken -= 1
+                else:
+                    found = joined
+                    break
+            yield FusedGroup(range(first, first + taken), found, why)
+            first, count, why = first + taken, count - taken, reason
+
+    # ---- the policies
+    def _obstacle(
+        self, examined: ExaminedStages, start: int, group: range, later: int, pressures: Sequence[float]
+    ) -> str:
+        """Returns why a stage does not join the group before it, or an empty text; both count from ``start``."""
+        if max(pressures[later], *(pressures[number] for number in group)) < LEAST_PRESSURE:
+            return f"stage {start + later} would gain nothing from being joined"
+        verdict = decide(self._sink, decide_fusion, self._fusion_inputs(examined, group, later))
+        if isinstance(verdict, Accept):
+            return ""
+        if isinstance(verdict, CrossWorkgroupDependency):
+            return "" if self._limits.grid_barriers else str(verdict.why)
+        if not isinstance(verdict, NoPipelineDependency):
+            return str(verdict.why)
+        arms = _arm(examined, group), _arm(examined, range(later, later + 1))
+        independent = decide(self._sink, decide_cross_pipeline_fusion, *arms)
+        if isinstance(independent, KeepSeparate):
+            return str(independent.why)
+        cost = min(self._cost_ns(examined, number) for number in (later, *group))
+        if cost > 50 * self._limits.launch_ns:
+            return f"stage {start + later} takes nothing from the stages before, and sharing a launch would save little"
+        return ""
+
+    def _fusion_inputs(self, examined: ExaminedStages, group: range, later: int) -> FusionInputs:
+        names = _names(examined)
+        relations: dict[str, AccessRelation] = {}
+        for earlier in group:
+            for identity, barrier in examined.relations.get((earlier, later), {}).items():
+                name, found = names[identity], _RELATIONS[barrier]
+                relations[name] = max(relations.get(name, found), found, key=_width)
+        up = [use for number in group for use in examined.stages[number].uses]
+        down = examined.stages[later].uses
+        return FusionInputs(
+            KernelShape(
+                examined.workgroup,
+                sum(examined.stages[number].shared_nbytes for number in group),
+                tuple(dict.fromkeys(names[use.identity] for use in up if use.reads)),
+                tuple(dict.fromkeys(names[use.identity] for use in up if use.writes)),
+            ),
+            KernelShape(
+                examined.workgroup,
+                examined.stages[later].shared_nbytes,
+                tuple(names[use.identity] for use in down if use.reads),
+                tuple(names[use.identity] for use in down if use.writes),
+            ),
+            FusionCaps(min(self._limits.shared_nbytes, U32_MAX), min(self._limits.most_lanes, U32_MAX)),
+            # What others read is stored by the joined program all the same.
+            (),
+            FusionHazards(tuple(BufferRelation(name, relations[name]) for name in sorted(relations))),
+        )
+
+    def _dataflow_inputs(self, examined: ExaminedStages, start: int) -> DataflowInputs:
+        numbers = _numbers(examined)
+        sizes: dict[int, int] = {}
+        stages: list[DataflowStage] = []
+        for later, facts in enumerate(examined.stages):
+            uses: dict[int, BufferUse] = {}
+            for use in facts.uses:
+                number = numbers[use.identity]
+                sizes[number] = max(sizes.get(number, 0), use.nbytes)
+                widest = max(
+                    (
+                        _RELATIONS[examined.relations[earlier, later][use.identity]]
+                        for earlier in range(later)
+                        if use.identity in examined.relations.get((earlier, later), {})
+                    ),
+                    key=_width,
+                    default=AccessRelation.POINTWISE,
+                )
+                mode = AccessMode.READ
+                if use.writes:
+                    mode = AccessMode.WRITE if use.replaces and not use.reads else AccessMode.READ_WRITE
+                if number in uses and uses[number].mode is not mode:
+                    mode = AccessMode.READ_WRITE
+                uses[number] = BufferUse(number, mode, widest)
+            stages.append(DataflowStage(start + later, 0, 0, False, tuple(uses.values())))
+        used = {numbers[identity] for identity, users in self._users.items() if identity in numbers and users}
+        inside = range(start, start + len(stages))
+        kept = {
+            number
+            for identity, number in numbers.items()
+            if number not in used or not all(user in inside for user in self._users[identity])
+        }
+        buffers = tuple(StageBuffer(number, sizes[number], number in kept) for number in sorted(sizes))
+        return DataflowInputs(tuple(stages), buffers, self._limits.most_nbytes, self._limits.grid_barriers)
+
+    def _pressure_inputs(self, examined: ExaminedStages) -> FusionPressureInputs:
+        samples = tuple(
+            FrontierSample(self._cost_ns(examined, number), facts.active_share, self._passed_on(examined, number))
+            for number, facts in enumerate(examined.stages)
+        )
+        return FusionPressureInputs(samples, self._limits.launch_ns)
+
+    def _cost_ns(self, examined: ExaminedStages, number: int) -> float:
+        """Returns the time of a stage as its traffic has it."""
+        uses = examined.stages[number].uses
+        return sum(use.nbytes * (use.reads + use.writes) for use in uses) / self._limits.bytes_per_ns
+
+    def _passed_on(self, examined: ExaminedStages, number: int) -> int:
+        """Returns the bytes that a stage writes and a later one of those examined reads."""
+        read = {use.identity for facts in examined.stages[number + 1 :] for use in facts.uses if use.reads}
+        return sum(use.nbytes for use in examined.stages[number].uses if use.writes and use.identity in read)
+
+
+def _width(relation: AccessRelation) -> int:
+    return list(AccessRelation).index(relation)
+
+
+def _numbers(examined: ExaminedStages) -> dict[Hashable, int]:
+    found: dict[Hashable, int] = {}
+    for facts in examined.stages:
+        for use in facts.uses:
+            found.setdefault(use.identity, len(found))
+    return found
+
+
+def _names(examined: ExaminedStages) -> dict[Hashable, str]:
+    return {identity: f"array {number}" for identity, number in _numbers(examined).items()}
+
+
+def _arm(examined: ExaminedStages, stages: range) -> ArmAccess:
+    numbers = _numbers(examined)
+    uses = [use for number in stages for use in examined.stages[number].uses]
+    return ArmAccess(
+        frozenset(numbers[use.identity] for use in uses if use.reads),
+        frozenset(numbers[use.identity] for use in uses if use.writes),
+    )

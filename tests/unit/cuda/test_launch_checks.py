@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from vyre.app.sequence import Step
 
 import vyre
 from support.limits import LIMIT_S
@@ -27,6 +26,7 @@ from vyre.adapters.cuda.runtime.launch import check_launch
 from vyre.adapters.cuda.runtime.modules import LoadedKernel
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.app.resident import ResidentArray
+from vyre.app.work_graph.steps import Step
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.names import Dim3
 from vyre.policies.devices.occupancy import ShapeDiagnosisInputs, diagnose_shape

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
@@ -56,22 +55,60 @@ class WorkPlan:
         return "\n".join(lines)
 
 
-NOTHING: Final = WorkPlan(ExecutionMode.PLAIN, "nothing was run", ())
-
-
 @dataclass(frozen=True, slots=True)
-class SequenceRun(DispatchTiming):
-    """The times of a run, what was done, and how much.
+class SequenceRun:
+    """What a run did, how much, and in which time.
 
-    ``plan``: the groups and their modes, with the reasons.  ``kernels``: launches of programs on the device, in a graph
-    or not.  ``submissions``: calls with which the host started them.  ``bound_bytes``: the memory that the launches
-    bound, summed over all launches, which bounds what they read and wrote.  ``allocations`` and ``allocated_bytes``:
-    memory that this run allocated for temporary arrays.
+    ``timing``: the times as of a dispatch; its fields are properties here too.  ``plan``: the groups and their modes,
+    with the reasons.  ``kernels``: launches of programs on the device, in a graph or not.  ``submissions``: calls with
+    which the host started them.  ``bound_bytes``: the memory that the launches bound, summed over all launches, which
+    bounds what they read and wrote.  ``allocations`` and ``allocated_bytes``: memory that this run allocated for
+    temporary arrays.
     """
 
-    plan: WorkPlan = field(default=NOTHING)
-    kernels: int = 0
-    submissions: int = 0
-    bound_bytes: int = 0
+    timing: DispatchTiming
+    plan: WorkPlan
+    kernels: int
+    submissions: int
+    bound_bytes: int
     allocations: int = 0
     allocated_bytes: int = 0
+
+    @property
+    def wall_ns(self) -> int:
+        """The whole run in ns."""
+        return self.timing.wall_ns
+
+    @property
+    def device_ns(self) -> int | None:
+        """From the start of the first kernel to the end of the last in ns; None if it was not measured."""
+        return self.timing.device_ns
+
+    @property
+    def enqueue_ns(self) -> int | None:
+        """Host time before waiting in ns; None if it was not measured."""
+        return self.timing.enqueue_ns
+
+    @property
+    def wait_ns(self) -> int | None:
+        """Waiting in ns; None if it was not measured."""
+        return self.timing.wait_ns
+
+    @property
+    def launches(self) -> int | None:
+        """The kernels that were launched one by one and not replayed; None if they were not counted."""
+        return self.timing.launches
+
+    @property
+    def launch_ns(self) -> int | None:
+        """Host time of submitting one of them in ns; None if it was not measured."""
+        return self.timing.launch_ns
+
+    def __str__(self) -> str:
+        return f"{self.kernels} kernels in {self.submissions} submissions, {self.wall_ns} ns; {self.plan}"
+
+    def _repr_html_(self) -> str:
+        """Returns a piece of HTML for notebooks."""
+        from vyre.domain.html.times import timing_view
+
+        return timing_view(self.timing)

@@ -1,7 +1,19 @@
-"""The planner of a work graph: which steps are joined, and how the launches are submitted."""
+"""The planner of a work graph: which steps are joined, and how the launches are submitted.
+
+A decision is taken before the first run, after 1, 2, 4 and 8 runs and so on, and before a run of twice as many rounds.
+``plan_execution`` decides, with the launch costs that the backend plans with and the device times of the runs so far.
+It assumes as many further runs as were seen.
+
+Joined steps have no time before they were run once.  Until then they are predicted to take the time of the steps in
+proportion to the bytes that they bind; the first runs replace the prediction, and the next decision may undo the
+joining.  Steps are joined for a decision only after runs that took longer than joining takes.
+
+Units: nanoseconds.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -9,16 +21,29 @@ from vyre.app.work_graph.description import Work
 from vyre.app.work_graph.modes import Modes
 from vyre.app.work_graph.plan import WorkGroup, WorkPlan
 from vyre.app.work_graph.structure import Structure, Unit, apart
+from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
-from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
+from vyre.domain.record import U32_MAX
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.journal import decide
+from vyre.policies.launching.execution_prices import ExecutionMode, Fusion, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
 from vyre.ports.backend import SequenceSubmission
 
 if TYPE_CHECKING:
-    from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
 
+BUILD_NS: Final = 50_000_000
+"""The assumed time to join steps and to compile the result."""
+JOINING_NS: Final = 10_000_000
+"""The device time of runs after which steps are joined, to know what the result would bind."""
+SAMPLES: Final = 9
+MOST_NODES: Final = 4_096
+"""The launches of a round beyond which nothing is decided: a decision looks at each of them."""
 _DEFAULTS: Final = {
     SequenceSubmission.EACH: (ExecutionMode.PLAIN, "the backend runs the steps of a sequence one by one"),
     SequenceSubmission.LIST: (ExecutionMode.GRAPH, "a run is one list of commands"),
@@ -39,7 +64,11 @@ class Chosen(NamedTuple):
 
 
 class WorkPlanner:
-    """Decides about one work graph.  Raises ``UnsupportedFeature`` for a forced mode that cannot run."""
+    """Decides about one work graph; one thread at a time may ask it.
+
+    ``join`` returns the structure with joined steps, with or without barriers of the grid between stages.  Raises
+    ``UnsupportedFeature`` for a forced mode that cannot run.
+    """
 
     def __init__(
         self,
@@ -51,32 +80,161 @@ class WorkPlanner:
     ) -> None:
         self._backend, self._work, self._modes, self._costs, self._sink = backend, work, modes, costs, sink
         self._apart = apart(work)
+        self._joined: Structure | None = None
+        self._times: dict[int, deque[int]] = {}
+        self._device_ns = 0
+        self._runs = self._batch = 0
+        self._due = 0
         if modes.graph and backend.submission is SequenceSubmission.EACH:
             raise _cannot("graph", backend, "it launches the steps of a sequence one by one")
         if modes.persistent:
             raise _cannot("persistent", backend, "no resident workers take launches on resident memory")
+        self._submission, self._why = _DEFAULTS[backend.submission]
+        if modes.graph is not None:
+            self._submission = ExecutionMode.GRAPH if modes.graph else ExecutionMode.PLAIN
+            self._why = "asked for"
+        if modes.fused:
+            self._joined = self._join(grid_barriers=True)
+            if not self._joins:
+                reasons = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in self._joined.units)
+                raise _cannot("fused", backend, f"no two steps can be joined ({reasons})")
+        self._structure = self._joined if modes.fused and self._joined is not None else self._apart
+        self._plan: ExecutionPlan | None = None
 
     def choose(self, rounds: int, *, seen: bool = True) -> Chosen:
-        """Returns the plan for a run of so many rounds; ``seen`` False: nothing is run by it."""
-        return self._chosen(self._apart)
+        """Returns the plan for a run of so many rounds; ``seen`` False: it is only asked for."""
+        if seen:
+            self._runs += 1
+        if self._is_free and (self._runs > self._due or rounds > self._batch):
+            self._decide(max(1, rounds))
+            self._due, self._batch = max(1, 2 * (self._runs - 1)), 2 * rounds
+        return self._chosen()
 
     def took(self, chosen: Chosen, rounds: int, timing: DispatchTiming) -> None:
-        """Records the time of a run."""
+        """Records the time of a run of these launches."""
+        kernels = chosen.structure.launches.kernels(rounds)
+        if kernels and rounds:
+            ns = timing.device_ns if timing.device_ns is not None else timing.wall_ns
+            self._device_ns += ns
+            self._times.setdefault(id(chosen.structure), deque(maxlen=SAMPLES)).append(ns // kernels)
 
-    def _chosen(self, structure: Structure) -> Chosen:
-        mode, why = _DEFAULTS[self._backend.submission]
-        if self._modes.graph is not None:
-            mode = ExecutionMode.GRAPH if self._modes.graph else ExecutionMode.PLAIN
-            why = "asked for"
+    # ---- deciding
+    @property
+    def _is_free(self) -> bool:
+        """Returns whether costs decide about anything."""
+        if self._backend.planning is None or (self._modes.fused is not None and not self._may_be_plain):
+            return False
+        return self._may_be_plain or len(self._apart.units) > 1
+
+    @property
+    def _may_be_plain(self) -> bool:
+        return self._modes.graph is None and self._backend.submission is SequenceSubmission.LIST
+
+    @property
+    def _joins(self) -> bool:
+        return self._joined is not None and any(unit.is_joined for unit in self._joined.units)
+
+    def _decide(self, rounds: int) -> None:
+        if self._modes.fused is None and self._joined is None and self._device_ns >= JOINING_NS:
+            self._joined = self._join(grid_barriers=False)
+        kernel = self._kernel(self._apart)
+        if kernel is None and self._modes.fused:
+            kernel = self._kernel(self._structure)
+        costs = self._costs()
+        one = self._apart.launches
+        nodes = one.kernels(1) - one.kernels(0)
+        if kernel is None or not 0 < nodes <= MOST_NODES or nodes * rounds > U32_MAX:
+            return
+        fused = self._joins and self._modes.fused is not False
+        executable = {ExecutionMode.GRAPH} if self._submission is ExecutionMode.GRAPH or self._may_be_plain else set()
+        workload = Workload(
+            nodes=nodes,
+            batch=rounds,
+            repeats=max(1, self._runs - 1),
+            kernel=kernel,
+            recorded=True,
+            fusion=self._fusion(kernel, nodes) if fused else None,
+        )
+        inputs = ExecutionInputs(
+            workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
+        )
+        self._plan = plan = decide(self._sink, plan_execution, inputs)
+        self._why = str(plan.why)
+        if plan.mode is ExecutionMode.FUSED and self._joined is not None:
+            self._structure = self._joined
+        elif self._modes.fused is None:
+            self._structure = self._apart
+        if self._may_be_plain and costs.provenance is Provenance.MEASURED:
+            if plan.mode is ExecutionMode.PLAIN:
+                self._submission = ExecutionMode.PLAIN
+            else:
+                self._submission = ExecutionMode.GRAPH
+
+    @property
+    def _incumbent(self) -> ExecutionMode:
+        if self._structure is self._joined:
+            return ExecutionMode.FUSED
+        return self._submission
+
+    def _kernel(self, structure: Structure) -> Measured | None:
+        """Returns the mean device time of a launch of a structure, or None before it was run."""
+        times = self._times.get(id(structure))
+        if not times:
+            return None
+        each = sorted(times)
+        if len(each) >= LEAST_SAMPLES:
+            return of_samples(each, Provenance.MEASURED)
+        apart_ns = each[-1] - each[0]
+        return Measured(each[len(each) // 2], apart_ns, apart_ns, len(each), Provenance.MEASURED)
+
+    def _fusion(self, kernel: Measured, nodes: int) -> Fusion:
+        """Returns the stages of a round with the time of a joined launch, measured or predicted from its bytes."""
+        assert self._joined is not None
+        stages = _stages(self._joined)
+        found = self._kernel(self._joined)
+        together = self._submission is ExecutionMode.GRAPH
+        if found is not None:
+            return Fusion(stages, found, None, together)
+        before, after = (one.launches.nbytes(1) - one.launches.nbytes(0) for one in (self._apart, self._joined))
+        launches = self._joined.launches.kernels(1) - self._joined.launches.kernels(0)
+        whole = kernel.median_ns * nodes * min(after, before) // max(1, before)
+        predicted = Measured(whole // max(1, launches), 0, 0, 0, Provenance.ASSUMED)
+        return Fusion(stages, predicted, Measured(BUILD_NS, BUILD_NS, BUILD_NS, 0, Provenance.ASSUMED), together)
+
+    def _join(self, *, grid_barriers: bool) -> Structure:
+        from vyre.app.work_graph.joining import joined  # joining needs the rules of programs, which most runs do not
+
+        return joined(self._work, grid_barriers=grid_barriers)
+
+    # ---- the result
+    def _chosen(self) -> Chosen:
+        structure, mode = self._structure, self._submission
         one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is not SequenceSubmission.EACH
-        groups = tuple(_group(unit, mode) for unit in structure.units)
-        plan = WorkPlan(mode, why, groups, (), structure.temporary_bytes)
-        return Chosen(plan, structure, one_by_one)
+        buffers = {key: use.buffer for key, use in self._work.temporaries.items()}
+        groups = tuple(
+            _group(unit, mode, sum(buffers[key].nbytes for key in unit.unallocated if key in buffers))
+            for unit in structure.units
+        )
+        quotes = () if self._plan is None else self._plan.quotes
+        return Chosen(WorkPlan(mode, self._why, groups, quotes, structure.temporary_bytes), structure, one_by_one)
 
 
-def _group(unit: Unit, mode: ExecutionMode) -> WorkGroup:
+def _stages(structure: Structure) -> DataflowInputs:
+    """Returns the stages of a round for the prices: those of one launch have one layout, and share its memory."""
+    stages: list[DataflowStage] = []
+    layout = 0
+    for units, times in structure.parts:
+        for unit in units * times:
+            for _ in range(len(unit.places) if unit.is_joined else unit.launch.kernels):
+                stages.append(DataflowStage(len(stages), layout, 0, False, (BufferUse(0, AccessMode.READ),)))
+                layout += not unit.is_joined
+            layout += unit.is_joined
+    return DataflowInputs(tuple(stages), (StageBuffer(0, 1),), 1)
+
+
+def _group(unit: Unit, mode: ExecutionMode, unallocated: int) -> WorkGroup:
     name = unit.launch.step.program.name or "unnamed"
-    return WorkGroup(unit.places, ExecutionMode.FUSED if unit.is_joined else mode, name, unit.why)
+    return WorkGroup(unit.places, ExecutionMode.FUSED if unit.is_joined else mode, name, unit.why, unallocated)
 
 
 def _cannot(mode: str, backend: Backend, why: str) -> UnsupportedFeature:

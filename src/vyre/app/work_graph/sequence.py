@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import ResidentBuffer
 
-_BASE: Final = tuple(field.name for field in fields(DispatchTiming))
 _BYTE: Final = np.dtype(np.uint8)
 
 
@@ -116,7 +114,7 @@ class StepSequence:
                 self._services.remember(timing)
             lease.launched()
         return SequenceRun(
-            **{name: getattr(timing, name) for name in _BASE},
+            timing=timing,
             plan=ready.chosen.plan,
             kernels=kernels,
             submissions=submissions,

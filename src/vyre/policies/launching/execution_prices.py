@@ -14,8 +14,8 @@ launches these are ``n * launch + kernel`` and ``launch + n * (kernel + launch_g
   smaller.
 - Persistent: a step is an item that the resident kernel finds and runs.  The resident kernel is itself launched, so
   setting it up is no cheaper than a launch.
-- Fused: a step is a run of fewer launches.  Without a kernel time of their own they take as long as the stages that
-  they join.
+- Fused: a step is a run of fewer launches, each submitted by itself or all together as those of a graph.  Without a
+  kernel time of their own they take as long as the stages that they join.
 
 vyre-driver adds up launches as if the host waited for each, and leaves out the gaps between kernels, the time in which
 a resident kernel finds an item, and the cost of changed parameters of a graph.
@@ -52,12 +52,14 @@ class Fusion:
     """The stages of the sequence, to be joined by ``launch_fusion``.
 
     ``kernel`` is the mean device time of a launch of joined stages; None means the time of the stages that it joins.
-    ``build`` is the time to compile the joined stages; None means that they are compiled.
+    ``build`` is the time to compile the joined stages; None means that they are compiled.  ``together`` says that the
+    launches of joined stages are submitted together, as a graph, and not one by one.
     """
 
     stages: DataflowInputs
     kernel: Measured | None = None
     build: Measured | None = None
+    together: bool = False
 
 
 @record
@@ -248,6 +250,11 @@ def _fused(workload: Workload) -> _Shape | Reason:
     else:
         device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
     once = {} if fusion.build is None else {"fused_build": 1}
+    if fusion.together:
+        host = {"graph_replay": 1, "graph_replay_node": launches}
+        if not workload.recorded or once:
+            once |= {"graph_record": 1, "graph_record_node": launches}
+        return _Shape(_side_by_side(host, device | {"graph_gap": launches - 1}), workload.batch, once, {})
     submissions = _Way({"launch": launches}, last)
     kernels = _Way(device | {"launch_gap": launches}, {"launch": 1, "launch_gap": -1})
     return _Shape((submissions, kernels), workload.batch, once, {})

@@ -178,7 +178,8 @@ class _Planner:
             while taken > 1:
                 numbers = frozenset(range(first, first + taken))
                 inside = [identity for identity, users in self._users.items() if users <= numbers]
-                joined = join_stages(self._stages[first : first + taken], inside)
+                group = self._stages[first : first + taken]
+                joined = join_stages(group, inside, shared_nbytes=self._shared_left(group))
                 if isinstance(joined, CannotJoin):
                     taken, reason = max(1, min(joined.stage, taken - 1)), joined.reason
                 elif (live := live_locals(joined.program)) > self._limits.most_live:
@@ -189,6 +190,10 @@ class _Planner:
                     break
             yield FusedGroup(range(first, first + taken), found, why)
             first, count, why = first + taken, count - taken, reason
+
+    def _shared_left(self, group: Sequence[StageCall]) -> int:
+        own = sum(b.static_nbytes or 0 for call in group for b in call.program.buffers if b.is_workgroup)
+        return max(0, self._limits.shared_nbytes - own)
 
     # ---- the policies
     def _obstacle(

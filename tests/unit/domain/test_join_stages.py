@@ -117,6 +117,36 @@ def test_lanes_of_one_workgroup_wait_for_each_other() -> None:
     assert found.barriers == (StageBarrier.WORKGROUP,)
 
 
+def reversed_in_groups(element: ScalarType = S.F32) -> Program:
+    with ProgramBuilder("reversed", workgroup=256) as p:
+        x, y = p.input("x", element), p.inout("y", element)
+        y[p.global_id()] = x[p.group_id() * 256 + (255 - p.local_id())]
+    return p.build()
+
+
+@pytest.mark.parametrize("element", [S.F32, S.F16])
+def test_a_temporary_of_one_workgroup_lives_in_workgroup_memory(element: ScalarType) -> None:
+    stages = [stage(scaled(2.0, element), "a", "b"), stage(reversed_in_groups(element), "b", "c")]
+    found = joined(stages, ("b",))
+    assert found.unallocated == {"b"} and found.barriers == (StageBarrier.WORKGROUP,)
+    (held,) = (b for b in found.program.buffers if b.is_workgroup)
+    assert (held.count, held.element) == (256, element)
+    assert len(found.program.abi_buffers) == 2
+    small = join_stages(stages, ("b",), shared_nbytes=256)
+    assert isinstance(small, JoinedStages) and small.unallocated == frozenset()
+
+
+def test_a_temporary_that_the_grid_waits_for_stays_in_memory() -> None:
+    stages = [
+        stage(scaled(2.0), "a", "b"),
+        stage(reversed_in_groups(), "b", "c"),
+        stage(neighbours(), "c", "d"),
+        stage(reversed_in_groups(), "b", "e"),
+    ]
+    found = joined(stages, ("b",))
+    assert StageBarrier.GRID in found.barriers and found.unallocated == frozenset()
+
+
 def test_overwriting_what_others_still_read_waits_too() -> None:
     stages = [stage(neighbours(), "a", "b"), stage(scaled(1.0), "c", "a")]
     assert joined(stages).barriers == (StageBarrier.GRID,)

@@ -26,6 +26,7 @@ from vyre.domain.fusion.memory import Joined, JoinedMemory, Names, counted_alike
 from vyre.domain.fusion.outputs import place_zeroing
 from vyre.domain.fusion.returns import without_returns
 from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body, rebuilt
+from vyre.domain.fusion.shared import in_workgroup_memory, shared_arrays
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, Refused, StageBarrier, StageCall
 from vyre.domain.geometry import U32_MAX
 from vyre.domain.ir.buffers import Buffer
@@ -43,20 +44,26 @@ _BARRIERS: Final = {
     StageBarrier.WORKGROUP: (Barrier(),),
     StageBarrier.GRID: (Barrier(Ordering.GRID_SYNC),),
 }
+SHARED_NBYTES: Final = 16 << 10
+"""The bytes of workgroup memory in which temporaries live, unless a caller says otherwise."""
 _NEEDS_BARRIER: Final = frozenset({"V036", "V123"})
 """Rules that the stages without the barriers between them need not keep."""
 
 
-def join_stages(stages: Sequence[StageCall], temporary: Collection[Hashable] = ()) -> JoinedStages | CannotJoin:
+def join_stages(
+    stages: Sequence[StageCall], temporary: Collection[Hashable] = (), *, shared_nbytes: int = SHARED_NBYTES
+) -> JoinedStages | CannotJoin:
     """Returns one program for launches that run in this order, or why there is none.
 
     ``temporary`` holds the identities of arrays whose content nobody reads after the stages, and whose content before
-    them does not matter.  The programs must be valid (``InvalidProgram``).
+    them does not matter.  Those that pass values inside workgroups live in workgroup memory, of which the program has
+    at most ``shared_nbytes`` beside what the stages declare themselves.  The programs must be valid
+    (``InvalidProgram``).
     """
     if not stages:
         return CannotJoin("there is no stage", 0)
     try:
-        return _Joining(stages, frozenset(temporary)).result()
+        return _Joining(stages, frozenset(temporary)).result(shared_nbytes)
     except Refused as refused:
         return CannotJoin(refused.reason, refused.stage)
 
@@ -183,7 +190,9 @@ class _Joining:
     def analysed(self) -> _Analysed:
         """Returns the stages in the words of one program, with what their accesses say."""
         bare = [self._rewritten(stage) for stage in range(len(self._stages))]
-        bodies = [self._guarded(stage, body) for stage, body in enumerate(bare)]
+        return self._analysis(bare, [self._guarded(stage, body) for stage, body in enumerate(bare)])
+
+    def _analysis(self, bare: list[Body], bodies: list[Body]) -> _Analysed:
         bound = [joined for joined in self._memory.all if id(joined) not in self._values]
         plain = self._program(tuple(stmt for body in bodies for stmt in body), bound)
         self._check(plain, but=_NEEDS_BARRIER)
@@ -200,10 +209,16 @@ class _Joining:
         bare, _, indices, dependences = self.analysed()
         return examine(self._stages, self._memory, self._workgroup, bare, indices, dependences)
 
-    def result(self) -> JoinedStages:
+    def result(self, shared_nbytes: int) -> JoinedStages:
+        """Returns the joined program.  Raises ``Refused``."""
         bare, bodies, indices, dependences = self.analysed()
         barriers = place_barriers(len(bodies), dependences)
         place_zeroing(self._stages, self._memory, bare, indices)
+        shared = shared_arrays(self._memory, bodies, barriers, indices, self._temporary, self._names, shared_nbytes)
+        if shared:
+            self._unbound += [array.held for array in shared.values()]
+            moved = [in_workgroup_memory(body, shared, indices) for body in bodies]
+            bare, bodies, indices, dependences = self._analysis(bare, moved)
         pointwise = {
             joined.name: joined.element
             for joined in self._memory.all

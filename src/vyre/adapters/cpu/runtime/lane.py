@@ -196,19 +196,18 @@ class Lane:
             if target is None:
                 assert source is not None
                 view = inputs[source]
-                if view.obj is self._constants.get(slot, self):  # the bytes of a number that is passed again
-                    continue
+                if nbytes <= _NUMBER_BYTES:
+                    if view.obj is self._constants.get(slot, self):  # the bytes of a number that is passed again
+                        continue
+                    self._constants.pop(slot, None)
                 address = read(view)
-                if nbytes <= _NUMBER_BYTES and type(view.obj) is bytes and len(view.obj) == view.nbytes:
-                    self._constants[slot] = view.obj  # where it lies does not change
-                else:
-                    self._constants.pop(slot, None)
                 if address % size:
-                    self._constants.pop(slot, None)
                     copy, address = allocate_aligned(nbytes)
                     copy.data[:] = inputs[source]
                     self._keep.append(copy)
                     self._device.counters.copied_bytes += nbytes
+                elif nbytes <= _NUMBER_BYTES and type(view.obj) is bytes and len(view.obj) == view.nbytes:
+                    self._constants[slot] = view.obj  # where it lies does not change
             else:
                 address = own[1] if own is not None else writable_address(views[target]) if nbytes else 0
                 assert command is not None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
     from vyre.app.opening import open as open
+    from vyre.app.persistent.jobs import PersistentJobs as PersistentJobs
+    from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
     from vyre.app.resident import ResidentArray as ResidentArray
@@ -68,8 +70,9 @@ if TYPE_CHECKING:
         KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
         MalformedBundle as MalformedBundle,
         MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
-        PlanError as PlanError, StaleCosts as StaleCosts, StepBudgetExceeded as StepBudgetExceeded,
-        TrapError as TrapError, UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
+        PlanError as PlanError, QueueFull as QueueFull, StaleCosts as StaleCosts,
+        StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
+        UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
         UnfinishedBuild as UnfinishedBuild, UnfinishedProgram as UnfinishedProgram,
         UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
         UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse,
@@ -139,6 +142,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.journal": "DecisionJournal",
     "vyre.app.kernels.kernel": "Kernel function kernel",
     "vyre.app.opening": "open",
+    "vyre.app.persistent.jobs": "PersistentJobs",
+    "vyre.app.persistent.tickets": "JobBatch Ticket",
     "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
     "vyre.app.resident": "ResidentArray",
@@ -162,7 +167,7 @@ _HOME: Final[dict[str, str]] = {
         "DispatchTimeout ErrorCode ForeignCosts InvalidConfig InvalidField InvalidInput InvalidProgram "
         "InvalidResource KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
         "MalformedWire "
-        "PlanError StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
+        "PlanError QueueFull StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
         "UnusableCosts VyreError"
     ),

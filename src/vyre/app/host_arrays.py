@@ -62,11 +62,12 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_converters", "_names", "_outputs", "_sizes", "_slots", "_title")
+    __slots__ = ("_buffers", "_converters", "_names", "_outputs", "_sizes", "_slots", "_title")
 
     def __init__(self, program: Signature) -> None:
         buffers = [b for b in program.abi_buffers if b.takes_input]
         self._title = program.name or "the program"
+        self._buffers = tuple(buffers)
         self._names = tuple(b.name for b in buffers)
         self._outputs = frozenset(b.name for b in program.abi_buffers if not b.takes_input)
         self._converters = tuple(converter_of(b) for b in buffers)
@@ -124,6 +125,13 @@ class HostInputs:
     def view(self, name: str, value: object) -> memoryview:
         """Returns the bytes of one input."""
         return self._converters[self._names.index(name)](value)
+
+    def column(self, name: str, values: object) -> memoryview:
+        """Returns the bytes of many values of a scalar parameter, which is an array of its type."""
+        element = self._buffers[self._names.index(name)].element
+        assert isinstance(element, ScalarType)  # a valid program has no other buffers
+        convert = _bool_converter(name) if element is ScalarType.BOOL else _array_converter(name, element)
+        return convert(values)
 
     def _check_names(self, inputs: Mapping[str, object]) -> None:
         missing = [name for name in self._names if name not in inputs]
@@ -297,22 +305,28 @@ class HostOutputs:
         return CopyOutStorage(self._raw, self.names, sized, shapes)
 
     @property
+    def raw_types(self) -> tuple[np.dtype[Any], ...]:
+        """The types of the elements that a run writes, in binding order."""
+        return self._raw
+
+    @property
     def converts(self) -> bool:
         """Whether the bytes of a run are not those of the arrays that a caller gets."""
         return self._any_bool
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """Returns the results as arrays of the host type; they own their memory."""
-        return self._typed(storage.arrays)
+        return self.typed(storage.arrays)
 
     def from_bytes(self, slots: Sequence[memoryview], shapes: Shapes | None = None) -> tuple[Array, ...]:
         """Returns read-only arrays over ``slots``; arrays of ``bool`` are copies."""
         arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)]
         if shapes is not None:
             arrays = [a.reshape(_shape(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
-        return self._typed(arrays)
+        return self.typed(arrays)
 
-    def _typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    def typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Returns arrays of the host type from those that a run has filled."""
         if not self._any_bool:
             return tuple(arrays)
         return tuple(a != 0 if is_bool else a for a, is_bool in zip(arrays, self._is_bool, strict=True))

@@ -16,6 +16,7 @@ from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
+from vyre.app.persistent.sessions import SessionPersistence
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.race_checks import RaceChecks
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 
-class Session(SessionReports, WorkGraphs, ForeignSessionUse):
+class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use

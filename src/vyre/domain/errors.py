@@ -41,6 +41,7 @@ class ErrorCode(IntEnum):
     DATA_RACE = 1013
     BACKEND_UNAVAILABLE = 1014
     UNUSABLE_BUNDLE = 1015
+    QUEUE_FULL = 1016
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -191,6 +192,13 @@ class InvalidResource(BackendError):
 
     code = ErrorCode.INVALID_RESOURCE
     default_fix = "keep the buffer open, on its own backend, and bind it once."
+
+
+class QueueFull(BackendError):
+    """As many jobs as a queue holds are under way; nothing was submitted."""
+
+    code = ErrorCode.QUEUE_FULL
+    default_fix = "wait for a ticket, open it with a greater capacity, or with backpressure=True."
 
 
 class InvalidInput(BackendError):

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
         CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
     )
     from vyre.ports.cost_store import CostStore as CostStore
+    from vyre.ports.persistent import (
+        EndedJobs as EndedJobs, PersistentEngine as PersistentEngine, PersistentExecutor as PersistentExecutor,
+    )
     from vyre.ports.planning import (
         DispatchWork as DispatchWork, ExecutionPlanning as ExecutionPlanning, PlannedExecution as PlannedExecution,
     )
@@ -60,6 +63,7 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
+    "vyre.ports.persistent": "EndedJobs PersistentEngine PersistentExecutor",
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
     "vyre.ports.support": "Environment NullTelemetry Telemetry",
     "vyre.ports.tuning_store": "TuningStore TuningStoreStats",

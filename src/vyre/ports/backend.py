@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
+    from vyre.ports.persistent import PersistentExecutor
     from vyre.ports.planning import ExecutionPlanning
 
 PORT_API_VERSION: Final = 6
@@ -534,6 +535,7 @@ class Backend:
     tunable: Tunable | None = None
     cost_probe: CostProbe | None = None
     planning: ExecutionPlanning | None = None
+    persistent: PersistentExecutor | None = None
     stores_code: bool = False
     restriction: str = ""
     submission: SequenceSubmission = SequenceSubmission.EACH

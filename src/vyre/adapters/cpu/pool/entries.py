@@ -1,12 +1,12 @@
 """The runtime's functions as ``ctypes`` calls, made once from their addresses.
 
-Every call releases the interpreter lock.
+Every call releases the interpreter lock, except that which publishes an entry of a ring: it takes less time than that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ctypes import CFUNCTYPE, c_int32, c_int64
+from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int32, c_int64
 from typing import Any, Final
 
 from vyre.adapters.cpu.pool.layout import ENTRIES
@@ -46,3 +46,11 @@ class Entries:
         self.watch: Final = entry("watch", None, c_int64)
         self.ended: Final = entry("ended", c_int32, c_int64, c_int32, c_int64)
         self.shutdown: Final = entry("shutdown", None, c_int64)
+        self.ring_take: Final = entry("ring_take", c_int64, c_int64)
+        self.ring_open: Final = entry("ring_open", None, c_int64, c_int64)
+        self.ring_submit: Final = PYFUNCTYPE(None, c_int64, c_int64, c_int64)(addresses["vyre_pool_ring_submit"])
+        self.ring_wait: Final = entry("ring_wait", c_int64, c_int64, c_int64, c_int64, c_int64)
+        self.ring_wait_row: Final = entry("ring_wait_row", c_int64, c_int64, c_int64, c_int64, c_int64)
+        self.ring_stop: Final = entry("ring_stop", None, c_int64, c_int64, c_int32)
+        self.ring_close: Final = entry("ring_close", None, c_int64, c_int64)
+        self.ring_drop_fd: Final = entry("ring_drop_fd", None, c_int64, c_int32)

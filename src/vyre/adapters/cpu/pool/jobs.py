@@ -368,7 +368,7 @@ def _write_stop_group(m: Text) -> None:
 
 # ---------------------------------------------------------------- threads of the pool
 def _write_worker(m: Text) -> None:
-    """Runs jobs, helps others where no job is queued, and sleeps, until the pool is shut down."""
+    """Runs jobs, serves rings, helps others where no job is queued, and sleeps, until the pool is shut down."""
     f = m.function(VOID, "vyre_pool_worker", (PTR, "pool"), (I64, "index"), exported=True)
     pool, index = f.parameters
     own = f.add(index, at.CALLER_CONTEXTS)
@@ -381,6 +381,9 @@ def _write_worker(m: Text) -> None:
         job = f.call(PTR, "vyre_pop", pool)
         with f.unless(f.compare("eq", job, NULL)):
             f.call(I64, "vyre_run_job", pool, job, context)
+            f.call(I1, "vyre_serve", pool, context)  # else jobs that are queued all the time would starve the rings
+            working.next()
+        with f.when(f.call(I1, "vyre_serve", pool, context)):
             working.next()
         with f.when(f.call(I1, "vyre_help", pool, context)):
             working.next()

@@ -89,6 +89,8 @@ POOL_BEGUN: Final = 144  # i32: how many jobs were taken from the queue
 POOL_OPEN: Final = 192  # bits: teams that may want help
 POOL_FREE_TEAMS: Final = 256  # bits
 POOL_FREE_CONTEXTS: Final = 320  # bits, of contexts for callers
+POOL_OPEN_RINGS: Final = 384  # bits: rings that workers serve
+POOL_FREE_RINGS: Final = 448  # bits
 POOL_TEAMS: Final = 1024
 
 TEAMS: Final = 64
@@ -120,11 +122,16 @@ CALLER_WORDS: Final = CALLER_CONTEXTS // 64
 CONTEXT_BYTES: Final = 64
 CONTEXT_SCRATCH: Final = 0
 CONTEXT_SIZE: Final = 8
+CONTEXT_RING: Final = 16
+"""The ring that the worker looked at last."""
 KEPT_SCRATCH: Final = 1 << 24
 """A worker that falls asleep frees scratch of more bytes than this."""
 POOL_CONTEXTS: Final = POOL_TEAMS + TEAMS * TEAM_BYTES
 """Contexts of callers, then those of the workers."""
-POOL_BYTES: Final = POOL_CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * CONTEXT_BYTES
+POOL_RINGS: Final = POOL_CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * CONTEXT_BYTES
+RINGS: Final = 64
+RING_BYTES: Final = 512
+POOL_BYTES: Final = POOL_RINGS + RINGS * RING_BYTES
 
 # ---------------------------------------------------------------- privatisation table
 TABLE_ENTRIES: Final = 0
@@ -159,6 +166,14 @@ ENTRIES: Final = (
     "vyre_pool_watch",
     "vyre_pool_ended",
     "vyre_pool_shutdown",
+    "vyre_pool_ring_take",
+    "vyre_pool_ring_open",
+    "vyre_pool_ring_submit",
+    "vyre_pool_ring_wait",
+    "vyre_pool_ring_wait_row",
+    "vyre_pool_ring_stop",
+    "vyre_pool_ring_close",
+    "vyre_pool_ring_drop_fd",
 )
 """The functions that the Python side calls."""
 REFUSED_DEAD: Final = -1

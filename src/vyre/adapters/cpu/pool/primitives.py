@@ -71,6 +71,7 @@ class Text:
             "declare void @free(ptr)",
             "declare ptr @memmove(ptr, ptr, i64)",
             "declare ptr @memset(ptr, i32, i64)",
+            "declare i64 @write(i32, ptr, i64)",
         ]
         found.append("declare i64 @syscall(i64, ...)" if self.futex else "declare i32 @usleep(i32)")
         if self.x86:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from ctypes import c_int32, c_int64, c_uint64
 from itertools import count
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import ReferenceType, WeakSet, finalize, ref
 
 from vyre.adapters.cpu.pool import layout as at
@@ -21,6 +21,9 @@ from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.pool.ring import Ring
 
 SLICE_NS: Final = 50_000_000
 """How long the main thread waits natively before it lets Python handle signals that arrived on other threads."""
@@ -92,6 +95,7 @@ class WorkerPool:
         self._threads: list[threading.Thread] = []
         self._workers = 0
         self._numbers = count()
+        self.rings: WeakSet[Ring] = WeakSet()
         self._watching = self._calling = self._relieving = self._closed = False
         self._relief = Relief()
         self._release = finalize(self, _dispose, self.entries, self.block, self._blocks, self._threads, self._relief)
@@ -151,7 +155,7 @@ class WorkerPool:
             try:
                 code = entries.run(address, SLICE_NS)
                 if code == at.STILL_RUNNING:
-                    self._await_begin()
+                    self.await_begin()
                 while code == at.STILL_RUNNING:
                     code = entries.wait(address, SLICE_NS)
                 ran = code != at.REFUSED_BUSY
@@ -187,8 +191,8 @@ class WorkerPool:
         code = self.entries.submit(job.address, 0 if after is None else after.address)
         if code < 0:
             raise self._refused(job, code)
-        if not self._relief.wanted.is_set():
-            self._await_begin()
+        if not self.is_watched:
+            self.await_begin()
 
     def wait(self, job: Job, timeout_s: float | None) -> bool:
         """Implements ``Job.wait``."""
@@ -242,9 +246,13 @@ class WorkerPool:
         """Starts the threads that the run of ``job`` needs, unless a fork of its process runs it."""
         if job.block != self.block:
             raise self._refused(job, at.REFUSED_DEAD)
-        if self._workers < self.size or self._workers < job.threads:
-            self._start_workers(max(self.size, job.threads))
-        if not self._watching and job.timeout_ns:
+        self.provide(job.threads, deadlines=bool(job.timeout_ns))
+
+    def provide(self, threads: int, *, deadlines: bool) -> None:
+        """Starts so many workers, and the thread that watches deadlines, unless they have been started."""
+        if self._workers < self.size or self._workers < threads:
+            self._start_workers(max(self.size, threads))
+        if not self._watching and deadlines:
             with self._lock:
                 if not self._watching and not self._closed:
                     self._start("deadlines", _watch, self.entries, self.block)
@@ -261,7 +269,12 @@ class WorkerPool:
                     return  # with fewer threads everything runs, only slower
                 self._workers += 1
 
-    def _await_begin(self) -> None:
+    @property
+    def is_watched(self) -> bool:
+        """Returns whether a thread is going to look whether queued jobs begin."""
+        return self._relief.wanted.is_set()
+
+    def await_begin(self) -> None:
         """Has a thread look whether queued jobs begin, and start workers while they do not."""
         if not self._relieving:
             with self._lock:
@@ -273,12 +286,14 @@ class WorkerPool:
     def relieve(self, stalls: int, begun: int) -> tuple[int, int] | None:
         """Starts a worker if no queued job has begun for long enough.
 
-        ``begun`` jobs had been taken from the queue at the last look, ``stalls`` looks in a row found no other number;
-        returns both as they are now, or None if no job is queued.  Each further worker takes one look more.
+        ``begun`` counts the jobs that had been taken from the queue and from rings at the last look, ``stalls`` looks
+        in a row found no other number; returns both as they are now, or None if no job waits.  Each further worker
+        takes one look more.
         """
-        if not c_int32.from_address(self.block + at.POOL_QUEUED).value:
+        rings = list(self.rings)
+        if not c_int32.from_address(self.block + at.POOL_QUEUED).value and not any(ring.waits for ring in rings):
             return None
-        now = c_int32.from_address(self.block + at.POOL_BEGUN).value
+        now = c_int32.from_address(self.block + at.POOL_BEGUN).value + sum(ring.progress[1] for ring in rings)
         if now != begun:
             return 0, now
         if stalls + 1 > self._relief.started and self._relief.started < self._most_relief:
@@ -384,6 +399,7 @@ def _prepare(block: int, cpus: int, spin_ns: int) -> None:
     c_int64.from_address(block + at.POOL_SPIN).value = spin_ns
     c_int64.from_address(block + at.POOL_TAIL).value = block + at.POOL_QUEUE
     c_uint64.from_address(block + at.POOL_FREE_TEAMS).value = _ALL_BITS
+    c_uint64.from_address(block + at.POOL_FREE_RINGS).value = _ALL_BITS
     for word in range(at.CALLER_WORDS):
         c_uint64.from_address(block + at.POOL_FREE_CONTEXTS + 8 * word).value = _ALL_BITS
 

@@ -16,6 +16,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pending import CpuAsync
+from vyre.adapters.cpu.runtime.persistent import CpuPersistent
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
 from vyre.adapters.cpu.runtime.planning import CpuPlanning
 from vyre.adapters.cpu.runtime.probe import profile_of
@@ -104,6 +105,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         resident_binder=memory,
         loops=memory,
         async_executor=CpuAsync(device, executor),
+        persistent=CpuPersistent(device, executor),
         lifecycle=CpuLifecycle(device, kernels, memory),
         metric_source=counters,
         cost_probe=CpuCostProbe(device, executor),

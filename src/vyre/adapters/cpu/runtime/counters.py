@@ -17,6 +17,8 @@ NAMES: Final = (
     "bound_runs",
     "resident_runs",
     "submitted",
+    "persistent_launches",
+    "persistent_jobs",
     "copied_bytes",
     "resident_bytes",
     "native_ns",
@@ -55,6 +57,8 @@ class Counters:
     bound_runs: int
     resident_runs: int
     submitted: int
+    persistent_launches: int
+    persistent_jobs: int
     copied_bytes: int
     resident_bytes: int
     native_ns: int

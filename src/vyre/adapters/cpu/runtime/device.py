@@ -11,6 +11,7 @@ import sys
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.runtime.counters import Counters
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.commands import CommandList
     from vyre.adapters.cpu.pool.job import Job, JobGroup
     from vyre.adapters.cpu.pool.layout import Outcome
+    from vyre.adapters.cpu.pool.ring import Ring, RingCode, RingSpec
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+    from vyre.adapters.cpu.runtime.persistent import CpuEngine
 
 
 class CpuDevice:
@@ -46,6 +49,7 @@ class CpuDevice:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._running: set[Job] = set()
+        self._engines: WeakSet[CpuEngine] = WeakSet()
         self.closed: bool = False
 
     @cached_property
@@ -125,12 +129,39 @@ class CpuDevice:
         """Releases a submitted job if it has ended; else the pool keeps it, and what it uses, until then."""
         job.pool.forget(job)
 
+    # ---------------------------------------------------------------- persistent engines
+    def ring(self, spec: RingSpec, code: RingCode) -> Ring:
+        """Returns an open ring, whose jobs are stopped with this backend."""
+        from vyre.adapters.cpu.pool.ring import Ring
+
+        pool = self.pool
+        return Ring(pool, spec, code, self._group)
+
+    def opened_engine(self, engine: CpuEngine) -> None:
+        """Has a persistent engine flushed and closed with the backend."""
+        with self._lock:
+            refused = self.closed
+            if not refused:
+                self._engines.add(engine)
+                self.counters.persistent_launches += 1
+        if refused:
+            engine.close()
+            self.check()
+
+    def closed_engine(self, engine: CpuEngine, jobs: int) -> None:
+        """Forgets a persistent engine, which has run so many jobs."""
+        with self._lock:
+            self._engines.discard(engine)
+            self.counters.persistent_jobs += jobs
+
     # ---------------------------------------------------------------- the end
     def flush(self) -> None:
         """Waits until all work that was begun before this call has ended."""
         if os.getpid() == self._pid and self._pool is not None:
             for job in (*tuple(self._running), *self._pool.submitted(self._group)):
                 job.wait()
+            for engine in tuple(self._engines):
+                engine.drain()
 
     def close(self) -> None:
         """Stops all work of this backend and waits for its end.  Later work is refused.  Idempotent."""
@@ -142,4 +173,6 @@ class CpuDevice:
             group = self._group
         if group is not None:
             group.close()
+        for engine in tuple(self._engines):
+            engine.close()
         self.flush()

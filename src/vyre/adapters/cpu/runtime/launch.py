@@ -190,21 +190,28 @@ def run_error(backend: BackendId, job: Job, outcome: Outcome, owners: Sequence[O
     """Returns the error of a run that did not complete.  ``owners`` has an entry for each command of the job,
     as ``pool.commands.flat`` lists them."""
     owner = owners[job.last] if owners else None
+    if owner is None:
+        return _stopped(backend, job.stop_reason, None)
+    trap = job.trap
+    lane, address, tag = trap or (0, 0, 0)
+    if outcome is Outcome.OVER_BUDGET:
+        lane = job.budget_lane or 0
+    return ended_error(backend, owner, outcome, job.stop_reason, lane, address, tag)
+
+
+def ended_error(
+    backend: BackendId, owner: Owner, outcome: Outcome, reason: StopReason | None, lane: int, address: int, tag: int
+) -> BackendError:
+    """Returns the error of work that did not complete.  ``lane`` is that of the trap or of the exceeded budget."""
     match outcome:
-        case Outcome.TRAPPED if owner is not None:
-            trap = job.trap
-            assert trap is not None
+        case Outcome.TRAPPED:
             assert owner.kernel is not None
             tags = owner.module.loaded.kernels[owner.kernel].trap_tags
-            error: BackendError = TrapError(
-                tag=tags[trap.tag], address=trap.address, global_id=global_id(trap.lane, owner.launch)
-            )
-        case Outcome.OVER_BUDGET if owner is not None:
-            lane = job.budget_lane
-            assert lane is not None
+            error: BackendError = TrapError(tag=tags[tag], address=address, global_id=global_id(lane, owner.launch))
+        case Outcome.OVER_BUDGET:
             error = StepBudgetExceeded(budget=owner.step_budget or 0, global_id=global_id(lane, owner.launch))
         case _:
-            return _stopped(backend, job.stop_reason, owner)
+            return _stopped(backend, reason, owner)
     segments = len(owner.module.loaded.kernels)
     if segments > 1 and owner.kernel is not None:
         error.add_note(f"segment {owner.kernel + 1} of {segments}, cut at grid barriers")

@@ -1,0 +1,285 @@
+"""A ring: a queue of jobs of one program, which the pool's workers serve without Python between two jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import Array, addressof, c_int32, c_int64, c_uint64
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool import ring_layout as ring_at
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.pool.job import JobGroup
+    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+
+MOST_ROWS: Final = ring_at.MOST_ROWS
+_WORDS: Final = ring_at.ENTRY_BYTES // 8
+_TABLE: Final = ring_at.ENTRY_TABLE // 8
+_STATUS: Final = ring_at.ENTRY_STATUS // 8
+_ROWS: Final = ring_at.ENTRY_ROWS // 8
+_DONE: Final = ring_at.ENTRY_DONE // 8
+
+
+class RingSpec(NamedTuple):
+    """What the jobs of a ring have in common.
+
+    ``runners`` workers serve it at once.  ``grid`` is in workgroups, ``counts`` the elements and ``zeroed`` the bytes
+    of each buffer that are zero when a job begins.  ``launches`` is how often the kernels run.  ``used_bytes`` is the
+    memory of the counts of steps, 0 where they are not counted.
+    """
+
+    capacity: int
+    runners: int
+    grid: tuple[int, int, int]
+    counts: tuple[int, ...]
+    zeroed: tuple[int, ...]
+    launches: int
+    timeout_s: float | None
+    step_budget: int | None
+    used_bytes: int
+
+
+class RowStatus(NamedTuple):
+    """How a job ended.  ``lane`` is that of a trap or of an exceeded step budget."""
+
+    outcome: Outcome
+    reason: StopReason | None
+    kernel: int
+    tag: int
+    lane: int
+    address: int
+    elapsed_ns: int
+
+
+class RingCode(NamedTuple):
+    """The addresses of the kernels, and the bytes of scratch that they need; ``keep`` owns the code."""
+
+    functions: tuple[int, ...]
+    scratch_bytes: int
+    keep: object
+
+
+def read_status(words: Sequence[int], place: int = 0) -> RowStatus | None:
+    """Returns the status of a job from its words, or None if it has not ended."""
+    state = words[place] & 0xFFFF_FFFF_FFFF_FFFF
+    if not state:
+        return None
+    reason = state >> 8 & 0xFF
+    return RowStatus(
+        Outcome((state & 0xFF) - 1),
+        StopReason(reason) if reason else None,
+        state >> 16 & 0xFFFF,
+        state >> 32,
+        words[place + 1] & 0xFFFF_FFFF_FFFF_FFFF,
+        words[place + 2],
+        words[place + 3],
+    )
+
+
+class Ring:
+    """The native queue.  One thread at a time writes and publishes entries; ``completed`` may be read by any.
+
+    ``entries`` holds the words of all slots.  The memory that an entry names must live until it has ended.
+    """
+
+    def __init__(self, pool: WorkerPool, spec: RingSpec, code: RingCode, group: JobGroup | None) -> None:
+        """Takes a ring of the pool and lets its workers serve it.
+
+        Raises ``InvalidResource`` where all are in use, and ``DeviceOutOfMemory``.
+        """
+        entries = pool.entries
+        self.pool: Final = pool
+        self.block: Final = pool.block
+        self.spec: Final = spec
+        self._native: Final = entries
+        self._memory: list[int] = []
+        self._keep: list[object] = [group, code]
+        self._last: dict[str, int] | None = None
+        self.closed: bool = False
+        self._frame_words: Final = 6 + 2 * len(spec.counts)
+        self._runner_bytes: Final = _up(ring_at.RUNNER_FRAME + 8 * self._frame_words, at.LINE)
+        try:
+            first = self._allocate(spec.capacity * ring_at.ENTRY_BYTES)
+            self._runners = self._allocate(spec.runners * self._runner_bytes)
+            used = [self._allocate(spec.used_bytes) if spec.used_bytes else 0 for _ in range(spec.runners)]
+            address = entries.ring_take(pool.block)
+            if not address:
+                raise InvalidResource(
+                    f"{ring_at.MOST_RINGS} persistent engines are open in this process",
+                    fix="close one before another is opened.",
+                )
+        except BaseException:
+            self._free()
+            raise
+        self.address: Final[int] = address
+        self.first: Final = first
+        self.entries: Final[Array[c_int64]] = (c_int64 * (_WORDS * spec.capacity)).from_address(first)
+        for slot in range(spec.capacity):
+            self.entries[_WORDS * slot] = slot - spec.capacity + 1
+        self._zeroed: Final = (c_int64 * max(1, len(spec.zeroed)))(*spec.zeroed)
+        self._write_head(code)
+        for number in range(spec.runners):
+            self._write_runner(number, used[number], group)
+        pool.provide(spec.runners, deadlines=spec.timeout_s is not None)
+        pool.rings.add(self)
+        entries.ring_open(pool.block, address)
+
+    # ------------------------------------------------------------ entries
+    def is_free(self, number: int) -> bool:
+        """Returns whether the slot of entry ``number`` may be written."""
+        capacity = self.spec.capacity
+        return self.entries[_WORDS * (number & (capacity - 1))] > number - capacity
+
+    def has_ended(self, number: int) -> bool:
+        """Returns whether the entry of this number has ended."""
+        return self.entries[_WORDS * (number & (self.spec.capacity - 1))] > number
+
+    def write(self, number: int, rows: int, table: int, status: int) -> None:
+        """Writes the fields of an entry whose slot is free; ``table`` and ``status`` are addresses."""
+        place = _WORDS * (number & (self.spec.capacity - 1))
+        words = self.entries
+        words[place + _ROWS], words[place + _STATUS], words[place + _TABLE] = rows, status, table
+        words[place + _DONE] = 0
+
+    def wait(self, number: int, timeout_ns: int, status: int = 0) -> bool:
+        """Waits at most so long for the end of an entry, or of the job of it whose status is at this address."""
+        entry = self.first + ring_at.ENTRY_BYTES * (number & (self.spec.capacity - 1))
+        if status:
+            return bool(self._native.ring_wait_row(self.block, entry, status, timeout_ns))
+        return bool(self._native.ring_wait(self.block, entry, number, timeout_ns))
+
+    # ------------------------------------------------------------ state
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Returns the number of published entries and the cursor, which grows with every job that is begun."""
+        if self.closed:
+            return 0, 0
+        return self._head(ring_at.RING_HEAD), self._head(ring_at.RING_CURSOR)
+
+    @property
+    def waits(self) -> bool:
+        """Returns whether a published job has not begun."""
+        published, cursor = self.progress
+        return cursor >> ring_at.ROW_BITS != published
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Returns the jobs that have ended, how often waiting threads were woken, and descriptors written to."""
+        if self._last is not None:
+            return self._last
+        jobs = wakes = 0
+        for number in range(self.spec.runners):
+            runner = self._runners + self._runner_bytes * number
+            jobs += c_int64.from_address(runner + ring_at.RUNNER_JOBS).value
+            wakes += c_int64.from_address(runner + ring_at.RUNNER_WAKES).value
+        return {"jobs": jobs, "wakes": wakes, "signals": self._head(ring_at.RING_SIGNALS)}
+
+    def use_code(self, code: RingCode) -> None:
+        """Replaces the code; jobs that run go on with the one that they began with."""
+        self._keep.append(code)
+        block = (c_uint64 * (2 + len(code.functions)))(code.scratch_bytes, len(code.functions), *code.functions)
+        self._keep.append(block)
+        self._set(ring_at.RING_CODE, addressof(block))
+
+    # ------------------------------------------------------------ descriptors
+    def add_fd(self, fd: int) -> bool:
+        """Has workers write 8 bytes to a descriptor when jobs end; returns False where there is no room for it."""
+        for place in range(ring_at.MOST_FDS):
+            word = c_int32.from_address(self.address + ring_at.RING_FDS + 4 * place)
+            if not word.value:
+                word.value = fd + 1
+                return True
+        return False
+
+    def drop_fd(self, fd: int) -> None:
+        """Ends what ``add_fd`` began; afterwards the descriptor may be closed."""
+        if not self.closed:
+            self._native.ring_drop_fd(self.address, fd)
+
+    def notify(self, wanted: bool) -> None:
+        """Sets whether descriptors are written to at all."""
+        c_int32.from_address(self.address + ring_at.RING_NOTIFY).value = int(wanted)
+
+    def rearm(self) -> None:
+        """Has the next end of a job written to the descriptors again; look for ended jobs afterwards."""
+        c_int32.from_address(self.address + ring_at.RING_SIGNALLED).value = 0
+
+    # ------------------------------------------------------------ the end
+    def stop(self, reason: StopReason) -> None:
+        """Stops every job that runs or waits, and every later one."""
+        if not self.closed:
+            self._native.ring_stop(self.block, self.address, reason)
+
+    def close(self) -> None:
+        """Ends the service.  Jobs that have not ended must have been stopped; afterwards all have ended."""
+        if self.closed:
+            return
+        self._native.ring_close(self.block, self.address)
+        self._last = self.counts
+        self.closed = True
+        self.pool.rings.discard(self)
+
+    def __del__(self) -> None:
+        if not hasattr(self, "address"):
+            return
+        if self.pool.block == self.block:  # else it is the parent's, whose memory this fork has a copy of
+            self.stop(StopReason.REQUESTED)
+            self.close()
+            self._free()
+
+    # ------------------------------------------------------------ details
+    def _allocate(self, nbytes: int) -> int:
+        found: int = self._native.allocate(nbytes)
+        if not found:
+            raise DeviceOutOfMemory(requested=nbytes)
+        self._memory.append(found)
+        return found
+
+    def _free(self) -> None:
+        while self._memory:
+            self._native.release(self._memory.pop())
+
+    def _head(self, offset: int) -> int:
+        return c_int64.from_address(self.address + offset).value
+
+    def _set(self, offset: int, value: int) -> None:
+        c_int64.from_address(self.address + offset).value = value
+
+    def _write_head(self, code: RingCode) -> None:
+        spec = self.spec
+        self.use_code(code)
+        timeout = 0 if spec.timeout_s is None else max(1, round(spec.timeout_s * 1e9))
+        for offset, value in (
+            (ring_at.RING_ENTRIES, self.first),
+            (ring_at.RING_MASK, spec.capacity - 1),
+            (ring_at.RING_RUNNERS, self._runners),
+            (ring_at.RING_RUNNER_BYTES, self._runner_bytes),
+            (ring_at.RING_RUNNER_COUNT, spec.runners),
+            (ring_at.RING_BUFFERS, len(spec.counts)),
+            (ring_at.RING_ZEROED, addressof(self._zeroed)),
+            (ring_at.RING_GROUPS, spec.grid[0] * spec.grid[1] * spec.grid[2]),
+            (ring_at.RING_LAUNCHES, spec.launches),
+            (ring_at.RING_TIMEOUT, timeout),
+            (ring_at.RING_USED_BYTES, spec.used_bytes),
+        ):
+            self._set(offset, value)
+
+    def _write_runner(self, number: int, used: int, group: JobGroup | None) -> None:
+        address = self._runners + self._runner_bytes * number
+        job = (c_int64 * (at.JOB_BYTES // 8)).from_address(address)
+        job[at.JOB_POOL // 8] = self.block
+        job[at.JOB_GROUP // 8] = 0 if group is None else group.address
+        frame = (c_uint64 * self._frame_words).from_address(address + ring_at.RUNNER_FRAME)
+        frame[:3] = list(self.spec.grid)
+        frame[3] = address
+        frame[4] = min(self.spec.step_budget or 0, 0xFFFF_FFFF_FFFF_FFFF)
+        frame[5] = used
+        for buffer, count in enumerate(self.spec.counts):
+            frame[7 + 2 * buffer] = count
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,0 +1,587 @@
+"""Persistent engines: jobs that wait in a ring, which the pool's workers serve without Python between two of them.
+
+A job of its own has memory in its slot of the ring.  Its outputs are copied when they are collected, or when the slot
+is used again, whichever comes first, so that no result is lost and no caller has to hurry.  The jobs of a batch have
+memory of the batch, one after the other, and write their outputs where the caller wants them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from ctypes import Array, addressof, c_int64
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.cpu.pool import ring_layout as ring_at
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, RowStatus, read_status
+from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
+from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
+from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.kernels import LoadedKernels
+from vyre.adapters.cpu.runtime.launch import Owner, ended_error
+from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline
+from vyre.adapters.host.memory import allocate_aligned
+from vyre.domain.binding import BindingPlan
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+from vyre.domain.errors import (
+    BackendError,
+    DeviceOutOfMemory,
+    DispatchFailed,
+    InvalidInput,
+    InvalidResource,
+    UnsupportedFeature,
+    used_in_a_fork,
+)
+from vyre.domain.ir.program import Program
+from vyre.domain.launch import Launch
+from vyre.policies.arith import next_power_of_two
+from vyre.ports.backend import HostBytes, OutputStorage
+from vyre.ports.persistent import EndedJobs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
+MOST_CAPACITY: Final = 1 << 20
+_LINE: Final = 64
+_STATUS_WORDS: Final = ring_at.STATUS_BYTES // 8
+_NOBODY: Final = -1
+_ENDLESS_NS: Final = -1
+
+
+class _Slot:
+    """The memory of one job.  ``wanted`` is the number of the entry whose outputs somebody may still collect."""
+
+    __slots__ = ("inputs", "is_written", "memory", "outputs", "status", "status_address", "table", "wanted")
+
+    def __init__(self, plan: BindingPlan, launch: Launch) -> None:
+        places, total = [], 0
+        for nbytes in launch.nbytes:
+            places.append(total)
+            total += -(-nbytes // _LINE) * _LINE
+        self.memory, address = allocate_aligned(max(1, total))
+        words = [word for place in places for word in (address + place, 0)]
+        self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(words)))(*words)
+        self.status: Final[Array[c_int64]] = (c_int64 * _STATUS_WORDS)()
+        self.status_address: Final = addressof(self.status)
+        bytes_of = [self.memory[p : p + n] for p, n in zip(places, launch.nbytes, strict=True)]
+        inputs: list[Any] = [None] * len(plan.inputs)
+        for binding, data in zip(plan.bindings, bytes_of, strict=True):
+            if binding.input_index is not None:
+                inputs[binding.input_index] = data.data
+        self.inputs: Final[tuple[memoryview, ...]] = tuple(inputs)
+        self.outputs: Final[tuple[Bytes, ...]] = tuple(
+            bytes_of[slot][start:end] for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
+        )
+        self.wanted: int = _NOBODY
+        self.is_written: bool = False
+
+
+class _Batch:
+    """The memory of the jobs of one entry, which lives until they have ended and nobody asks for them."""
+
+    __slots__ = ("jobs", "keep", "learned", "status", "status_address", "table")
+
+    def __init__(self, jobs: int, table: Sequence[int], keep: Sequence[object]) -> None:
+        self.jobs: Final = jobs
+        self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(table)))(*table)
+        self.status, self.status_address = allocate_aligned(jobs * ring_at.STATUS_BYTES)
+        self.keep: Final = tuple(keep)
+        self.learned: bool = False
+        """Whether its ranges were copied, and its times added up."""
+
+
+class CpuEngine:
+    """``PersistentEngine`` of the backend."""
+
+    def __init__(self, device: CpuDevice, pipeline: CpuPipeline, input_nbytes: tuple[int, ...], capacity: int) -> None:
+        launch = pipeline.shape(input_nbytes).launch
+        config = pipeline.config
+        self._device, self._pipeline, self._launch = device, pipeline, launch
+        self._plan: Final = pipeline.plan
+        self._input_nbytes: Final = input_nbytes
+        self._module = pipeline.module_for(launch)
+        self._loaded: LoadedKernels = self._module.loaded
+        self._pid = os.getpid()
+        used = 0 if config.step_budget is None else 8 * prod(launch.grid) * prod(launch.workgroup)
+        zeroed = [n if b.input_index is None else 0 for b, n in zip(self._plan.bindings, launch.nbytes, strict=True)]
+        spec = RingSpec(
+            capacity=next_power_of_two(capacity),
+            runners=min(device.threads, ring_at.MOST_RUNNERS),
+            grid=launch.grid,
+            counts=launch.counts,
+            zeroed=tuple(zeroed),
+            launches=config.launches,
+            timeout_s=config.timeout_s,
+            step_budget=config.step_budget,
+            used_bytes=used,
+        )
+        self._ring: Final = device.ring(spec, self._code(self._loaded))
+        self._pool: Final = self._ring.pool
+        self._block: Final = self._ring.block
+        self._address: Final = self._ring.address
+        self._words: Final = self._ring.entries
+        self._head: Final = c_int64.from_address(self._address + ring_at.RING_HEAD)
+        self._publish: Final = self._pool.entries.ring_submit
+        self._capacity: Final = spec.capacity
+        self._mask: Final = spec.capacity - 1
+        self._slots: Final[list[_Slot | None]] = [None] * spec.capacity
+        self._running: Final[list[_Batch | None]] = [None] * spec.capacity
+        self._batches: Final[dict[int, _Batch]] = {}
+        self._kept: Final[dict[int, tuple[RowStatus, tuple[Bytes, ...]]]] = {}
+        self._lock: Final = threading.Lock()
+        self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
+        self._closed = False
+        self._waits = self._full = self._jobs_seen = self._ns_seen = 0
+        self._due = 1
+        self._last: Mapping[str, int] = {}
+
+    # ------------------------------------------------------------ facts
+    @property
+    def capacity(self) -> int:
+        """Returns how many submissions may be under way at once: a power of two."""
+        return self._capacity
+
+    @property
+    def most_jobs(self) -> int:
+        """Returns the most jobs of one ``submit_many``."""
+        return MOST_ROWS
+
+    @property
+    def output_nbytes(self) -> tuple[int, ...]:
+        """Returns the bytes of each output of a job."""
+        return self._launch.output_nbytes
+
+    # ------------------------------------------------------------ submitting
+    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+        """Implements ``PersistentEngine.submit``."""
+        if self._closed or self._pool.block != self._block:
+            raise self._refused()
+        with self._lock:
+            number = self._head.value
+            place = number & self._mask
+            if self._words[place << 4] <= number - self._capacity:
+                self._full += 1
+                return None
+            slot = self._slots[place]
+            if slot is None:
+                slot = self._slots[place] = _Slot(self._plan, self._launch)
+            if 0 <= slot.wanted < number:
+                self._keep_outputs(slot)
+            try:
+                for target, data in zip(slot.inputs, inputs, strict=True):
+                    target[:] = data
+            except ValueError:
+                raise self._unfit(inputs) from None
+            slot.status[0] = 0
+            if not slot.is_written:
+                self._ring.write(number, 1, addressof(slot.table), slot.status_address)
+                slot.is_written = True
+                self._running[place] = None
+            slot.wanted = number
+            if self._closed:
+                raise self._refused()
+            self._publish(self._block, self._address, 1)
+        if not self._pool.is_watched:
+            self._pool.await_begin()
+        return number << ring_at.ROW_BITS
+
+    def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
+        """Implements ``PersistentEngine.submit_many``."""
+        if self._closed or self._pool.block != self._block:
+            raise self._refused()
+        if not 1 <= jobs <= MOST_ROWS:
+            raise InvalidInput(f"{jobs} jobs in one submission", fix=f"submit 1 to {MOST_ROWS} at once.")
+        if self._words[(self._head.value & self._mask) << 4] <= self._head.value - self._capacity:
+            self._full += 1
+            return None  # before anything is copied
+        batch = self._batch(columns, jobs, into)
+        with self._lock:
+            number = self._head.value
+            place = number & self._mask
+            if self._words[place << 4] <= number - self._capacity:
+                self._full += 1
+                return None
+            slot = self._slots[place]
+            if slot is not None:
+                if 0 <= slot.wanted < number:
+                    self._keep_outputs(slot)
+                slot.is_written, slot.wanted = False, _NOBODY
+            self._running[place] = self._batches[number] = batch
+            self._ring.write(number, jobs, addressof(batch.table), batch.status_address)
+            if self._closed:
+                raise self._refused()
+            self._publish(self._block, self._address, jobs)
+        if not self._pool.is_watched:
+            self._pool.await_begin()
+        return number << ring_at.ROW_BITS
+
+    def _batch(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> _Batch:
+        """Returns the memory of a batch, with its inputs copied."""
+        import numpy as np
+
+        if len(columns) != len(self._input_nbytes):
+            raise self._unfit(columns)
+        read = AddressReader()
+        table: list[int] = []
+        keep: list[object] = list(into)
+        for binding, nbytes in zip(self._plan.bindings, self._launch.nbytes, strict=True):
+            column = None if binding.input_index is None else columns[binding.input_index]
+            if column is not None and column.nbytes not in (nbytes, jobs * nbytes):
+                raise self._unfit(columns)
+            if binding.output_index is None:
+                assert column is not None
+                data, address = allocate_aligned(max(1, column.nbytes))
+                data[: column.nbytes] = np.frombuffer(column, np.uint8)
+                keep.append(data)
+                table += [address, 0 if column.nbytes == nbytes else nbytes]
+                continue
+            target = into[binding.output_index]
+            if binding.buffer.output_range is not None:  # the range is copied out when the jobs have ended
+                data, address = allocate_aligned(max(1, jobs * nbytes))
+                keep.append(_Part(data, nbytes, self._launch.output_ranges[binding.output_index], target))
+                target = data.data
+            else:
+                address = writable_address(target) if nbytes else 0
+            if column is not None and nbytes:
+                rows = np.frombuffer(target, np.uint8, jobs * nbytes).reshape(jobs, nbytes)
+                rows[:] = np.frombuffer(column, np.uint8).reshape(-1, nbytes)
+            table += [address, nbytes]
+        del read
+        return _Batch(jobs, table, keep)
+
+    # ------------------------------------------------------------ ends of jobs
+    def done(self, ticket: int, /) -> bool:
+        """Implements ``PersistentEngine.done``."""
+        number = ticket >> ring_at.ROW_BITS
+        if self._words[(number & self._mask) << 4] > number:
+            return True
+        batch = self._batches.get(number)
+        return batch is not None and bool(batch.status[(ticket & MOST_ROWS) * ring_at.STATUS_BYTES])
+
+    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Implements ``PersistentEngine.wait``."""
+        number = ticket >> ring_at.ROW_BITS
+        batch = self._batches.get(number)
+        if batch is not None:
+            if not self.done(ticket):
+                self._await(ticket, timeout, batch)
+            status = _status_of(batch, ticket & MOST_ROWS)
+            self._finish(number, batch)
+            return self._timing(status)
+        if self._words[(number & self._mask) << 4] <= number:
+            self._await(ticket, timeout, None)
+        if outputs is None:
+            return self._timing(self._peek(number))
+        with self._lock:
+            kept = self._kept.get(number)
+            if kept is None:
+                slot = self._slots[number & self._mask]
+                if slot is None or slot.wanted != number:
+                    raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
+                found = read_status(slot.status[:])
+                assert found is not None
+                if not found.outcome:
+                    self._fill(outputs, slot.outputs)
+                slot.wanted = _NOBODY
+            else:
+                found = kept[0]
+                if not found.outcome:
+                    self._fill(outputs, kept[1])
+                del self._kept[number]
+        self._jobs_seen += 1
+        self._ns_seen += found.elapsed_ns
+        if self._jobs_seen >= self._due:
+            self._learn()
+        return self._timing(found)
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
+        """Implements ``PersistentEngine.wait_many``."""
+        number = first >> ring_at.ROW_BITS
+        batch = self._batches[number]
+        if not self._ring.has_ended(number):
+            self._await(first, timeout, None)
+        self._finish(number, batch)
+        states = batch.status.view("<i8").reshape(jobs, _STATUS_WORDS)
+        failed = (states[:, 0] & 0xFF) != 1
+        tickets = tuple([first + row for row in failed.nonzero()[0].tolist()]) if failed.any() else ()
+        return EndedJobs(int(states[:, 3].sum()), tickets)
+
+    def wait_room(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.wait_room``."""
+        number = self._head.value
+        if self._words[(number & self._mask) << 4] <= number - self._capacity:
+            try:
+                self._await((number - self._capacity) << ring_at.ROW_BITS, timeout, None)
+            except TimeoutError:
+                return False
+        return True
+
+    def forget(self, ticket: int, /) -> None:
+        """Implements ``PersistentEngine.forget``."""
+        number = ticket >> ring_at.ROW_BITS
+        if self._batches.pop(number, None) is None and self._kept.pop(number, None) is None:
+            slot = self._slots[number & self._mask]
+            if slot is not None and slot.wanted == number:
+                slot.wanted = _NOBODY
+
+    def drain(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.drain``."""
+        end = None if timeout is None else time.monotonic() + timeout
+        head = self._head.value if not self._closed else 0
+        for number in range(max(0, head - self._capacity), head):
+            if not self._ring.has_ended(number):
+                try:
+                    self._await(
+                        number << ring_at.ROW_BITS, None if end is None else max(0.0, end - time.monotonic()), None
+                    )
+                except TimeoutError:
+                    return False
+        return True
+
+    # ------------------------------------------------------------ descriptors
+    def subscribe(self) -> int:
+        """Implements ``PersistentEngine.subscribe``."""
+        if self._closed:
+            raise self._refused()
+        fds = _descriptors()
+        with self._lock:
+            if not self._ring.add_fd(fds[-1]):
+                for fd in set(fds):
+                    os.close(fd)
+                raise UnsupportedFeature(
+                    feature=f"more than {ring_at.MOST_FDS} event loops of one engine", backend=self._device.backend
+                )
+            self._descriptors[fds[0]] = fds
+            self._ring.notify(wanted=True)
+        return fds[0]
+
+    def unsubscribe(self, descriptor: int, /) -> None:
+        """Implements ``PersistentEngine.unsubscribe``."""
+        with self._lock:
+            fds = self._descriptors.pop(descriptor, None)
+            if fds is None:
+                return
+            if self._pool.block == self._block:
+                self._ring.drop_fd(fds[-1])
+                if not self._descriptors and not self._ring.closed:
+                    self._ring.notify(wanted=False)
+        for fd in set(fds):
+            os.close(fd)
+
+    def rearm(self, descriptor: int, /) -> None:
+        """Implements ``PersistentEngine.rearm``."""
+        with suppress(BlockingIOError):
+            os.read(descriptor, 4096)
+        if not self._ring.closed:
+            self._ring.rearm()
+
+    # ------------------------------------------------------------ the end
+    def counters(self) -> Mapping[str, int]:
+        """Implements ``PersistentEngine.counters``."""
+        return self._last if self._last else self._counts(self._head.value)
+
+    def close(self) -> None:
+        """Implements ``PersistentEngine.close``."""
+        if self._pool.block != self._block:
+            self._closed = True  # the parent's: nothing of it runs here
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        submissions = self._head.value
+        self._ring.stop(StopReason.REQUESTED)
+        self._ring.close()
+        native = self._ring.counts
+        self._last = self._counts(submissions)
+        self._device.closed_engine(self, native["jobs"])
+
+    def __del__(self) -> None:
+        for fds in getattr(self, "_descriptors", {}).values():
+            for fd in set(fds):
+                os.close(fd)
+
+    # ------------------------------------------------------------ details
+    def _counts(self, submissions: int) -> Mapping[str, int]:
+        native = self._ring.counts
+        return {"launches": 1, "submissions": submissions, "waits": self._waits, "full": self._full, **native}
+
+    def _code(self, loaded: LoadedKernels) -> RingCode:
+        scratch = max((kernel.scratch_for(self._launch.nbytes) for kernel in loaded.kernels), default=0)
+        return RingCode(loaded.functions, scratch, loaded)
+
+    def _learn(self) -> None:
+        """Tells the module how long its jobs take, and takes better code once it is there."""
+        jobs, ns = self._jobs_seen, self._ns_seen
+        self._jobs_seen = self._ns_seen = 0
+        self._due = min(2 * self._due, 256)
+        self._module.took(ns, jobs)
+        self._device.counters.native_ns += ns
+        if self._module.loaded is not self._loaded:
+            with self._lock:
+                if not self._closed:
+                    self._loaded = self._module.loaded
+                    self._ring.use_code(self._code(self._loaded))
+
+    def _finish(self, number: int, batch: _Batch) -> None:
+        """Copies returned ranges out of a batch; learns from it once all of its jobs have ended."""
+        if batch.learned:
+            return
+        ended = self._ring.has_ended(number)
+        for part in batch.keep:
+            if isinstance(part, _Part):
+                part.copy()
+        if ended:
+            with self._lock:
+                first, batch.learned = not batch.learned, True
+            if first:
+                self._jobs_seen += batch.jobs
+                self._ns_seen += int(batch.status.view("<i8").reshape(batch.jobs, _STATUS_WORDS)[:, 3].sum())
+                self._learn()
+
+    def _keep_outputs(self, slot: _Slot) -> None:
+        """Copies the outputs of a slot that is used again."""
+        status = read_status(slot.status[:])
+        assert status is not None
+        self._kept[slot.wanted] = status, tuple([data.copy() for data in slot.outputs])
+
+    @staticmethod
+    def _fill(outputs: OutputStorage, arrays: Sequence[Bytes]) -> None:
+        views = outputs.begin(tuple([data.nbytes for data in arrays]))
+        for view, data in zip(views, arrays, strict=True):
+            view[:] = data.data
+
+    def _peek(self, number: int) -> RowStatus:
+        with self._lock:
+            kept = self._kept.get(number)
+            slot = self._slots[number & self._mask]
+            found = kept[0] if kept is not None else None if slot is None else read_status(slot.status[:])
+        if found is None or (kept is None and slot is not None and slot.wanted != number):
+            raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
+        return found
+
+    def _timing(self, status: RowStatus) -> DispatchTiming:
+        if status.outcome:
+            raise self._error(status)
+        return DispatchTiming(status.elapsed_ns, status.elapsed_ns, launches=0)
+
+    def _error(self, status: RowStatus) -> BackendError:
+        config, counters = self._pipeline.config, self._device.counters
+        if status.outcome is Outcome.OUT_OF_MEMORY:
+            return DeviceOutOfMemory(requested=self._code(self._loaded).scratch_bytes)
+        title = self._pipeline.spec(self._launch).title
+        if status.outcome is Outcome.STOPPED and status.reason is StopReason.REQUESTED:
+            return DispatchFailed(
+                f"a job of `{title}` was stopped because its persistent engine was closed",
+                fix="collect results before the engine is closed.",
+            )
+        if status.outcome is Outcome.TRAPPED:
+            counters.traps += 1
+        elif status.reason is StopReason.TIMEOUT:
+            counters.timeouts += 1
+        owner = Owner(
+            self._pipeline.id, title, self._module, self._launch, status.kernel, config.step_budget, config.timeout_s
+        )
+        return ended_error(
+            self._device.backend, owner, status.outcome, status.reason, status.lane, status.address, status.tag
+        )
+
+    def _await(self, ticket: int, timeout: float | None, batch: _Batch | None) -> None:
+        """Waits until a job has ended, in slices, so that handlers of signals run.  Raises ``TimeoutError``."""
+        number, ring = ticket >> ring_at.ROW_BITS, self._ring
+        status = 0 if batch is None else batch.status_address + (ticket & MOST_ROWS) * ring_at.STATUS_BYTES
+        end = None if timeout is None else time.monotonic_ns() + round(timeout * 1e9)
+        self._waits += 1
+        while True:
+            if self._pool.block != self._block:
+                raise self._refused()
+            left = SLICE_NS if end is None else max(0, min(SLICE_NS, end - time.monotonic_ns()))
+            if ring.wait(number, left, status):
+                return
+            if self._pool.closed and not (ring.has_ended(number)):
+                raise DispatchFailed(
+                    "the pool of worker threads is closed", fix="collect results before the interpreter exits."
+                )
+            if end is not None and time.monotonic_ns() >= end:
+                raise TimeoutError(f"the job did not finish within {timeout} s")
+            self._pool.await_begin()
+
+    def _unfit(self, inputs: Sequence[HostBytes]) -> InvalidInput:
+        found = tuple(view.nbytes for view in inputs)
+        return InvalidInput(
+            f"inputs of {found} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
+            fix="open an engine for these lengths.",
+        )
+
+    def _refused(self) -> BackendError:
+        if self._pool.block != self._block:
+            return used_in_a_fork("the persistent engine", self._pid, os.getpid())
+        if self._device.closed:
+            return DispatchFailed(f"backend `{self._device.backend}` is closed", fix="open a new session.")
+        return InvalidResource("the persistent engine is closed", fix="open another.")
+
+
+class _Part:
+    """A range of each job's output that is copied to the caller's memory."""
+
+    __slots__ = ("_data", "_nbytes", "_range", "_target")
+
+    def __init__(self, data: Bytes, nbytes: int, range: tuple[int, int], target: memoryview) -> None:
+        self._data, self._nbytes, self._range, self._target = data, nbytes, range, target
+
+    def copy(self) -> None:
+        """Copies what the jobs have written."""
+        import numpy as np
+
+        start, end = self._range
+        if end > start:
+            rows = self._data[: self._data.nbytes // self._nbytes * self._nbytes].reshape(-1, self._nbytes)
+            np.frombuffer(self._target, np.uint8).reshape(-1, end - start)[:] = rows[:, start:end]
+
+
+class CpuPersistent:
+    """``PersistentExecutor`` of the backend."""
+
+    __slots__ = ("_device", "_executor")
+
+    def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
+        self._device, self._executor = device, executor
+
+    def open(
+        self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
+    ) -> CpuEngine:
+        """Implements ``PersistentExecutor.open``."""
+        if not 2 <= capacity <= MOST_CAPACITY:
+            raise InvalidResource(
+                f"capacity={capacity} of a persistent engine", fix=f"take a number from 2 to {MOST_CAPACITY}."
+            )
+        pipeline, _ = self._executor.pipeline(program, config)
+        self._device.open()
+        engine = CpuEngine(self._device, pipeline, input_nbytes, capacity)
+        self._device.opened_engine(engine)
+        return engine
+
+
+def _status_of(batch: _Batch, row: int) -> RowStatus:
+    words = batch.status[row * ring_at.STATUS_BYTES : (row + 1) * ring_at.STATUS_BYTES].view("<i8").tolist()
+    found = read_status(words)
+    assert found is not None
+    return found
+
+
+def _descriptors() -> tuple[int, ...]:
+    """Returns a descriptor to read and one to write, which may be the same; neither blocks."""
+    if hasattr(os, "eventfd"):
+        return (os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),)
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends

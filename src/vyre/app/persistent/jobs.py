@@ -1,0 +1,366 @@
+"""``PersistentJobs``: a program that is kept running on the backend of a session."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vyre.app.forks import tell_in_forks
+from vyre.app.host_arrays import HostInputs, HostOutputs
+from vyre.app.launches import Launches
+from vyre.app.lease import BackendLease
+from vyre.app.output_shapes import OutputShapes
+from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
+from vyre.app.result import Result
+from vyre.domain.arguments import expect
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
+from vyre.domain.interface import interface_of
+from vyre.domain.ir.program import Program
+from vyre.domain.shown import shown
+from vyre.ports.persistent import PersistentEngine, PersistentExecutor
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.app.persistent.notices import Callbacks, LoopNotices
+    from vyre.app.pipeline import Inputs
+    from vyre.ports.backend import HostBytes
+
+USUAL_CAPACITY: Final = 1024
+MOST_CAPACITY: Final = 1 << 20
+MOST_LENGTHS: Final = 8
+"""Combinations of input lengths that one program is kept running for."""
+
+
+class PersistentJobs:
+    """A program that is kept running: jobs are handed to it without a launch each.
+
+    A context manager; every method may be called from any thread.  Every job has the bytes and the errors of a
+    dispatch of the same inputs.  Inputs may have other lengths from job to job; for each of the first 8 combinations an
+    engine is opened when it first comes.  Leaving the ``with`` block waits for all jobs, unless an exception leaves it:
+    then jobs that have not ended are stopped, as ``close`` does.
+    """
+
+    def __init__(
+        self,
+        lease: BackendLease,
+        executor: PersistentExecutor,
+        program: Program,
+        config: DispatchConfig,
+        capacity: int,
+        *,
+        backpressure: bool,
+    ) -> None:
+        self._lease, self._executor = lease, executor
+        self.program: Final = program
+        self.config: Final = config
+        self._capacity = capacity
+        self._backpressure = backpressure
+        self._inputs: Final = HostInputs(program)
+        self.outputs: Final = HostOutputs([b for b in program.abi_buffers if b.is_returned])
+        """The conversion of outputs to arrays."""
+        self._shapes: Final = OutputShapes(program, config)
+        self._launches: Final = Launches(program.abi_buffers, partial(interface_of, program), config)
+        self._backend: Final = str(lease.backend.id)
+        self._engines: dict[tuple[int, ...], PersistentEngine] = {}
+        self._loops: dict[int, LoopNotices] = {}
+        self._callbacks: Callbacks | None = None
+        self._lock = Lock()
+        self.collecting: Final = Lock()
+        """Held while the outputs of a job that has ended are copied."""
+        self._pushes: Final = frozenset(b.name for b in program.abi_buffers if b.is_push)
+        self._closed = False
+        self._is_inherited = False
+        tell_in_forks(self)
+
+    # ------------------------------------------------------------ submitting
+    def submit(self, inputs: Inputs = ()) -> Ticket:
+        """Queues a job with these inputs, as for ``Session.dispatch``, and returns its ticket at once.
+
+        Inputs are copied before this returns.  Raises ``InvalidInput``, ``InvalidResource`` after ``close``, and
+        ``QueueFull`` if ``capacity`` jobs are under way; with ``backpressure`` it waits for room instead.
+        """
+        found = self.try_submit(inputs)
+        if found is not None:
+            return found
+        if not self._backpressure:
+            raise QueueFull(f"the queue of {self!r} is full")
+        while found is None:
+            self._engine(self._views(inputs)).wait_room()
+            found = self.try_submit(inputs)
+        return found
+
+    def try_submit(self, inputs: Inputs = ()) -> Ticket | None:
+        """Queues a job as ``submit`` does, or returns None if the queue is full; never waits."""
+        views = self._inputs.views(inputs)
+        try:
+            engine = self._engines[tuple([view.nbytes for view in views])]
+        except KeyError:
+            engine = self._engine(views)
+        try:
+            number = engine.submit(views)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+        if number is None:
+            return None
+        shapes = self._shapes.of(inputs)
+        return Ticket(self, engine, number) if shapes is None else ShapedTicket(self, engine, number, shapes)
+
+    def submit_many(self, columns: Inputs, jobs: int | None = None) -> JobBatch:
+        """Queues many jobs at once, and returns them as a batch: the cheapest way.
+
+        ``columns``: inputs by name or in binding order.  An array with two or more axes has one row for each job along
+        the first; for a scalar parameter an array of one axis has one number for each job.  Everything else (numbers,
+        arrays with one axis, bytes) is shared by all jobs.  ``jobs``: their number, needed only where nothing has a row
+        for each.  Inputs are copied before this returns; a batch takes one place in the queue for each 65 535 jobs or
+        fewer, and waits where there is none.
+
+        Raises ``InvalidInput`` for columns of different lengths, and what ``submit`` raises.
+        """
+        rows, given = self._columns(columns, jobs)
+        if rows == 0:
+            return JobBatch(self, ())
+        shared = [name not in given for name in self._inputs.names]
+        views = self._column_views(columns, given)
+        lengths = tuple(v.nbytes if one else v.nbytes // rows for v, one in zip(views, shared, strict=True))
+        engine = self._engine_for(lengths)
+        parts, start = [], 0
+        while start < rows:
+            count = min(engine.most_jobs, rows - start)
+            sliced = [
+                view if one else view[start * nbytes : (start + count) * nbytes]
+                for view, one, nbytes in zip(views, shared, lengths, strict=True)
+            ]
+            parts.append(self._part(engine, sliced, count, start))
+            start += count
+        return JobBatch(self, tuple(parts))
+
+    # ------------------------------------------------------------ ends of jobs
+    def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:
+        """Yields tickets as their jobs end.  Raises ``TimeoutError`` if ``timeout`` seconds pass first."""
+        found = list(tickets)
+        for ticket in found:
+            expect("tickets", ticket, Ticket, "tickets", InvalidInput)
+        return self.in_order_of_end(found, timeout)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until all jobs that were submitted before have ended.  Raises ``TimeoutError``."""
+        left = Deadline(timeout)
+        for engine in tuple(self._engines.values()):
+            if not engine.drain(left.seconds()):
+                raise TimeoutError(f"jobs of {self!r} did not finish within {timeout} s")
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called, or the session is closed."""
+        return self._closed or self._lease.closed
+
+    @property
+    def capacity(self) -> int:
+        """How many submissions may be under way at once; the backend may take more."""
+        return self._capacity
+
+    def counters(self) -> dict[str, int]:
+        """Returns counts of all engines so far.
+
+        ``launches`` of kernels that serve them, ``jobs`` that have ended, ``submissions``, ``waits``: calls that had to
+        sleep, ``wakes`` of sleeping callers, ``full``: refusals; a backend may count more.
+        """
+        found: dict[str, int] = {}
+        for engine in tuple(self._engines.values()):
+            for name, count in engine.counters().items():
+                found[name] = found.get(name, 0) + count
+        return found
+
+    # ------------------------------------------------------------ lifetime
+    def close(self) -> None:
+        """Stops the jobs that have not ended, whatever they do, and ends the engines; idempotent.
+
+        Results of jobs that have ended can still be had; tickets of the others raise ``DispatchFailed``.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            engines, loops = tuple(self._engines.values()), tuple(self._loops.values())
+        if self._is_inherited:
+            return
+        for engine in engines:
+            engine.close()
+        for loop in loops:
+            loop.end()
+        if self._callbacks is not None:
+            self._callbacks.end()
+
+    def inherited(self) -> None:
+        """Called in a forked child of the process that opened it: every use is refused there."""
+        self._closed = self._is_inherited = True
+
+    def __enter__(self) -> Self:
+        self._check()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        try:
+            if exc_type is None and not self.closed:
+                self.flush()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._engines:
+            warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<PersistentJobs of {self.program.name or 'unnamed'} on {self._backend}, {state}>"
+
+    # ------------------------------------------------------------ for tickets
+    def result(self, arrays: tuple[npt.NDArray[Any], ...], timing: DispatchTiming, engine: PersistentEngine) -> Result:
+        """Returns a result of these arrays."""
+        lengths = self._launches.fixed
+        if lengths is None:
+            lengths = next(found for found, known in self._engines.items() if known is engine)
+        return Result(self.outputs.names, arrays, timing, self._backend, self._launches, lengths)
+
+    def call_when_done(self, ticket: Ticket, callback: Callable[[Ticket], object]) -> None:
+        """Implements ``Ticket.add_done_callback``."""
+        if self._callbacks is None:
+            from vyre.app.persistent.notices import Callbacks
+
+            with self._lock:
+                self._callbacks = self._callbacks or Callbacks()
+        self._callbacks.add(ticket, callback)
+
+    def when_done(self, ticket: Ticket) -> asyncio.Future[None]:
+        """Returns a future of the running event loop that is done when the job has ended."""
+        import asyncio
+
+        from vyre.app.persistent.notices import LoopNotices
+
+        loop = asyncio.get_running_loop()
+        found = self._loops.get(id(loop))
+        if found is None:
+            self._check()
+            found = self._loops[id(loop)] = LoopNotices(loop)
+        return found.future(ticket)
+
+    def in_order_of_end(self, tickets: Sequence[Any], timeout: float | None) -> Iterator[Any]:
+        """Implements ``as_completed``."""
+        from vyre.app.persistent.notices import in_order_of_end
+
+        return in_order_of_end(tickets, timeout)
+
+    # ------------------------------------------------------------ details
+    def open_for(self, inputs: Inputs) -> None:
+        """Opens the engine for inputs of these lengths."""
+        self._engine(self._views(inputs))
+
+    def _views(self, inputs: Inputs) -> tuple[HostBytes, ...]:
+        return self._inputs.views(inputs)
+
+    def _check(self) -> None:
+        if self._is_inherited:
+            self._lease.check_process()
+            raise used_in_a_fork(repr(self), 0, 0)
+        if self._closed:
+            raise InvalidResource(f"{self!r} is used after close()", fix="open another with session.persistent.")
+        self._lease.check_open()
+
+    def _engine(self, views: Sequence[HostBytes]) -> PersistentEngine:
+        return self._engine_for(tuple([view.nbytes for view in views]))
+
+    def _engine_for(self, lengths: tuple[int, ...]) -> PersistentEngine:
+        self._check()
+        with self._lock:
+            found = self._engines.get(lengths)
+            if found is not None:
+                return found
+            if len(self._engines) >= MOST_LENGTHS:
+                raise InvalidInput(
+                    f"inputs of {lengths} bytes, after {MOST_LENGTHS} other combinations of lengths",
+                    fix="open another with session.persistent, or dispatch.",
+                )
+            try:
+                made = self._executor.open(self.program, self.config, lengths, self._capacity)
+            except BackendError as error:
+                self._annotate(error)
+                raise
+            if not self._closed:
+                self._engines[lengths] = made
+                return made
+        made.close()
+        self._check()
+        raise AssertionError
+
+    def _columns(self, columns: Inputs, jobs: int | None) -> tuple[int, frozenset[str]]:
+        """Returns the number of jobs, and the names of the inputs that have a row for each."""
+        if jobs is not None and (type(jobs) is not int or jobs < 0):
+            raise InvalidConfig(f"jobs={shown(jobs)}", fix="give the number of jobs, an int that is not negative.")
+        values = self._inputs.values(columns)
+        rows: dict[str, int] = {}
+        for name, value in zip(self._inputs.names, values, strict=True):
+            shape = getattr(value, "shape", None)
+            if isinstance(shape, tuple) and len(shape) >= (1 if name in self._pushes else 2):
+                rows[name] = shape[0]
+        if jobs is None:
+            jobs = next(iter(rows.values()), None)
+            if jobs is None:
+                raise InvalidInput(
+                    "submit_many got no input with a row for each job",
+                    fix="pass an array with one more axis, or jobs=<their number>.",
+                )
+        for name, count in rows.items():
+            if count != jobs:
+                raise InvalidInput(
+                    f"`{name}` has {count} rows for {jobs} jobs",
+                    fix="give every column one row for each job, and flatten what all jobs share.",
+                )
+        return jobs, frozenset(rows)
+
+    def _column_views(self, columns: Inputs, given: frozenset[str]) -> tuple[HostBytes, ...]:
+        values = self._inputs.values(columns)
+        return tuple(
+            self._inputs.column(name, value)
+            if name in given and name in self._pushes
+            else self._inputs.view(name, value)
+            for name, value in zip(self._inputs.names, values, strict=True)
+        )
+
+    def _part(self, engine: PersistentEngine, views: Sequence[HostBytes], count: int, start: int) -> Part:
+        import numpy as np
+
+        columns: list[np.ndarray[Any, Any]] = []
+        for nbytes, dtype in zip(engine.output_nbytes, self.outputs.raw_types, strict=True):
+            columns.append(np.empty((count, nbytes // dtype.itemsize), dtype))
+        into = [_bytes_of(column) for column in columns]
+        while True:
+            try:
+                first = engine.submit_many(views, count, into)
+            except BackendError as error:
+                self._annotate(error)
+                raise
+            if first is not None:
+                return Part(engine, first, count, start, tuple(columns))
+            engine.wait_room()
+
+    def _annotate(self, error: BackendError) -> None:
+        error.add_note(
+            f"backend={self._backend} program={self.program.name or 'unnamed'} label={self.config.label or '-'}"
+        )
+
+
+def _bytes_of(column: np.ndarray[Any, Any]) -> memoryview:
+    return memoryview(column).cast("B") if column.size else memoryview(bytearray())  # type: ignore[arg-type]

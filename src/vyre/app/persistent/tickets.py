@@ -1,0 +1,289 @@
+"""Tickets: what a caller holds of submitted jobs.  A ticket is complete without any thread of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.app.host_arrays import Shapes
+from vyre.app.result import Result
+from vyre.domain.errors import InvalidConfig, VyreError
+from vyre.domain.shown import shown
+from vyre.ports.persistent import PersistentEngine
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.app.persistent.jobs import PersistentJobs
+
+
+class Ticket:
+    """One submitted job.  Every method may be called from any thread; ``await ticket`` gives the result, too.
+
+    ``number`` is a 64-bit number that no other job of the same engine has.
+    """
+
+    __slots__ = ("__weakref__", "_outcome", "engine", "jobs", "number")
+
+    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int) -> None:
+        self.jobs: Final = jobs
+        self.engine: Final = engine
+        self.number: Final = number
+        self._outcome: Result | VyreError | None = None
+
+    def done(self) -> bool:
+        """Returns whether the job has ended, with or without an error: reads one word of memory."""
+        return self._outcome is not None or self.engine.done(self.number)
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Waits for the job, at most ``timeout`` seconds, and returns its outputs; later calls return the same.
+
+        The waiting is done without Python, and Ctrl-C ends it: the job goes on.  Raises the error of the job, which is
+        that of this ticket alone, and ``TimeoutError``.
+        """
+        outcome = self._outcome
+        if outcome is None:
+            outcome = self._collect(timeout)
+        if isinstance(outcome, VyreError):
+            raise outcome
+        return outcome
+
+    def exception(self, timeout: float | None = None) -> VyreError | None:
+        """Waits as ``result`` does; returns the error of the job, or None."""
+        outcome = self._outcome
+        if outcome is None:
+            outcome = self._collect(timeout)
+        return outcome if isinstance(outcome, VyreError) else None
+
+    def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
+        """Calls ``callback(ticket)`` once, when the job has ended: now if it has, else on a thread of the engine that
+        does nothing else.
+        """
+        if not callable(callback):
+            raise InvalidConfig(f"callback={shown(callback)}", fix="pass a function of the ticket.")
+        self.jobs.call_when_done(self, callback)
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        if not self.done():
+            yield from self.jobs.when_done(self).__await__()
+        return self.result()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.number} of {self.jobs!r}, {'done' if self.done() else 'under way'}>"
+
+    def __del__(self) -> None:
+        if self._outcome is None:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.engine.forget(self.number)
+
+    def _collect(self, timeout: float | None) -> Result | VyreError:
+        engine, number = self.engine, self.number
+        if timeout is not None:
+            timeout = checked_timeout(timeout)
+        try:
+            if not engine.done(number):
+                engine.wait(number, None, timeout=timeout)
+            with self.jobs.collecting:
+                if self._outcome is None:
+                    self._outcome = self._collected()
+        except VyreError as error:
+            if not engine.done(number):
+                raise  # it is no error of the job
+            error.add_note(f"ticket={number} of {self.jobs!r}")
+            with self.jobs.collecting:
+                if self._outcome is None:
+                    self._outcome = error
+                    self._forget()
+        outcome = self._outcome
+        assert outcome is not None
+        return outcome
+
+    def _collected(self) -> Result:
+        jobs = self.jobs
+        storage = jobs.outputs.storage(self._shapes())
+        timing = self.engine.wait(self.number, storage)
+        return jobs.result(jobs.outputs.arrays(storage), timing, self.engine)
+
+    def _shapes(self) -> Shapes | None:
+        return None
+
+
+class ShapedTicket(Ticket):
+    """The ticket of a job whose outputs have more than one axis."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int, shapes: Shapes) -> None:
+        super().__init__(jobs, engine, number)
+        self._wanted = shapes
+
+    def _shapes(self) -> Shapes | None:
+        return self._wanted
+
+
+class BatchTicket(Ticket):
+    """The ticket of one job of a batch; ``index`` is its position there."""
+
+    __slots__ = ("batch", "index")
+
+    def __init__(self, batch: JobBatch, engine: PersistentEngine, number: int, index: int) -> None:
+        super().__init__(batch.jobs, engine, number)
+        self.batch: Final = batch
+        self.index: Final = index
+
+    def _forget(self) -> None:
+        """Does nothing: the batch keeps its results."""
+
+    def _collected(self) -> Result:
+        timing = self.engine.wait(self.number, None)
+        return self.jobs.result(self.batch.rows_of(self.index), timing, self.engine)
+
+
+class Part:
+    """The jobs of a batch that were submitted together: ``jobs`` from ``first``, whose position is ``start``."""
+
+    __slots__ = ("columns", "engine", "first", "jobs", "start")
+
+    def __init__(
+        self,
+        engine: PersistentEngine,
+        first: int,
+        jobs: int,
+        start: int,
+        columns: tuple[npt.NDArray[Any], ...],
+    ) -> None:
+        self.engine: Final = engine
+        self.first: Final = first
+        self.jobs: Final = jobs
+        self.start: Final = start
+        self.columns: Final = columns
+
+    def __del__(self) -> None:
+        self.engine.forget(self.first)
+
+
+class JobBatch:
+    """Jobs that were submitted together: ``batch[i]`` is the ticket of one, ``len(batch)`` their number.
+
+    ``batch.result()`` waits for all and returns the outputs by name, as arrays with one row for each job.  Iterating
+    gives the ``Result`` of each job, in order, as soon as it is there; ``as_completed`` gives tickets as they end.
+    """
+
+    def __init__(self, jobs: PersistentJobs, parts: tuple[Part, ...]) -> None:
+        self.jobs: Final = jobs
+        self._parts = parts
+        self._length = sum(part.jobs for part in parts)
+        self._tickets: dict[int, BatchTicket] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> BatchTicket:
+        """Returns the ticket of the job at this position, counted from the end if it is negative.
+
+        Raises ``InvalidConfig`` for anything but a position.
+        """
+        if type(index) is not int or not -self._length <= index < self._length:
+            if type(index) is int:
+                raise IndexError(f"job {index} of a batch of {self._length}")
+            raise InvalidConfig(f"batch[{shown(index)}]", fix="use the position of a job, an int.")
+        index %= self._length
+        with self._lock:
+            found = self._tickets.get(index)
+            if found is None:
+                part = self._part(index)
+                number = part.first + index - part.start
+                found = self._tickets[index] = BatchTicket(self, part.engine, number, index)
+            return found
+
+    def __iter__(self) -> Iterator[Result]:
+        """Yields the results in order; raises the error of a job at its place."""
+        for index in range(self._length):
+            yield self[index].result()
+
+    def done(self) -> bool:
+        """Returns whether all jobs have ended."""
+        return all(part.engine.done(part.first + row) for part in self._parts for row in range(part.jobs))
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for all jobs, at most ``timeout`` seconds in all; returns how many failed.  Raises ``TimeoutError``."""
+        return len(self._failed(timeout))
+
+    def result(self, timeout: float | None = None) -> dict[str, npt.NDArray[Any]]:
+        """Waits for all jobs; returns their outputs by name: arrays of shape (jobs, elements of an output).
+
+        Raises the error of the first job that failed, and ``TimeoutError``.  ``errors`` tells which failed; the results
+        of the others can still be had by their tickets.
+        """
+        failed = self._failed(timeout)
+        if failed:
+            raise self._error(failed[0])
+        columns = [part.columns for part in self._parts]
+        if len(columns) == 1:
+            arrays = columns[0]
+        else:
+            import numpy as np
+
+            arrays = tuple(np.concatenate(each) for each in zip(*columns, strict=True))
+        return dict(zip(self.jobs.outputs.names, self.jobs.outputs.typed(arrays), strict=True))
+
+    def errors(self, timeout: float | None = None) -> Mapping[int, VyreError]:
+        """Waits for all jobs; returns the errors of those that failed, by position."""
+        return {index: self._error(index) for index in self._failed(timeout)}
+
+    def as_completed(self, timeout: float | None = None) -> Iterator[BatchTicket]:
+        """Yields the tickets as the jobs end.  Raises ``TimeoutError`` if ``timeout`` seconds pass first."""
+        return self.jobs.in_order_of_end([self[index] for index in range(self._length)], timeout)
+
+    def __repr__(self) -> str:
+        return f"<JobBatch of {self._length} jobs of {self.jobs!r}>"
+
+    def rows_of(self, index: int) -> tuple[npt.NDArray[Any], ...]:
+        """Returns the outputs of one job that has ended, as the caller's own arrays."""
+        part = self._part(index)
+        rows = tuple(column[index - part.start].copy() for column in part.columns)
+        return self.jobs.outputs.typed(rows)
+
+    def _part(self, index: int) -> Part:
+        return next(part for part in self._parts if index < part.start + part.jobs)
+
+    def _failed(self, timeout: float | None) -> list[int]:
+        left = Deadline(timeout)
+        found: list[int] = []
+        for part in self._parts:
+            ended = part.engine.wait_many(part.first, part.jobs, timeout=left.seconds())
+            found += [part.start + ticket - part.first for ticket in ended.failed]
+        return found
+
+    def _error(self, index: int) -> VyreError:
+        error = self[index].exception()
+        assert error is not None
+        return error
+
+
+class Deadline:
+    """A moment that lies ``timeout`` seconds ahead; None: never."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, timeout: float | None) -> None:
+        from time import monotonic
+
+        self._end = None if timeout is None else monotonic() + checked_timeout(timeout)
+
+    def seconds(self) -> float | None:
+        """Returns the seconds that are left, at least 0."""
+        from time import monotonic
+
+        return None if self._end is None else max(0.0, self._end - monotonic())
+
+
+def checked_timeout(timeout: object) -> float:
+    """Returns a timeout in seconds.  Raises ``InvalidConfig`` for anything but a number that is not negative."""
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout < float("inf"):
+        return float(timeout)
+    raise InvalidConfig(f"timeout={shown(timeout)}", fix="give seconds that are not negative, or None.")

@@ -1,0 +1,121 @@
+"""The facet of backends that keep a program running, and feed it jobs through a queue.
+
+An *engine* serves one program under one config, with inputs of certain lengths.  It is launched once; afterwards a job
+costs a hand-over and no launch.  Every job has a *ticket*: a number below 2^63 that no other job of the engine has, and
+that grows with every job.  Jobs begin in the order of their tickets and may end in any other.
+
+Rules
+    * A job has the bytes and the errors that a dispatch of the same program, config and inputs has.  An error is that
+      of its ticket alone; the engine goes on.
+    * The inputs of a job are copied before ``submit`` returns.
+    * No thread of Python takes part in the end of a job.
+    * Every method may be called from any thread.  ``done`` reads one word.
+    * A full queue is told by None, at once.
+    * Closing takes a bounded time, whatever the jobs do.  Jobs that have not ended by then end with
+      ``DispatchFailed``; the results of the others can still be collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import HostBytes, OutputStorage
+
+
+class EndedJobs(NamedTuple):
+    """Jobs that have ended: their device time in ns in all, and the tickets of those that failed, ascending."""
+
+    device_ns: int
+    failed: tuple[int, ...]
+
+
+class PersistentEngine(Protocol):
+    """A program that is kept running."""
+
+    @property
+    def capacity(self) -> int:
+        """Returns how many submissions may be under way at once, at least 2; ``submit_many`` makes one submission."""
+
+    @property
+    def most_jobs(self) -> int:
+        """Returns the most jobs of one ``submit_many``, at least 1."""
+
+    @property
+    def output_nbytes(self) -> tuple[int, ...]:
+        """Returns the bytes of each output of a job."""
+
+    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+        """Queues a job; returns its ticket, or None if the queue is full.
+
+        Raises ``InvalidInput`` for inputs of other lengths, and ``InvalidResource`` or ``DispatchFailed`` if the engine
+        is closed.
+        """
+
+    def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
+        """Queues ``jobs`` jobs, and returns the first of their tickets, which are consecutive; None if it is full.
+
+        Every column holds the input of all jobs, one after the other, or one input that all jobs share.  ``into`` holds
+        writable, C-contiguous memory for each output of all jobs; it is filled until the jobs have ended, and what a
+        failed job leaves there is undefined.  The engine keeps the memory until then.
+        """
+
+    def done(self, ticket: int, /) -> bool:
+        """Returns whether a job has ended, with or without an error."""
+
+    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Waits for a job, writes its outputs to ``outputs``, and returns the measured times.
+
+        The outputs of a ticket are collected once; with None they are not, and nothing is written.  Raises the error of
+        the job, ``TimeoutError`` after ``timeout`` seconds, and what a signal handler raises: the job goes on.
+        """
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
+        """Waits for all jobs of a ``submit_many``.  Raises ``TimeoutError``, and what a signal handler raises."""
+
+    def wait_room(self, timeout: float | None = None, /) -> bool:
+        """Waits until the queue is not full; returns whether it is not.  Raises what a signal handler raises."""
+
+    def forget(self, ticket: int, /) -> None:
+        """Says that nobody asks for this ticket, or for those of its ``submit_many``, any longer."""
+
+    def subscribe(self) -> int:
+        """Returns a descriptor that becomes readable when a job ends.  Raises ``UnsupportedFeature`` without one.
+
+        Whoever reads it calls ``rearm``, and then looks at ``done`` of what it waits for.
+        """
+
+    def unsubscribe(self, descriptor: int, /) -> None:
+        """Closes a descriptor of ``subscribe``.  Closing the engine leaves it open, and writes nothing to it."""
+
+    def rearm(self, descriptor: int, /) -> None:
+        """Empties a descriptor, so that it becomes readable again with the next end of a job."""
+
+    def drain(self, timeout: float | None = None, /) -> bool:
+        """Waits until all jobs that were submitted before have ended; returns whether they have."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Returns counts since the engine was opened.
+
+        ``launches``: launches of kernels that serve it; ``jobs``: jobs that have ended; ``submissions``; ``waits``:
+        calls that had to sleep; ``wakes``: how often sleeping callers were woken; ``full``: refusals.
+        """
+
+    def close(self) -> None:
+        """Ends the engine; idempotent."""
+
+
+class PersistentExecutor(Protocol):
+    """Opens persistent engines."""
+
+    def open(
+        self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
+    ) -> PersistentEngine:
+        """Returns an engine for inputs of these lengths in bytes.
+
+        ``capacity`` is at least 2; the engine may have a greater one.  Raises what compiling and dispatching raise
+        before a launch.
+        """

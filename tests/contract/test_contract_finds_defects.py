@@ -33,7 +33,6 @@ from vyre.ports.backend import (
     CompileResult,
     DispatchRequest,
     HostBytes,
-    NullLifecycle,
     OutputStorage,
     PendingDispatch,
     Readback,
@@ -44,6 +43,7 @@ from vyre.ports.backend import (
     Upload,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.lifecycle import NullLifecycle
 from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.fakes import recording

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
         AsyncExecutor as AsyncExecutor, Backend as Backend, BackendCatalog as BackendCatalog,
         BackendRegistration as BackendRegistration, BackendRole as BackendRole, BackendServices as BackendServices,
         BoundResidentStep as BoundResidentStep, CacheCounters as CacheCounters, CacheOutcome as CacheOutcome,
-        CompileResult as CompileResult, CompiledPipeline as CompiledPipeline, DeviceLifecycle as DeviceLifecycle,
+        CompileResult as CompileResult, CompiledPipeline as CompiledPipeline,
         DiscoveryFailure as DiscoveryFailure, DispatchRequest as DispatchRequest, ForeignMemory as ForeignMemory,
         HostBytes as HostBytes, LoopSupport as LoopSupport, MetricSource as MetricSource,
-        NullLifecycle as NullLifecycle,
         OutputStorage as OutputStorage, PendingDispatch as PendingDispatch, PipelineCompiler as PipelineCompiler,
         PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor, Readback as Readback,
         ResidentBinder as ResidentBinder, ResidentBuffer as ResidentBuffer, ResidentExecutor as ResidentExecutor,
         ResidentMemory as ResidentMemory, ResidentSequence as ResidentSequence, ResidentStep as ResidentStep,
-        Resource as Resource, Tunable as Tunable, Upload as Upload, check_ownership as check_ownership,
+        Resource as Resource, Upload as Upload, check_ownership as check_ownership,
         require as require,
     )
     from vyre.ports.cost_probe import (
         CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
     )
     from vyre.ports.cost_store import CostStore as CostStore
+    from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
     from vyre.ports.persistent import (
         EndedJobs as EndedJobs, PersistentEngine as PersistentEngine, PersistentExecutor as PersistentExecutor,
     )
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         DispatchWork as DispatchWork, ExecutionPlanning as ExecutionPlanning, PlannedExecution as PlannedExecution,
     )
     from vyre.ports.support import Environment as Environment, NullTelemetry as NullTelemetry, Telemetry as Telemetry
+    from vyre.ports.tunable import Tunable as Tunable
     from vyre.ports.tuning_store import TuningStore as TuningStore, TuningStoreStats as TuningStoreStats
 else:
     from vyre.domain.lazy_names import homes, importer
@@ -55,17 +56,19 @@ _HOME: Final[dict[str, str]] = {
     "vyre.ports.artifact_store": "Artifact ArtifactStore StoreStats StoredEntry",
     "vyre.ports.backend": (
         "AsyncExecutor Backend BackendCatalog BackendRegistration BackendRole BackendServices "
-        "BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline DeviceLifecycle "
-        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes LoopSupport MetricSource NullLifecycle "
+        "BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline "
+        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes LoopSupport MetricSource "
         "OutputStorage PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
-        "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Tunable Upload "
+        "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Upload "
         "check_ownership require"
     ),
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
+    "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
     "vyre.ports.persistent": "EndedJobs PersistentEngine PersistentExecutor",
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
     "vyre.ports.support": "Environment NullTelemetry Telemetry",
+    "vyre.ports.tunable": "Tunable",
     "vyre.ports.tuning_store": "TuningStore TuningStoreStats",
 }
 

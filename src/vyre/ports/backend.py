@@ -37,16 +37,16 @@ from vyre.ports.support import SILENT, Telemetry
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
-    from vyre.domain.launch import Launch
-    from vyre.domain.tuning import TimeKind
     from vyre.policies.frontiers.fixpoint import FixpointExecutor
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
+    from vyre.ports.lifecycle import DeviceLifecycle
     from vyre.ports.persistent import PersistentExecutor
     from vyre.ports.planning import ExecutionPlanning
+    from vyre.ports.tunable import Tunable
 
 PORT_API_VERSION: Final = 6
 FLAG_BYTES: Final = 4
@@ -394,111 +394,11 @@ class ResidentBinder(Protocol):
         ...
 
 
-class DeviceLifecycle(Protocol):
-    """Preparation, loss and recovery of the device of a backend."""
-
-    @property
-    def epoch(self) -> int:
-        """Returns the device epoch, which every recovery increases; buffers and pipelines of an older epoch are
-        refused.
-        """
-
-    def prepare(self) -> None:
-        """Opens the device, if it is not open, so that the first dispatch need not do so."""
-
-    def flush(self) -> None:
-        """Waits until all submitted work has ended."""
-
-    def close(self) -> None:
-        """Releases the device and everything that the backend holds on it."""
-
-    def device_lost(self) -> bool:
-        """Returns whether the device context can no longer be used."""
-
-    def recover(self) -> None:
-        """Replaces a lost device context and begins a new epoch."""
-
-
 class MetricSource(Protocol):
     """Counters of a backend."""
 
     def metrics(self) -> Mapping[str, int]:
         """Returns the current value of every counter, by name."""
-
-
-class Tunable(Protocol):
-    """Facts about a device that a tuner needs besides dispatch times; called from one thread at a time."""
-
-    @property
-    def kind(self) -> TimeKind:
-        """Returns the source of the times.
-
-        ``ESTIMATED`` means that nothing is measured and that candidates are compared by ``work_done``.
-        """
-        ...
-
-    @property
-    def device(self) -> str:
-        """Returns the name of the device."""
-        ...
-
-    @property
-    def driver(self) -> str:
-        """Returns the version of the software that assembles or runs code."""
-        ...
-
-    @property
-    def versions(self) -> str:
-        """Returns the versions of the software that generates code."""
-        ...
-
-    def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
-        """Returns the values of ``DispatchConfig.profile`` that give code different from the usual code for this
-        launch.
-        """
-        ...
-
-    def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:
-        """Returns the lanes that a compute unit keeps resident, in parts of 10 000 of its limit; None if unknown."""
-        ...
-
-    def work_done(self) -> int:
-        """Returns the amount of work that the model has counted so far; 0 where times are measured."""
-        ...
-
-
-class NullLifecycle:
-    """The lifecycle of backends without a queue and without a device of their own."""
-
-    __slots__ = ("_backend",)
-
-    def __init__(self, backend: BackendId) -> None:
-        self._backend = backend
-
-    @property
-    def epoch(self) -> int:
-        """Returns 0, because the epoch never changes."""
-        return 0
-
-    def prepare(self) -> None:
-        """Does nothing."""
-        return
-
-    def flush(self) -> None:
-        """Does nothing."""
-        return
-
-    def close(self) -> None:
-        """Does nothing."""
-        return
-
-    def device_lost(self) -> bool:
-        """Returns False."""
-        return False
-
-    def recover(self) -> None:
-        """Raises ``UnsupportedFeature``."""
-        raise UnsupportedFeature(feature="device recovery", backend=self._backend)
 
 
 # ---------------------------------------------------------------- the record

@@ -27,7 +27,6 @@ from vyre.ports.backend import (
     CompileResult,
     DispatchRequest,
     HostBytes,
-    NullLifecycle,
     OutputStorage,
     PendingDispatch,
     PipelineCompiler,
@@ -40,6 +39,7 @@ from vyre.ports.backend import (
     ResidentSequence,
     Upload,
 )
+from vyre.ports.lifecycle import NullLifecycle
 
 FACETS: Final = ("executor", "compiler", "memory", "resident_executor", "async_executor")
 """Facets that touch the device; lifecycle and metrics pass through the wrappers unchanged."""

@@ -19,8 +19,8 @@ from vyre.ports.backend import (
     BackendRole,
     BackendServices,
     DiscoveryFailure,
-    NullLifecycle,
 )
+from vyre.ports.lifecycle import NullLifecycle
 from vyre.testing.fakes import function_backend, registration_of
 from vyre.testing.recording_telemetry import RecordingTelemetry
 

@@ -22,7 +22,7 @@ from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.interface import resolve_launch
 from vyre.domain.launch import Launch
 from vyre.domain.tuning import TimeKind
-from vyre.ports.backend import Tunable
+from vyre.ports.tunable import Tunable
 from vyre.testing.machine import CudaMachine, cuda_machine
 
 USUAL = DispatchConfig()

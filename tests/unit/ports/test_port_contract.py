@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vyre.domain import device, dispatch
-from vyre.ports import aot, backend, bundles, cost_probe, emission, persistent, planning, support
+from vyre.ports import aot, backend, bundles, cost_probe, emission, lifecycle, persistent, planning, support, tunable
 
 GOLDEN = Path(__file__).parents[2] / "data" / "port_contract.json"
 
@@ -40,7 +40,7 @@ def _describe(cls: type) -> dict[str, Any]:
 
 
 def _contract() -> dict[str, Any]:
-    modules = (aot, backend, bundles, cost_probe, emission, persistent, planning, support)
+    modules = (aot, backend, bundles, cost_probe, emission, lifecycle, persistent, planning, support, tunable)
     classes = [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
     shared = [device.DeviceProfile, dispatch.DispatchTiming, dispatch.DispatchConfig]
     return {cls.__name__: _describe(cls) for cls in sorted([*classes, *shared], key=lambda c: c.__name__)}

@@ -9,7 +9,8 @@ import pytest
 
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import NullLifecycle, ResidentBuffer, check_ownership, require
+from vyre.ports.backend import ResidentBuffer, check_ownership, require
+from vyre.ports.lifecycle import NullLifecycle
 
 HERE = BackendId("here")
 

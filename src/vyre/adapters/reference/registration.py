@@ -10,7 +10,8 @@ from vyre.adapters.reference.engine import Engine
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, TimingQuality
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, NullLifecycle
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
+from vyre.ports.lifecycle import NullLifecycle
 
 
 def _profile(backend: BackendId) -> DeviceProfile:

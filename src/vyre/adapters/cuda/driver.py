@@ -19,6 +19,7 @@ from vyre.adapters.cuda.driver_calls import LOG_BYTES, DriverCalls
 from vyre.adapters.cuda.seam import (
     DEFAULT_JIT,
     KEEP_ALL,
+    Condition,
     Context,
     CudaCallError,
     DeviceAddress,
@@ -41,6 +42,7 @@ from vyre.adapters.cuda.seam import (
     Pool,
     PoolUse,
     Stream,
+    WhileNode,
 )
 
 BINARY_IMAGES: Final = (b"\x7fELF", b"P\xed\x55\xba")
@@ -49,6 +51,7 @@ _NON_BLOCKING: Final = 1
 _PORTABLE: Final = 1
 _BLOCKING_SYNC: Final = 1
 _DISABLE_TIMING: Final = 2
+_ASSIGN_AT_LAUNCH: Final = 1
 _MAX_PARAMETERS: Final = 8192
 
 
@@ -545,6 +548,24 @@ class RealDriver(DriverCalls):
         """Implements ``graph_add_event_record`` by ``cuGraphAddEventRecordNode``."""
         nodes = self._nodes(after)
         return int(self._call("cuGraphAddEventRecordNode", graph, nodes, len(nodes), event, graph=graph, event=event))
+
+    def graph_condition(self, graph: Graph) -> Condition:
+        """Implements ``graph_condition`` by ``cuGraphConditionalHandleCreate``."""
+        context = self._call("cuCtxGetCurrent")
+        return int(self._call("cuGraphConditionalHandleCreate", graph, context, 1, _ASSIGN_AT_LAUNCH, graph=graph))
+
+    def graph_add_while(self, graph: Graph, after: Sequence[GraphNode], condition: Condition) -> WhileNode:
+        """Implements ``graph_add_while`` by ``cuGraphAddNode``."""
+        context, nodes = self._call("cuCtxGetCurrent"), self._nodes(after)
+        api = self._api
+        given = api.CUgraphNodeParams()
+        given.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        loop = given.conditional
+        loop.handle = api.CUgraphConditionalHandle(condition)
+        loop.type = api.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
+        loop.size, loop.ctx = 1, context
+        node = self._call("cuGraphAddNode", graph, nodes, None, len(nodes), given, graph=graph)
+        return WhileNode(int(node), int(given.conditional.phGraph_out[0]))
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:
         """Implements ``graph_instantiate`` by ``cuGraphInstantiate``."""

@@ -38,6 +38,7 @@ Kernel: TypeAlias = int
 Graph: TypeAlias = int
 GraphNode: TypeAlias = int
 GraphExec: TypeAlias = int
+Condition: TypeAlias = int
 Launcher: TypeAlias = "Callable[[], None]"
 """A prepared launch: calling it enqueues the launch.  It raises ``CudaCallError``; one thread at a time may call it."""
 
@@ -170,6 +171,13 @@ class HostBlock(NamedTuple):
 
     address: HostAddress
     view: memoryview
+
+
+class WhileNode(NamedTuple):
+    """A node of a graph that repeats another graph: its ``body``."""
+
+    node: GraphNode
+    body: Graph
 
 
 class MemoryInfo(NamedTuple):
@@ -496,6 +504,20 @@ class CudaDriver(Protocol):
 
     def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode:
         """Adds the recording of an event, and returns its node."""
+        ...
+
+    def graph_condition(self, graph: Graph) -> Condition:
+        """Makes a condition of a graph, for one ``while`` node.  It is 1 when a launch of the graph begins.
+
+        A kernel sets it with ``cudaGraphSetConditional``.  Drivers before 12.4 answer ``NOT_SUPPORTED``.
+        """
+        ...
+
+    def graph_add_while(self, graph: Graph, after: Sequence[GraphNode], condition: Condition) -> WhileNode:
+        """Adds a node that runs its body graph again and again, as long as the condition is not 0 before a round.
+
+        The body is empty yet.  It belongs to the graph, and takes no recording of events.
+        """
         ...
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:

@@ -8,6 +8,7 @@ from typing import Final
 
 from vyre.adapters.cuda.aot.build import Member, MemberKind
 from vyre.adapters.cuda.aot.choice import Chosen, choose
+from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
@@ -90,7 +91,9 @@ class BundleRunner:
         streams, self._loader = StreamPool(self.device), ModuleLoader(self.device)
         replays = ReplayPlanner(options.graph_after, options.costs, Provenance.MEASURED)
         quarantine, graphs = Quarantine(self.device), GraphCache(self.device)
-        self._resources = Resources(self.device, memory, pinned, streams, quarantine, graphs, replays)
+        self._resources = Resources(
+            self.device, memory, pinned, streams, quarantine, graphs, replays, Conditions(self.device)
+        )
         self._lanes = LanePool(self._resources)
         self._profiler = profiler or NullProfiler()
         self._interface = bundle.interface

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import libraries
@@ -19,6 +20,8 @@ from vyre.adapters.cuda.machine.graphs import (
     Graph,
     LaunchWork,
     RecordWork,
+    WhileWork,
+    work_within,
 )
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.ordering import join
@@ -48,7 +51,11 @@ from vyre.adapters.cuda.seam import (
     ParameterBlock,
     PointerFacts,
     PoolUse,
+    WhileNode,
 )
+
+_CONDITIONS_SINCE: Final = 12_040
+"""The version of the first driver with conditional nodes."""
 
 
 class MachineDriver(MachineState):
@@ -425,7 +432,13 @@ class MachineDriver(MachineState):
     @seam_call("cuGraphDestroy")
     def graph_destroy(self, graph: int) -> None:
         """Implements ``CudaDriver.graph_destroy``."""
-        del self._graphs[self._graph(graph).handle]
+        found = self._graph(graph)
+        if found.repeated:
+            raise Status(Result.INVALID_VALUE, f"graph {graph:#x} belongs to a node of another one")
+        del self._graphs[graph]
+        for work in work_within(found.nodes.values()):
+            if isinstance(work, WhileWork):
+                del self._graphs[work.body.handle]
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_device(
@@ -460,10 +473,34 @@ class MachineDriver(MachineState):
         """Implements ``CudaDriver.graph_add_event_record``."""
         return self._add(graph, after, RecordWork(self._own_event(event)))
 
+    @seam_call("cuGraphConditionalHandleCreate")
+    def graph_condition(self, graph: int) -> int:
+        """Implements ``CudaDriver.graph_condition``: the handle is the address of the condition."""
+        found = self._graph(graph)
+        if self.options.driver_version < _CONDITIONS_SINCE:
+            raise Status(Result.NOT_SUPPORTED, f"driver {self.options.driver_version} has no conditional nodes")
+        condition = self._memory.allocate(4)
+        found.conditions.add(condition)
+        return condition
+
+    @seam_call("cuGraphAddNode")
+    def graph_add_while(self, graph: int, after: Sequence[int], condition: int) -> WhileNode:
+        """Implements ``CudaDriver.graph_add_while``."""
+        found = self._graph(graph)
+        if condition not in found.conditions:
+            raise Status(Result.INVALID_VALUE, f"{condition:#x} is no free condition of the graph")
+        body = Graph(next(self._handles), self._context, repeated=True)
+        node = self._add(graph, after, WhileWork(condition, body))
+        found.conditions.discard(condition)
+        self._graphs[body.handle] = body
+        return WhileNode(node, body.handle)
+
     @seam_call("cuGraphInstantiate")
     def graph_instantiate(self, graph: int) -> int:
         """Implements ``CudaDriver.graph_instantiate``."""
         found = self._graph(graph)
+        if found.repeated or found.conditions:
+            raise Status(Result.INVALID_VALUE, f"graph {graph:#x} is the body of a loop, or has an unused condition")
         handle = next(self._handles)
         self._executables[handle] = Executable.of(handle, found)
         return handle
@@ -494,7 +531,7 @@ class MachineDriver(MachineState):
     def _graph_launch(self, executable: int, stream: int) -> None:
         found, target = self._executable(executable), self._stream(stream)
         nodes = [replace(node, work=self._with_pageable(node.work)) for node in found.nodes.values()]
-        launches = [node.work.kernel for node in nodes if isinstance(node.work, LaunchWork)]
+        launches = [work.kernel for work in work_within(nodes) if isinstance(work, LaunchWork)]
         slow = [self.gate.injector.launch(kernel.name) for kernel in launches]
         records: dict[int, Completion] = {}
         for node in nodes:

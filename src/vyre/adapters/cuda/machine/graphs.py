@@ -8,7 +8,7 @@ order between them must not access the same bytes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -73,7 +73,15 @@ class RecordWork:
     event: Event
 
 
-Work: TypeAlias = CopyWork | FillWork | LaunchWork | RecordWork
+@dataclass(frozen=True, slots=True)
+class WhileWork:
+    """Rounds of the graph ``body``, as long as the u32 at ``condition`` is not 0 before a round."""
+
+    condition: DeviceAddress
+    body: Graph
+
+
+Work: TypeAlias = CopyWork | FillWork | LaunchWork | RecordWork | WhileWork
 
 
 @dataclass(slots=True)
@@ -87,11 +95,16 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """Nodes in the order in which they were added, so that each comes after its dependencies."""
+    """Nodes in the order in which they were added, so that each comes after its dependencies.
+
+    ``repeated``: the graph is the body of a node of another one.  ``conditions`` are those that no node uses yet.
+    """
 
     handle: int
     context: int
     nodes: dict[int, Node] = field(default_factory=dict)
+    repeated: bool = False
+    conditions: set[DeviceAddress] = field(default_factory=set)
 
     def add(self, handle: int, after: Sequence[int], work: Work) -> None:
         """Adds a node.  Raises ``Status`` for a dependency that is unknown or listed twice."""
@@ -100,6 +113,8 @@ class Graph:
         for node in after:
             if node not in self.nodes:
                 raise Status(Result.INVALID_VALUE, f"dependency {node:#x} is no node of the graph")
+        if self.repeated and isinstance(work, RecordWork):
+            raise Status(Result.NOT_SUPPORTED, "the body of a loop records no events")
         self.nodes[handle] = Node(handle, tuple(after), work)
 
 
@@ -115,7 +130,7 @@ class Executable:
     @classmethod
     def of(cls, handle: int, graph: Graph) -> Executable:
         """Returns a snapshot of a graph."""
-        return cls(handle, graph.context, {n.handle: Node(n.handle, n.after, n.work) for n in graph.nodes.values()})
+        return cls(handle, graph.context, _copied(graph))
 
     def update(self, node: int, work: LaunchWork) -> None:
         """Replaces the launch of a node.  Raises ``Status`` for another node, or if it would change whether it is
@@ -127,6 +142,25 @@ class Executable:
         if not isinstance(found.work, LaunchWork) or found.work.shape.cooperative != work.shape.cooperative:
             raise Status(Result.INVALID_VALUE, f"node {node:#x} does {found.work}, which cannot become {work}")
         found.work = work
+
+
+def _copied(graph: Graph) -> dict[int, Node]:
+    return {node.handle: Node(node.handle, node.after, _snapshot(node.work)) for node in graph.nodes.values()}
+
+
+def _snapshot(work: Work) -> Work:
+    if not isinstance(work, WhileWork):
+        return work
+    body = work.body
+    return WhileWork(work.condition, Graph(body.handle, body.context, _copied(body), repeated=True))
+
+
+def work_within(nodes: Iterable[Node]) -> Iterator[Work]:
+    """Yields the work of nodes, and of those that they repeat."""
+    for node in nodes:
+        yield node.work
+        if isinstance(node.work, WhileWork):
+            yield from work_within(node.work.body.nodes.values())
 
 
 def run_order(nodes: Sequence[Node], choose: random.Random) -> Iterator[Node]:

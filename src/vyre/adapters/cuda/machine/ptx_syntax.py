@@ -175,6 +175,11 @@ _HEADER: Final = {
     ".target": re.compile(r"\.target\s+([^\n]+)"),
     ".address_size": re.compile(r"\.address_size\s+(\d+)"),
 }
+_CONDITION_FUNCTION: Final = re.compile(
+    r"\.extern\s+\.func\s+cudaGraphSetConditional\s*\(\s*\.param\s+\.b64\s+\w+\s*,\s*\.param\s+\.b32\s+\w+\s*\)\s*;"
+)
+_CONDITION_CALL: Final = ("cudaGraphSetConditional", 2)
+"""The one function that a kernel may call, and the number of its arguments: a condition, and its new value."""
 _IGNORED_LINES: Final = frozenset({".loc", ".file"})
 _DECLARED_TYPES: Final = frozenset(SIZE_OF) | {"pred"}
 
@@ -190,6 +195,7 @@ class _Parser:
         self._text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
         self._newlines = [match.start() for match in re.finditer("\n", self._text)]
         self._at = 0
+        self._sets_conditions = False
 
     def _line(self, position: int) -> int:
         return bisect_right(self._newlines, position) + 1
@@ -225,7 +231,11 @@ class _Parser:
                     raise self._error(f"address size {header[1]}: only 64 runs here", start)
             elif not self._skip_ignored(directive, start):
                 entry = _ENTRY.match(text, start)
-                if entry:
+                function = _CONDITION_FUNCTION.match(text, start)
+                if function:
+                    self._at = function.end()
+                    self._sets_conditions = True
+                elif entry:
                     self._at = entry.end()
                     entries.append(self._entry(entry, start))
                 else:
@@ -307,7 +317,8 @@ class _Parser:
                 parts = tuple(map(operand, split_operands(operands))) if operands else ()
                 line = line_of(match.start("opcode"))
                 name = None if guard is None else RegisterName(guard)
-                instructions.append(Instruction(line, opcode, parts, name, negated == "!"))
+                made = Instruction(line, opcode, parts, name, negated == "!")
+                instructions.append(self._call_part(made) if opcode.startswith(("call", "st.param")) else made)
             elif kind == "label":
                 label = match["label"]
                 if label in labels or label in entry.tables:
@@ -327,10 +338,32 @@ class _Parser:
                 at = self._at
         self._at = at
 
+    def _call_part(self, given: Instruction) -> Instruction:
+        """Returns what stands for a part of a call: an argument is a register, and the call stores to the condition.
+
+        A condition's handle is its address here.
+        """
+        if given.opcode.startswith("st.param.") and len(given.operands) == 2:
+            place, value = given.operands
+            register = RegisterName(f"%param_{place.strip('[]').strip()}")
+            return given._replace(opcode=f"mov{given.opcode.removeprefix('st.param')}", operands=(register, value))
+        name, *arguments = [part.strip("()") for part in given.operands] or [""]
+        if given.opcode not in ("call", "call.uni") or (name, len(arguments)) != _CONDITION_CALL:
+            raise PtxError(given.line, f"unknown call: {given}")
+        if not self._sets_conditions:
+            raise PtxError(given.line, f"{name} is not declared")
+        condition, setting = (f"%param_{argument}" for argument in arguments)
+        return given._replace(opcode="st.global.b32", operands=(Memory(f"[{condition}]"), RegisterName(setting)))
+
     def _declaration(self, entry: EntryText, directive: str, start: int) -> None:
         if self._skip_ignored(directive, start):
             return
-        if directive == ".reg":
+        if directive == ".param":
+            argument = self._variable(self._until_semicolon(start), start)
+            if f"%param_{argument.name}" in entry.registers:
+                raise self._error(f"{argument.name} is declared twice", start)
+            entry.registers[f"%param_{argument.name}"] = argument.type
+        elif directive == ".reg":
             self._registers(entry, self._until_semicolon(start), start)
         elif directive in (".shared", ".local"):
             entry.variables.append(self._variable(self._until_semicolon(start), start))

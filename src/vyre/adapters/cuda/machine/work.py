@@ -18,8 +18,10 @@ from vyre.adapters.cuda.machine.graphs import (
     LaunchWork,
     Node,
     RecordWork,
+    WhileWork,
     Work,
     run_order,
+    work_within,
 )
 from vyre.adapters.cuda.machine.host_memory import read_host, write_host
 from vyre.adapters.cuda.machine.memory import DeviceMemory
@@ -41,6 +43,12 @@ CODE_OF_FAULT: Final[dict[FaultKind, int]] = {
 
 A race has the code of a diagnosis and does not lose the device.
 """
+
+
+MOST_ROUNDS: Final = 1 << 20
+"""Rounds of a loop of a graph after which it is taken for endless."""
+_SET: Final = (1).to_bytes(4, "little")
+_CLEAR: Final = bytes(4)
 
 
 class Worker:
@@ -74,6 +82,8 @@ class Worker:
                     return self._launch(work)
                 case RecordWork():
                     return NOTHING
+                case WhileWork():
+                    return self._repeat(work)
                 case _:
                     assert_never(work)
         except MemoryFault as fault:
@@ -81,6 +91,26 @@ class Worker:
 
     def perform_graph(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
         """Performs every node once.  ``records`` maps a node to the completion of its event record."""
+        for work in work_within(nodes):
+            if isinstance(work, WhileWork):
+                self._memory.write(work.condition, _SET)
+        return self._perform_nodes(nodes, records, start_ns)
+
+    def _repeat(self, work: WhileWork) -> Outcome:
+        """Performs the nodes of a loop as long as its condition is set."""
+        nodes = list(work.body.nodes.values())
+        rounds = duration = 0
+        accesses: dict[Access, None] = {}
+        while self._memory.read(work.condition, len(_SET)) != _CLEAR:
+            if rounds == MOST_ROUNDS:
+                raise Status(Result.LAUNCH_TIMEOUT, f"a loop of a graph did not end within {rounds} rounds")
+            outcome = self._perform_nodes(nodes, {}, 0)
+            rounds += 1
+            duration += outcome.duration_ns
+            accesses.update(dict.fromkeys(outcome.accesses))
+        return Outcome(duration, tuple(accesses))
+
+    def _perform_nodes(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
         hazards = Hazards(nodes, self._report)
         ends: dict[int, int] = {}
         accesses: list[Access] = []

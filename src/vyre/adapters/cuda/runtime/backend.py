@@ -8,6 +8,7 @@ from typing import Final
 from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.runtime.code import CodeMaker
+from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
@@ -96,7 +97,8 @@ def make_backend(
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
     replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
     quarantine, graphs = Quarantine(device), GraphCache(device, services.decisions)
-    resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, services.decisions)
+    conditions = Conditions(device)
+    resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, conditions, services.decisions)
     profiler = profiler or NullProfiler()
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)
@@ -111,6 +113,7 @@ def make_backend(
         foreign_memory=store,
         resident_executor=runner,
         resident_binder=runner,
+        loops=runner,
         async_executor=CudaAsync(device, executor),
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,

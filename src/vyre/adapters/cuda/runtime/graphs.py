@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from vyre.adapters.cuda.runtime.device import CudaDevice, release_all
 from vyre.adapters.cuda.runtime.launch import BoundKernel
 from vyre.adapters.cuda.seam import (
+    Condition,
     CudaCallError,
     CudaDriver,
     DeviceAddress,
@@ -22,7 +23,10 @@ from vyre.adapters.cuda.seam import (
     GraphExec,
     GraphNode,
     HostAddress,
+    Kernel,
     Launcher,
+    LaunchShape,
+    ParameterBlock,
     Stream,
 )
 
@@ -81,6 +85,20 @@ class Chain:
     def mark(self, event: Event) -> None:
         """Adds the recording of an event."""
         self.last = (self._driver.graph_add_event_record(self._graph, self.last, event),)
+
+    def repeat(self, record: Callable[[Chain, Condition], object]) -> None:
+        """Adds a node that repeats what ``record`` adds to its body, until a kernel in it sets the condition to 0.
+
+        The body's kernels keep the parameters that they have now.
+        """
+        condition = self._driver.graph_condition(self._graph)
+        node, body = self._driver.graph_add_while(self._graph, self.last, condition)
+        record(Chain(self._driver, body), condition)
+        self.last = (node,)
+
+    def launch(self, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock) -> None:
+        """Adds a launch that is never updated."""
+        self.last = (self._driver.graph_add_kernel(self._graph, self.last, kernel, shape, parameters),)
 
     def kernel(self, kernel: BoundKernel) -> None:
         """Adds a launch with the parameters that the kernel has now."""

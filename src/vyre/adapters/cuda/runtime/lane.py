@@ -13,6 +13,7 @@ from itertools import count, cycle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
+from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
@@ -54,6 +55,7 @@ class Resources(NamedTuple):
     quarantine: Quarantine
     graphs: GraphCache
     replays: ReplayPlanner
+    conditions: Conditions
     decisions: DecisionSink | None = None
 
 

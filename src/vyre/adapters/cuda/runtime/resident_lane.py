@@ -17,6 +17,7 @@ from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
+from vyre.adapters.cuda.runtime.resident_loops import LaneLoops
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import Event, GraphNode, Stream
 from vyre.adapters.replay_decision import Work
@@ -84,6 +85,7 @@ class ResidentLane:
         "epoch",
         "launches",
         "lease",
+        "loops",
     )
 
     def __init__(self, resources: Resources) -> None:
@@ -98,6 +100,7 @@ class ResidentLane:
         self._parts: list[_Part] = []
         self._between: Event | None = None
         self.launches: int | None = None
+        self.loops: Final = LaneLoops(resources, self.lease.stream)
         self._submitting_ns = 0
         self._only_launches = True
 
@@ -134,6 +137,10 @@ class ResidentLane:
         while len(self._launches) > max(LAUNCHES, len(prepared)):
             self._evict(self._launches.popitem(last=False)[1])
         return prepared
+
+    def record(self, part: Sequence[Prepared], chain: Chain) -> None:
+        """Adds the operations of a round to a graph; what follows in the chain runs after all of them."""
+        self._record(part, chain)
 
     def copies(self, prepared: Sequence[Prepared], deadline_ns: int | None) -> HostCopies | None:
         """Returns the copies of a run of these steps; None if they have no host bytes."""
@@ -218,6 +225,7 @@ class ResidentLane:
         let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
             sequence.work.release()
+        self.loops.release()
         release_all(
             [
                 partial(self.end, idle=idle),
@@ -259,6 +267,7 @@ class ResidentLane:
             chain.last = tuple([node for number in awaited for node in ends[number]])
             launch.record(step, chain)
             ends.append(chain.last)
+        chain.last = tuple(dict.fromkeys(node for each in ends for node in each))
 
     def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
         """Returns, for each step, the steps that it has to wait for.
@@ -293,6 +302,7 @@ class ResidentLane:
             del self._overlapped[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
             self._sequences.pop(launches).work.release()
+        self.loops.drop(launch)
         launch.release()
 
 

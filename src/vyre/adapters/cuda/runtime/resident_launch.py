@@ -177,6 +177,11 @@ class StepLaunch:
         """Packs the host bytes among the parameters, for the next launch or recording."""
         self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
 
+    def packed(self, step: Step) -> tuple[bytes, ...]:
+        """Returns the parameters of each kernel in a run of ``step``."""
+        self.set_values(step)
+        return tuple(bytes(kernel.parameters.buffer) for kernel in self._launch.kernels)
+
     def enqueue(self, step: Step) -> None:
         """Enqueues the fills and the launches."""
         if self.has_values:

@@ -21,13 +21,15 @@ from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.resident import CudaBuffer, MemoryRange, ResidentStore
 from vyre.adapters.cuda.runtime.resident_bound import Bound, BoundSequence, BoundStep
-from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
+from vyre.adapters.cuda.runtime.resident_lane import Prepared, ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource
+from vyre.domain.record import U32_MAX
+from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.ports.backend import FLAG_BYTES, ResidentBuffer, ResidentSequence, ResidentStep
 
 LANES: Final = 16
@@ -53,7 +55,7 @@ NOTHING: Final = Ran(0, 0)
 
 
 class ResidentRunner(DeviceMember):
-    """``ResidentExecutor`` and ``ResidentBinder`` of one device."""
+    """``ResidentExecutor``, ``ResidentBinder`` and ``LoopSupport`` of one device."""
 
     def __init__(self, resources: Resources, executor: CudaExecutor, store: ResidentStore, profiler: Profiler) -> None:
         self._resources = resources
@@ -91,7 +93,8 @@ class ResidentRunner(DeviceMember):
                 if flag is None:
                     ran = self._run(lane, steps, once, limit, reads, deadline)
                 else:
-                    ran = self._poll(lane, steps, once, limit, flag, reads, deadline)
+                    looped = self._loop(lane, steps, once, limit, flag, reads, deadline)
+                    ran = looped or self._poll(lane, steps, once, limit, flag, reads, deadline)
             except BaseException as error:
                 self._drop(lane, steps, error)
                 if isinstance(error, DeadlinePassed):
@@ -251,6 +254,61 @@ class ResidentRunner(DeviceMember):
         lane.settle(device_ns, device.clock.now_ns() - began)
         return Ran(enqueued, device_ns)
 
+    def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
+        """Implements ``LoopSupport.loop_executors``."""
+        resolved = [self._resolve(number, step) for number, step in enumerate(steps)]
+        with self.device.calls:
+            self._resources.quarantine.reap()
+            lane = self._take()
+            try:
+                loops = _loops_in_graphs(lane.prepare(resolved)) and self._resources.conditions.available
+            except BaseException as error:
+                self._drop(lane, resolved, error)
+                raise
+            self._put(lane)
+        return frozenset({FixpointExecutor.WHILE_GRAPH} if loops else ())
+
+    def _loop(
+        self,
+        lane: ResidentLane,
+        steps: Sequence[Step],
+        once: int,
+        limit: int,
+        flag: MemoryRange,
+        reads: Sequence[Piece],
+        deadline: int | None,
+    ) -> Ran | None:
+        """Enqueues the first ``once`` steps once, and a graph that repeats the others until one round leaves the flag
+        at 0; waits once.  None where there is no such graph, and then nothing has run.
+        """
+        device, driver = self.device, self.device.driver
+        prepared = lane.prepare(steps)
+        if not 0 < limit <= U32_MAX or not _loops_in_graphs(prepared):
+            return None
+        rest = prepared[once:]
+        loop = lane.loops.ready(rest, lane.record, flag.address, limit)
+        if loop is None:
+            return None
+        stream, started, ended, done = lane.lease
+        copies = lane.copies(prepared, deadline)
+        if copies is not None:
+            copies.send(steps[0].number)
+        driver.event_record(started, stream)
+        lane.enqueue(prepared[:once], 1, copies)
+        if copies is not None:
+            for _, step in rest:
+                copies.send(step.number)
+        loop.launch()
+        driver.event_record(ended, stream)
+        driver.event_record(done, stream)
+        enqueued = device.clock.now_ns()
+        device.counters.sync_points += 1
+        self._read(lane, [loop.status, *reads], deadline)
+        device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
+        lane.end()
+        rounds, converged = loop.ended()
+        return Ran(enqueued, device_ns, lane.launches or 0, rounds, converged)
+
     def _poll(
         self,
         lane: ResidentLane,
@@ -369,6 +427,11 @@ class ResidentRunner(DeviceMember):
             self._active.clear()
         for step in bound:
             step.expire()
+
+
+def _loops_in_graphs(prepared: Sequence[Prepared]) -> bool:
+    """Returns whether a graph can repeat these launches: each is let run on without a look at it."""
+    return not any(launch.can_trap or launch.cooperative for launch, _ in prepared)
 
 
 def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:

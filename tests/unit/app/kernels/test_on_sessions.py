@@ -171,7 +171,7 @@ def test_kernels_with_a_grid_or_an_extent_are_launched_so(
     session: vyre.Session, launcher: Any, lanes: int, groups: int
 ) -> None:
     expected = [groups] * lanes + [0] * (10 - lanes)
-    given = {"y": ZEROS, "n": 1}
+    given: dict[str, Any] = {"y": ZEROS, "n": 1}
     assert session.dispatch(launcher, given)["y"].tolist() == expected
     assert session.dispatch(launcher, given, tune=True)["y"].tolist() == expected
     assert session.compile(launcher)(given)["y"].tolist() == expected

@@ -122,11 +122,11 @@ def test_memory_that_is_updated_is_that_of_the_output_only_where_both_are_the_wh
     pipeline = backend.compiler.compile(program, DispatchConfig()).pipeline
     for _ in range(3):
         whole = np.arange(8, dtype=np.uint32)
-        view = memoryview(whole).cast("B")
+        view = whole.data.cast("B")
         pipeline.dispatch([view.toreadonly()], _Given(view))
         assert whole.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
         parts = np.arange(16, dtype=np.uint32)
-        view = memoryview(parts).cast("B")
+        view = parts.data.cast("B")
         pipeline.dispatch([view[:32].toreadonly()], _Given(view[32:]))
         assert parts.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -144,7 +144,7 @@ def test_a_number_that_is_passed_again_is_read_anew_where_it_may_have_changed(ba
     out = np.zeros(4, np.uint32)
     for data, expected in ((one, 1), (one, 1), (two, 2), (changing, 3), (one, 1), (one, 1), (changing, 4)):
         changing[:] = words(max(expected, 3))
-        pipeline.dispatch([memoryview(data).toreadonly()], _Given(memoryview(out).cast("B")))
+        pipeline.dispatch([memoryview(data).toreadonly()], _Given(out.data.cast("B")))
         assert out.tolist() == [expected] * 4
 
 

@@ -19,7 +19,6 @@ NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
-    "arm_independence": "work graphs, for arms that may run side by side",
     "cache_eviction": "resident memory, when it does not fit the device",
     "capture": "recording of launches with their read-backs",
     "claims": "bundles of evidence for measured claims",
@@ -28,9 +27,6 @@ WAITING: Final[Mapping[str, str]] = {
     "egraph_kernels": "e-graphs on the device",
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "frontier_ir": "waves of a graph analysis in one kernel",
-    "fusion": "fusion of the steps of a work graph",
-    "fusion_pressure": "fusion of the steps of a work graph",
-    "pipeline_fusion": "fusion of the steps of a work graph",
     "plan_cache": "waves of a graph analysis in one kernel",
     "queueing": "work queues on the device",
     "readback": "packing of many small results",

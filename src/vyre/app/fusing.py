@@ -10,7 +10,7 @@ needs too many registers is cut again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,8 +59,9 @@ class FusionLimits:
 
     ``most_stages``: the stages of a group.  ``most_live``: the locals that its program may keep alive at once.
     ``shared_nbytes`` and ``most_lanes``: of a workgroup.  ``most_nbytes``: the bytes that a launch may bind.
-    ``grid_barriers``: the executor can make all workgroups of a launch wait for each other.  ``launch_ns``: the time of
-    a launch that does nothing.  ``bytes_per_ns``: the bandwidth of memory.
+    ``grid_barriers``: the executor can make all workgroups of a launch wait for each other.  ``eager``: stages are
+    joined wherever the bytes stay the same, whether or not that saves anything.  ``launch_ns``: the time of a launch
+    that does nothing.  ``bytes_per_ns``: the bandwidth of memory.
     """
 
     most_stages: int = 16
@@ -69,6 +70,7 @@ class FusionLimits:
     most_lanes: int = 1024
     most_nbytes: int = U64_MAX
     grid_barriers: bool = False
+    eager: bool = False
     launch_ns: float = 5_000.0
     bytes_per_ns: float = 10.0
 
@@ -89,17 +91,17 @@ def plan_groups(
     stages: Sequence[StageCall],
     temporary: Collection[Hashable] = (),
     *,
-    alone: Collection[int] = (),
+    alone: Mapping[int, str] | None = None,
     limits: FusionLimits | None = None,
     sink: DecisionSink | None = None,
 ) -> tuple[FusedGroup, ...]:
     """Returns the launches that replace stages which run in this order; every stage is in one group.
 
     ``temporary`` holds the identities of arrays that nobody reads after the stages and whose old content does not
-    matter; ``alone`` the numbers of stages that stay as they are.  ``sink`` receives the decisions.  The programs must
-    be valid (``InvalidProgram``).
+    matter; ``alone`` the numbers of stages that stay as they are, with the reasons.  ``sink`` receives the decisions.
+    The programs must be valid (``InvalidProgram``).
     """
-    return tuple(_Planner(stages, temporary, limits or FusionLimits(), sink).groups(frozenset(alone)))
+    return tuple(_Planner(stages, temporary, limits or FusionLimits(), sink).groups(alone or {}))
 
 
 class _Planner:
@@ -117,17 +119,17 @@ class _Planner:
                 if identity in self._users:
                     self._users[identity].add(number)
 
-    def groups(self, alone: Collection[int]) -> Iterator[FusedGroup]:
+    def groups(self, alone: Mapping[int, str]) -> Iterator[FusedGroup]:
         start, why = 0, "the first stage"
         while start < len(self._stages):
             if start in alone:
-                yield FusedGroup(range(start, start + 1), None, why)
-                start, why = start + 1, "the stage before stays as it is"
+                yield FusedGroup(range(start, start + 1), None, alone[start])
+                start, why = start + 1, f"of the stage before: {alone[start]}"
                 continue
             stop = start
             while stop < len(self._stages) and stop - start < self._limits.most_stages and stop not in alone:
                 stop += 1
-            ended = "the stage stays as it is" if stop in alone else "the group before is full"
+            ended = "the group before is full"
             for group in self._run(start, stop, why):
                 yield group
                 start = group.stages.stop
@@ -200,6 +202,8 @@ class _Planner:
         self, examined: ExaminedStages, start: int, group: range, later: int, pressures: Sequence[float]
     ) -> str:
         """Returns why a stage does not join the group before it, or an empty text; both count from ``start``."""
+        if self._limits.eager:
+            return ""
         if max(pressures[later], *(pressures[number] for number in group)) < LEAST_PRESSURE:
             return f"stage {start + later} would gain nothing from being joined"
         verdict = decide(self._sink, decide_fusion, self._fusion_inputs(examined, group, later))

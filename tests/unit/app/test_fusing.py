@@ -90,14 +90,14 @@ def test_a_stage_that_reads_neighbours_begins_a_launch() -> None:
 
 
 def test_stages_marked_alone_stay_as_they_are() -> None:
-    groups = plan_groups(chain(5), alone={2})
+    groups = plan_groups(chain(5), alone={2: "it has a timeout"})
     assert ranges(groups) == [(0, 2), (2, 3), (3, 5)]
     assert [group.joined is None for group in groups] == [False, True, False]
-    assert groups[1].why == "the stage stays as it is" and groups[2].why == "the stage before stays as it is"
+    assert groups[1].why == "it has a timeout" and groups[2].why == "of the stage before: it has a timeout"
 
 
 def test_a_temporary_that_a_later_group_reads_is_stored() -> None:
-    groups = plan_groups(chain(4), ["t1", "t2", "t3"], alone={3})
+    groups = plan_groups(chain(4), ["t1", "t2", "t3"], alone={3: "it has a timeout"})
     assert ranges(groups) == [(0, 3), (3, 4)]
     assert isinstance(groups[0].joined, JoinedStages)
     assert groups[0].joined.unallocated == {"t1", "t2"}
@@ -121,6 +121,7 @@ def test_large_stages_that_share_nothing_stay_apart() -> None:
     many = [stage("a", "b", count=10**7), stage("c", "d", count=10**7)]
     assert ranges(plan_groups(few)) == [(0, 2)]
     assert ranges(plan_groups(many)) == [(0, 1), (1, 2)]
+    assert ranges(plan_groups(many, limits=FusionLimits(eager=True))) == [(0, 2)]
 
 
 def test_workgroup_memory_beyond_the_limit_ends_a_group() -> None:

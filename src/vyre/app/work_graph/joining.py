@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from vyre.app.fusing import FusionLimits, plan_groups
 from vyre.app.work_graph.description import Work, WorkPart, WorkStep
 from vyre.app.work_graph.execution import Launch
 from vyre.app.work_graph.structure import Structure, Unit, alone, structure_of
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.fusion.joining import join_stages
-from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
+from vyre.domain.fusion.stages import JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.bake import parameter_literal
 from vyre.domain.specialization import spec_literals
 from vyre.ports.backend import ResidentBuffer, ResidentStep
 
 if TYPE_CHECKING:
+    from vyre.domain.device import DeviceProfile
     from vyre.domain.ir.expr import Literal
+    from vyre.domain.launch_costs import LaunchCosts
+    from vyre.policies.journal import DecisionSink
 
-MOST: Final = 16
-"""The most steps of one launch; longer programs take registers and time to compile, and save little more."""
 _OWN: Final = (
     ("step_budget", "it has a step budget"),
     ("timeout_s", "it has a timeout"),
@@ -35,14 +36,28 @@ _OWN: Final = (
 )
 
 
-def joined(work: Work, *, grid_barriers: bool) -> Structure:
-    """Returns the structure in which neighbours are joined wherever the bytes stay the same.
+def joined(work: Work, limits: FusionLimits, sink: DecisionSink | None = None) -> Structure:
+    """Returns the structure in which neighbours are joined as the policies of fusion decide, within ``limits``.
 
-    ``grid_barriers``: stages are joined too where all workgroups must wait for each other between them.
+    ``sink`` receives the decisions.
     """
     users = {key: set(use.steps) for key, use in work.temporaries.items() if use.fresh}
-    first = _units(work.first, users, grid_barriers)
-    return structure_of(first, [(_units(part, users, grid_barriers), part) for part in work.parts])
+    join = _Joiner(users, limits, sink)
+    return structure_of(join.units(work.first), [(join.units(part), part) for part in work.parts])
+
+
+def limits_of(profile: DeviceProfile, costs: LaunchCosts, *, forced: bool) -> FusionLimits:
+    """Returns what bounds a launch on a device; ``forced``: steps are joined wherever the bytes stay the same."""
+    usual = FusionLimits()
+    launch = costs.launch
+    return FusionLimits(
+        shared_nbytes=profile.max_shared_memory_bytes or usual.shared_nbytes,
+        most_lanes=profile.max_invocations_per_workgroup or usual.most_lanes,
+        grid_barriers=forced,
+        eager=forced,
+        launch_ns=float(launch.median_ns) if launch is not None else usual.launch_ns,
+        bytes_per_ns=float(profile.mem_bw_gbps or usual.bytes_per_ns),
+    )
 
 
 def stays_apart(step: WorkStep) -> str:
@@ -53,65 +68,44 @@ def stays_apart(step: WorkStep) -> str:
     return next((why for name, why in _OWN if getattr(config, name) not in (None, False)), "")
 
 
-def _units(part: WorkPart, users: dict[int, set[int]], grid_barriers: bool) -> tuple[Unit, ...]:
-    """Returns the launches of a part: in the order of the list, or in another if that needs fewer of them."""
-    usual = _joined_in_order(part.steps, users, grid_barriers)
-    if len(usual) < 3 or len(part.steps) < 3:
-        return usual
-    order = _gathered(part)
-    if order is None:
-        return usual
-    other = _joined_in_order([part.steps[place] for place in order], users, grid_barriers)
-    return other if len(other) < len(usual) else usual
-
-
-def _joined_in_order(steps: Sequence[WorkStep], users: dict[int, set[int]], grid_barriers: bool) -> tuple[Unit, ...]:
-    units: list[Unit] = []
-    start = 0
-    why = "a launch of its own"
-    while start < len(steps):
-        group, reason = _group(steps, start, users, grid_barriers)
-        if group is None:
-            units.append(alone(steps[start], why))
-            start += 1
-        else:
-            units.append(group)
-            start += len(group.places)
-        why = reason
-    return tuple(units)
-
-
-def _group(
-    steps: Sequence[WorkStep], start: int, users: dict[int, set[int]], grid_barriers: bool
-) -> tuple[Unit | None, str]:
-    """Returns the launch of the steps from ``start`` on that can be joined, or None, and what ended it."""
-    most = start
-    reason = ""
-    while most < min(len(steps), start + MOST) and not (reason := stays_apart(steps[most])):
-        most += 1
-    reason = f"apart from the launch before: {reason}" if reason else "the launch before is full"
-    while most - start > 1:
-        group = steps[start:most]
-        found = join_group(group, users)
-        if isinstance(found, JoinedStages):
-            stop = _before_grid_barrier(found) if not grid_barriers else None
-            if stop is None:
-                return _unit(group, found), reason
-            most, reason = start + stop, "apart from the launch before: all workgroups must have ended before it"
-            continue
-        reason = f"apart from the launch before: {found.reason}"
-        most = min(start + max(1, found.stage), most - 1)
-    return None, reason
-
-
-def join_group(group: Sequence[WorkStep], users: dict[int, set[int]]) -> JoinedStages | CannotJoin:
-    """Returns what ``join_stages`` finds for these steps.
+class _Joiner:
+    """Joins the steps of one work graph.
 
     ``users``: the steps of each temporary array of which no older content is read; it needs no memory if all of them
-    are among these.
+    are in one launch.
     """
-    numbers = {step.number for step in group}
-    return join_stages([_call(step) for step in group], [key for key, steps in users.items() if steps <= numbers])
+
+    def __init__(self, users: Mapping[int, set[int]], limits: FusionLimits, sink: DecisionSink | None) -> None:
+        self._users, self._limits, self._sink = users, limits, sink
+
+    def units(self, part: WorkPart) -> tuple[Unit, ...]:
+        """Returns the launches of a part: in the order of the list, or in another if that needs fewer of them."""
+        usual = self._in_order(part.steps)
+        if len(usual) < 3 or len(part.steps) < 3:
+            return usual
+        order = _gathered(part)
+        if order is None:
+            return usual
+        other = self._in_order([part.steps[place] for place in order])
+        return other if len(other) < len(usual) else usual
+
+    def _in_order(self, steps: Sequence[WorkStep]) -> tuple[Unit, ...]:
+        numbers = {step.number for step in steps}
+        groups = plan_groups(
+            [_call(step) for step in steps],
+            [key for key, users in self._users.items() if users <= numbers],
+            alone={place: reason for place, step in enumerate(steps) if (reason := stays_apart(step))},
+            limits=self._limits,
+            sink=self._sink,
+        )
+        units: list[Unit] = []
+        for group in groups:
+            if group.joined is None:
+                why = f"apart from the launch before: {group.why}" if units else "a launch of its own"
+                units += (alone(steps[place], why) for place in group.stages)
+            else:
+                units.append(_unit([steps[place] for place in group.stages], group.joined))
+        return tuple(units)
 
 
 def _call(step: WorkStep) -> StageCall:
@@ -134,11 +128,6 @@ def _call(step: WorkStep) -> StageCall:
     return StageCall(
         program, launch.grid, launch.workgroup, launch.counts, tuple(identities), values, literals, tuple(nbytes)
     )
-
-
-def _before_grid_barrier(found: JoinedStages) -> int | None:
-    """Returns the number of stages before the first barrier of the grid, or None if there is none."""
-    return next((number for number, barrier in enumerate(found.barriers, 1) if barrier is StageBarrier.GRID), None)
 
 
 _BETWEEN: Final = {

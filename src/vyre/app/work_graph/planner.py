@@ -94,7 +94,7 @@ class WorkPlanner:
             self._submission = ExecutionMode.GRAPH if modes.graph else ExecutionMode.PLAIN
             self._why = "asked for"
         if modes.fused:
-            self._joined = self._join(grid_barriers=True)
+            self._joined = self._join(forced=True)
             if not self._joins:
                 reasons = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in self._joined.units)
                 raise _cannot("fused", backend, f"no two steps can be joined ({reasons})")
@@ -136,7 +136,7 @@ class WorkPlanner:
 
     def _decide(self, rounds: int) -> None:
         if self._modes.fused is None and self._joined is None and self._device_ns >= JOINING_NS:
-            self._joined = self._join(grid_barriers=False)
+            self._joined = self._join(forced=False)
         kernel = self._kernel(self._apart)
         if kernel is None and self._modes.fused:
             kernel = self._kernel(self._structure)
@@ -201,10 +201,12 @@ class WorkPlanner:
         predicted = Measured(whole // max(1, launches), 0, 0, 0, Provenance.ASSUMED)
         return Fusion(stages, predicted, Measured(BUILD_NS, BUILD_NS, BUILD_NS, 0, Provenance.ASSUMED), together)
 
-    def _join(self, *, grid_barriers: bool) -> Structure:
-        from vyre.app.work_graph.joining import joined  # joining needs the rules of programs, which most runs do not
+    def _join(self, *, forced: bool) -> Structure:
+        # Joining needs the rules of programs, which most runs do not.
+        from vyre.app.work_graph.joining import joined, limits_of
 
-        return joined(self._work, grid_barriers=grid_barriers)
+        limits = limits_of(self._backend.profile, self._costs(), forced=forced)
+        return joined(self._work, limits, self._sink)
 
     # ---- the result
     def _chosen(self) -> Chosen:

@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.harness import Metric, Row, Samples, measure
 from vyre.adapters.caching.memory_cache import Built, MemoryCache
-from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Verdict, Work
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
 
 _SEEN: Final = 4096
@@ -23,7 +23,8 @@ def _decided(costs: LaunchCosts) -> ReplayDecision:
     decision = ReplayPlanner("costs", costs, Provenance.MEASURED).decision(Work("a dispatch", 4, 1))
     assert decision is not None
     for _ in range(_SEEN):
-        decision.recorded |= decision.replays()
+        if decision.verdict() is Verdict.RECORD:
+            decision.recorded(0)
         decision.took(_DEVICE_NS, _WALL_NS)
     return decision
 
@@ -33,7 +34,7 @@ def _replayed(rounds: int) -> Samples:
     graphs.get_or_build(0, lambda: Built(decision, 1))
 
     def warm() -> None:
-        if not decision.replays() or graphs.get(0) is None:
+        if decision.verdict() is not Verdict.REPLAY or graphs.get(0) is None:
             raise AssertionError("what was recorded is not replayed")
         decision.took(_DEVICE_NS, _WALL_NS)
 
@@ -44,7 +45,7 @@ def _plain(rounds: int) -> Samples:
     decision = _decided(_DEAR)
 
     def warm() -> None:
-        if decision.replays():
+        if decision.verdict() is not Verdict.PLAIN:
             raise AssertionError("it is replayed at a loss")
         decision.took(_DEVICE_NS, _WALL_NS)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from enum import Enum
 from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
@@ -61,6 +62,14 @@ class Work(NamedTuple):
     title: str
     operations: int
     timed: int
+
+
+class Verdict(Enum):
+    """The way in which a run is executed: operation by operation, or as a graph, which is recorded first or exists."""
+
+    PLAIN = "plain"
+    RECORD = "record"
+    REPLAY = "replay"
 
 
 class ReplayPlanner:
@@ -131,45 +140,54 @@ class ReplayPlanner:
 class ReplayDecision:
     """The decision about one sequence, used by the thread that runs the sequence.
 
-    ``samples`` holds the device time of a round in the latest runs.  ``changed`` counts kernels of the graph whose
-    parameters were updated since the last decision.  ``due`` is the run at which the decision is taken again.
-    ``recorded`` tells whether there is a graph.
+    It only judges: whoever runs the sequence asks for the ``verdict`` on each run, acts by it, and reports what
+    happened.  ``due`` is the run at which the decision is taken again.
     """
 
     __slots__ = (
         "__weakref__",
         "_attended",
         "_batch",
+        "_changed",
         "_changing",
         "_mode",
         "_observed_ns",
         "_plain_ns",
         "_planner",
         "_predicted_ns",
+        "_recorded",
         "_replays",
         "_rounds",
         "_runs",
+        "_samples",
         "_since",
+        "_verdict",
         "_work",
-        "changed",
         "due",
-        "recorded",
-        "samples",
     )
 
     def __init__(self, planner: ReplayPlanner, work: Work) -> None:
         self._planner, self._work = planner, work
-        self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
+        self._samples: deque[int] = deque(maxlen=SAMPLES)  # device time of a round
         self._predicted_ns = self._observed_ns = self._rounds = 0
         self._plain_ns: deque[int] = deque(maxlen=SETTLING_SAMPLES)  # wall time of a round
         self.begin_anew()
 
-    def replays(self, batch: int = 1) -> bool:
-        """Returns whether the run that begins now, of ``batch`` rounds, is a replay."""
+    def verdict(self, batch: int = 1) -> Verdict:
+        """Returns how the run that begins now, of ``batch`` rounds, is executed."""
         self._runs += 1
         if self._runs >= self.due or batch >= self._batch:
             self._decide(batch)
-        return self._replays
+        return self._verdict
+
+    def recorded(self, ns: int) -> None:
+        """Notes that this run has recorded the graph, in ``ns`` that are not counted as a part of its time."""
+        self._recorded, self._verdict = True, Verdict.REPLAY
+        self._observed_ns -= ns
+
+    def updated(self, kernels: int) -> None:
+        """Notes that this run has updated the parameters of so many kernels of the graph."""
+        self._changed += kernels
 
     def took(self, device_ns: int, wall_ns: int | None, batch: int = 1) -> None:
         """Records the time of a run of ``batch`` rounds.
@@ -180,16 +198,12 @@ class ReplayDecision:
         """
         if self._runs < self._attended:
             return
-        self.samples.append(device_ns)
+        self._samples.append(device_ns)
         if wall_ns is not None:
             self._observed_ns += wall_ns
             self._rounds += batch
             if not self._replays:
                 self._plain_ns.append(wall_ns if batch == 1 else wall_ns // batch)
-
-    def leave_out(self, ns: int) -> None:
-        """Subtracts ``ns`` from the time of this run, because later runs need that work too."""
-        self._observed_ns -= ns
 
     def end(self) -> None:
         """Reports the comparison that was not reported yet: the sequence is not run any more."""
@@ -198,13 +212,12 @@ class ReplayDecision:
     def begin_anew(self) -> None:
         """Starts again as if no run had been seen, because the graph no longer exists."""
         self._compare()
-        self.samples.clear()
+        self._samples.clear()
         self._mode, self._predicted_ns = "", 0
         after = self._planner.after
-        self.recorded: bool = False
-        self._replays = False
-        self._runs = self._since = self._changing = 0
-        self.changed: int = 0
+        self._recorded = False
+        self._choose(False)
+        self._runs = self._since = self._changing = self._changed = 0
         self.due: int = 1 + (SEEN_FIRST if after == "costs" else after or 0)
         self._batch = LOOP
         self._attended = 0
@@ -213,7 +226,7 @@ class ReplayDecision:
     def _decide(self, batch: int) -> None:
         planner, seen = self._planner, self._runs - 1
         if planner.after != "costs":
-            self._replays = seen >= (planner.after or 0)
+            self._choose(seen >= (planner.after or 0))
             self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
             return
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
@@ -231,9 +244,14 @@ class ReplayDecision:
         self._mode = plan.mode.value
         self._predicted_ns = 0 if plan.predicted is None else plan.predicted.batch_ns // batch
         if replays is not self._replays:
-            self.samples.clear()
+            self._samples.clear()
+        self._choose(replays)
+        self._since, self._changed = seen, 0
+
+    def _choose(self, replays: bool) -> None:
         self._replays = replays
-        self._since, self.changed = seen, 0
+        graph = Verdict.REPLAY if self._recorded else Verdict.RECORD
+        self._verdict = graph if replays else Verdict.PLAIN
 
     def _compare(self) -> None:
         """Reports the time that the last plan predicted for the rounds since then, and the time that they took."""
@@ -261,7 +279,7 @@ class ReplayDecision:
             batch=batch,
             repeats=repeats,
             kernel=self._kernel(costs, batch),
-            recorded=self.recorded,
+            recorded=self._recorded,
             changed_nodes=changing if batch == 1 else 0,  # several rounds share one update
         )
         return ExecutionInputs(workload, costs, _EXECUTABLE, self._incumbent())
@@ -272,13 +290,13 @@ class ReplayDecision:
         """
         if self._replays:
             return ExecutionMode.GRAPH
-        return ExecutionMode.PLAIN if self.recorded else None
+        return ExecutionMode.PLAIN if self._recorded else None
 
     def _changed_nodes(self) -> int:
         """Returns the nodes updated per run, rounded up, when the sequence was last replayed; 0 if it never was."""
         if self._replays:
             runs = self._runs - 1 - self._since
-            self._changing = min(-(-self.changed // max(1, runs)), self._work.operations)
+            self._changing = min(-(-self._changed // max(1, runs)), self._work.operations)
         return self._changing
 
     def _kernel(self, costs: LaunchCosts, batch: int) -> Measured | None:
@@ -287,7 +305,7 @@ class ReplayDecision:
         Between plain launches the device may have waited for the host, unless the run took far longer than submitting
         it. Then the time of submitting is subtracted, so that the result is a lower bound.
         """
-        samples = tuple(self.samples)
+        samples = tuple(self._samples)
         if not samples:
             return _SHORT if batch >= LOOP else None
         work = self._work

@@ -12,6 +12,7 @@ from vyre.adapters.replay_decision import (
     GraphAfter,
     ReplayDecision,
     ReplayPlanner,
+    Verdict,
     Work,
 )
 from vyre.app.journal import DecisionJournal
@@ -56,12 +57,19 @@ def made(planner: ReplayPlanner, work: Work = WORK) -> ReplayDecision:
     return found
 
 
+def replays(decision: ReplayDecision, batch: int = 1) -> bool:
+    """One run that acts by the verdict: whether it is one by a graph, which is recorded in no time."""
+    verdict = decision.verdict(batch)
+    if verdict is Verdict.RECORD:
+        decision.recorded(0)
+    return verdict is not Verdict.PLAIN
+
+
 def runs(decision: ReplayDecision, count: int, device_ns: int = 4_000, batch: int = 1) -> list[bool]:
     """So many runs, each timed: which of them were replays."""
     found = []
     for _ in range(count):
-        found.append(decision.replays(batch))
-        decision.recorded |= found[-1]
+        found.append(replays(decision, batch))
         decision.took(device_ns, None, batch)
     return found
 
@@ -81,8 +89,8 @@ def test_kernels_that_hide_their_launches_are_not_recorded() -> None:
 
 
 def test_a_loop_is_recorded_at_once_and_a_single_round_is_not() -> None:
-    assert made(planner(), LOOP).replays(batch=50)
-    assert not made(planner(), LOOP).replays()
+    assert replays(made(planner(), LOOP), batch=50)
+    assert not replays(made(planner(), LOOP))
 
 
 def test_parameters_that_change_in_every_replay_may_end_replays() -> None:
@@ -92,12 +100,12 @@ def test_parameters_that_change_in_every_replay_may_end_replays() -> None:
     found = []
     for _ in range(40):
         found += runs(moving, 1)
-        moving.changed += found[-1]
+        moving.updated(found[-1])
     assert found.index(True) == 8 and found.index(False, 9) == 16 and not any(found[16:])
     assert plans.plans()[-1].inputs.workload.changed_nodes == 1
     looped = made(plans, LOOP)
     runs(looped, 3, batch=10)
-    looped.changed = 300
+    looped.updated(300)
     runs(looped, 3, batch=20)
     assert plans.plans()[-1].inputs.workload.changed_nodes == 0
 
@@ -112,7 +120,7 @@ def test_it_is_decided_again_when_twice_as_much_was_seen() -> None:
 def test_a_run_that_repeats_more_is_decided_about() -> None:
     plans = planner()
     decision = made(plans, LOOP)
-    assert [decision.replays(batch) for batch in (1, 2, 3, 3, 4)] == [False, True, True, True, True]
+    assert [replays(decision, batch) for batch in (1, 2, 3, 3, 4)] == [False, True, True, True, True]
     assert [plan.inputs.workload.batch for plan in plans.plans()] == [2, 3, 4]
 
 
@@ -141,7 +149,7 @@ def test_after_so_many_runs_nothing_is_planned() -> None:
     plans.use_costs(ASSUMED)
     assert runs(decision, 1) == [True]
     assert plans.plans() == () and decision.due == NEVER
-    assert made(planner(0)).replays()
+    assert made(planner(0)).verdict() is Verdict.RECORD
 
 
 @pytest.mark.parametrize("work", [WORK._replace(operations=0), WORK._replace(operations=1025)])
@@ -150,11 +158,18 @@ def test_nothing_and_too_much_are_never_recorded(work: Work) -> None:
     assert planner(None).decision(WORK) is None
 
 
+def test_a_graph_is_recorded_until_somebody_says_that_it_was() -> None:
+    decision = made(planner(1))
+    assert [decision.verdict() for _ in range(3)] == [Verdict.PLAIN, Verdict.RECORD, Verdict.RECORD]
+    decision.recorded(0)
+    assert [decision.verdict() for _ in range(3)] == [Verdict.REPLAY] * 3
+
+
 def test_an_evicted_graph_begins_anew() -> None:
     decision = made(planner(2))
     assert runs(decision, 3)[-1]
     decision.begin_anew()
-    assert not decision.recorded and runs(decision, 3) == [False, False, True]
+    assert [decision.verdict() for _ in range(3)] == [Verdict.PLAIN, Verdict.PLAIN, Verdict.RECORD]
 
 
 def test_what_kernels_of_an_evicted_graph_took_is_forgotten() -> None:
@@ -173,12 +188,12 @@ def test_rounds_after_an_eviction_are_not_those_that_the_plan_of_replays_spoke_o
     plans = planner(telemetry=telemetry)
     decision = made(plans, LOOP)
     for _ in range(3):
-        decision.recorded |= decision.replays(10)
+        replays(decision, 10)
         decision.took(50_000, 500_000, 10)
     decision.begin_anew()
     plans.use_costs(replace(COSTS, graph_record=ns(10**9)))
     for _ in range(8):
-        assert not decision.replays()
+        assert not replays(decision)
         decision.took(50_000, 700_000)
     observed = {labels: value for (name, labels), value in telemetry.counts.items() if name == "vyre.plan.observed_ns"}
     assert observed.pop((("mode", "graph"),)) == 3 * 500_000
@@ -220,8 +235,7 @@ def test_what_a_plan_predicted_is_told_beside_what_was_observed() -> None:
     plans = planner(telemetry=telemetry)
     decision = made(plans)
     for _ in range(300):
-        replayed = decision.replays()
-        decision.recorded |= replayed
+        replayed = replays(decision)
         decision.took(4_000, 9_000 if replayed else 14_000)
     told = {(name, labels[0][1]): value for (name, labels), value in telemetry.counts.items() if "plan." in name}
     assert {mode for _, mode in told} == {"plain", "graph"}
@@ -242,8 +256,7 @@ def taking(decision: ReplayDecision, count: int, wall_ns: int) -> list[bool]:
     """So many runs, each of which took so long in all: which of them were replays."""
     found = []
     for _ in range(count):
-        found.append(decision.replays())
-        decision.recorded |= found[-1]
+        found.append(replays(decision))
         decision.took(0, wall_ns)
     return found
 
@@ -271,7 +284,7 @@ def test_rounds_of_a_loop_are_compared_one_by_one() -> None:
     telemetry = RecordingTelemetry()
     decision = made(planner(telemetry=telemetry), LOOP)
     for _ in range(8):
-        decision.recorded |= decision.replays(10)
+        replays(decision, 10)
         decision.took(1_000_000, 500_000, 10)
     counts = {name: value for (name, _), value in telemetry.counts.items()}
     assert counts["vyre.plan.observed_ns"] % 500_000 == 0
@@ -330,8 +343,8 @@ def test_what_was_not_told_is_told_at_the_end() -> None:
 def test_the_time_of_a_recording_is_no_time_of_the_run() -> None:
     telemetry = RecordingTelemetry()
     decision = made(planner(telemetry=telemetry), LOOP)
-    assert decision.replays(10)
-    decision.leave_out(400_000)
+    assert decision.verdict(10) is Verdict.RECORD
+    decision.recorded(400_000)
     decision.took(0, 500_000, 10)
     decision.end()
     assert telemetry.counts["vyre.plan.observed_ns", (("mode", "graph"),)] == 100_000

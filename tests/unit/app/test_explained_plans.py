@@ -16,7 +16,7 @@ from support.small_programs import saxpy_program, square_kernel, square_program
 from vyre import Program, ProgramBuilder, Session, u32
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.lane import GRAPH_BYTES
+from vyre.adapters.cuda.runtime.host_lane import GRAPH_BYTES
 from vyre.adapters.replay_decision import NODE_LIMIT
 from vyre.app.explain.explanation import Question, explain
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig

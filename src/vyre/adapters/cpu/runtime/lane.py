@@ -20,7 +20,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
 from vyre.adapters.cpu.runtime.launch import KernelPlan, Owner, Placement, StepFrame, command_kernels, run_error
 from vyre.adapters.host.memory import allocate_aligned, array_type
-from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Verdict, Work
 from vyre.domain.binding import BindingPlan
 from vyre.domain.launch import Launch
 
@@ -133,15 +133,14 @@ class Lane:
         Raises ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout`` and the errors of ``CpuDevice.run``.
         """
         decision = self._decision
-        listed = decision is None or decision.replays()
+        listed = decision is None or decision.verdict() is not Verdict.PLAIN
         began = time.perf_counter_ns()
         if listed:
             job = self._list
             if job is None:
                 job = self._record()
                 if decision is not None:
-                    decision.recorded = True
-                    decision.leave_out(time.perf_counter_ns() - began)
+                    decision.recorded(time.perf_counter_ns() - began)
             self._bind(inputs, views, (job,))
             ns = self._run(job)
             counters = self._device.counters

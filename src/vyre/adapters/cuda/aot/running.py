@@ -11,7 +11,8 @@ from vyre.adapters.cuda.aot.choice import Chosen, choose
 from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
-from vyre.adapters.cuda.runtime.lane import LanePool, Resources
+from vyre.adapters.cuda.runtime.host_lane import LanePool
+from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported

@@ -13,8 +13,9 @@ from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
+from vyre.adapters.cuda.runtime.host_lane import LanePool
 from vyre.adapters.cuda.runtime.kernels import KernelCache
-from vyre.adapters.cuda.runtime.lane import LanePool, Resources
+from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.pipeline import Profiler

@@ -1,48 +1,40 @@
-"""Lanes: the prepared resources of one dispatch of a shape, used again by later dispatches.
+"""Lanes: a stream with the work prepared on it, which later runs use again.
 
-A lane owns a stream, an arena, its pinned mirror and the launches bound to them.  In the steady state a dispatch copies
-bytes into pinned memory, enqueues a copy, a memset, the launches and a copy back, waits, and copies bytes out.
+Both kinds of lanes, for dispatches on host memory and for sequences on resident memory, run their work in the same way.
+A run of a sequence of operations begins with the verdict of the decision about its replays, and the lane acts by it:
+
+- plain: the lane enqueues the operations one by one;
+- record: it adds the operations to a graph, keeps that in the cache, and goes on as for a replay;
+- replay: it gives the kernels of the graph the values of this run, and launches the graph once per round.
+
+If the graph was evicted, the run is plain, and the decision begins anew.  If the driver refuses a graph, the rest of
+the run and all later ones are plain.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
 from functools import partial
-from itertools import count, cycle
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
+from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.conditions import Conditions
-from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
-from vyre.adapters.cuda.runtime.launch import (
-    TRAP_BYTES,
-    PreparedLaunch,
-    ScratchAddresses,
-    first_trap,
-    pack_table,
-    plan_scratch,
-)
-from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
-from vyre.adapters.cuda.runtime.modules import LoadedModule
-from vyre.adapters.cuda.runtime.replayed import ReplayedWork
-from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
-from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
+from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError
-from vyre.adapters.replay_decision import ReplayPlanner, Work
-from vyre.domain.binding import BindingPlan
-from vyre.domain.errors import BackendError
-from vyre.domain.launch import Launch
+from vyre.adapters.replay_decision import ReplayPlanner, Verdict, Work
 from vyre.policies.journal import DecisionSink
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.ptx.kernel import EmittedKernel
+    from vyre.adapters.cuda.runtime.streams import StreamLease
+    from vyre.adapters.replay_decision import ReplayDecision
 
-GRAPH_BYTES: Final = 4 * MIB
-"""Host bytes beyond which the time of copying exceeds the time that a graph saves."""
+Part = TypeVar("Part")
+"""The type of what a kind of lane runs: a part of a run, which is one round of a sequence or several."""
 
 
 class Resources(NamedTuple):
@@ -59,387 +51,141 @@ class Resources(NamedTuple):
     decisions: DecisionSink | None = None
 
 
-class LaneSpec(NamedTuple):
-    """The purpose of a lane: one module on one launch geometry.
+class Track:
+    """What a lane keeps about one sequence of operations on its stream.
 
-    ``iterations`` is the number of times that all kernels run; ``title`` names the lane in its decisions.
+    ``decision`` is None if the sequence is never recorded, and after the driver has refused its graph.  ``number`` is
+    that of its graph in the cache.
     """
 
-    title: str
-    plan: BindingPlan
-    launch: Launch
-    iterations: int
-    cooperative: bool
-    race_check: bool = False
+    __slots__ = ("_graphs", "_refused", "_running", "decision", "number")
+
+    def __init__(self, resources: Resources, work: Work | None) -> None:
+        """Makes the track of ``work``; None if it must not be recorded."""
+        self._graphs = resources.graphs
+        self.number: Final = resources.graphs.number()
+        self.decision: ReplayDecision | None = None if work is None else resources.replays.decision(work)
+        self._running: RecordedGraph | None = None
+        self._refused = False
+
+    def hold(self, graph: RecordedGraph) -> None:
+        """Keeps the graph that is being run: it may be evicted from the cache meanwhile."""
+        self._running = graph
+
+    def refuse(self) -> None:
+        """Notes that the driver has refused the graph."""
+        self.decision, self._refused = None, True
+
+    def end(self) -> None:
+        """Drops the reference to the graph, because the run has ended."""
+        self._running = None
+        if self._refused:
+            self._refused = False
+            self._graphs.give_up(self.number)
+
+    def release(self) -> None:
+        """Drops the graph for good: the sequence does not run and will not be run again."""
+        self.end()
+        if self.decision is not None:
+            self.decision.end()
+        self._graphs.drop(self.number)
 
 
-class DispatchPlan(NamedTuple):
-    """The operations and the memory of a dispatch of a shape, before any of it is made.
+class Lane(ABC, Generic[Part]):
+    """A stream and what is prepared on it; one run at a time.  Call its methods inside ``device.calls``.
 
-    ``work`` counts the operations that it enqueues, whether by a graph or call by call.  ``apart``: its kernels are
-    launched one by one, with a check for a trap in between.
+    They raise ``CudaCallError`` and ``DeadlinePassed``.  ``launches`` is the number of kernels that the latest run
+    enqueued one by one, not by a graph; None if it waited for each of them.
     """
 
-    arena: Arena
-    work: Work
-    apart: bool
-
-    @property
-    def recordable(self) -> bool:
-        """Whether every dispatch enqueues the same operations, and copies few enough bytes for a graph."""
-        return self.arena.mirror_nbytes <= GRAPH_BYTES and not self.apart
-
-
-def plan_dispatch(module: LoadedModule, spec: LaneSpec) -> DispatchPlan:
-    """Returns the plan of a dispatch of ``module`` as ``spec`` describes it."""
-    scratch, kernels = plan_scratch(module), spec.iterations * len(module.kernels)
-    arena = plan_arena(
-        spec.plan,
-        spec.launch,
-        carried_as_parameters(spec.plan, [kernel.emitted for kernel in module.kernels]),
-        table=scratch.table,
-        traps=TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0,
-        scratch=scratch.zeroed,
-    )
-    copies = (arena.upload.nbytes > 0) + (arena.zero.nbytes > 0) + len(arena.reads)
-    return DispatchPlan(arena, Work(spec.title, kernels + copies, kernels), scratch.can_trap and kernels > 1)
-
-
-class Lane:
-    """Runs one dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``.
-
-    ``launches`` is the number of kernels that the latest dispatch enqueued one by one, not by a graph; None if it
-    waited for each of them.
-    """
-
-    __slots__ = (
-        "_apart",
-        "_arena",
-        "_block",
-        "_device",
-        "_iterations",
-        "_launch",
-        "_resources",
-        "_transfer",
-        "_values",
-        "_work",
-        "_zero",
-        "active",
-        "epoch",
-        "home",
-        "launches",
-        "lease",
-        "module",
-        "used",
-    )
-
-    def __init__(self, resources: Resources, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> None:
-        """Keeps a reference to ``module``.  ``home`` is the list in which idle lanes of this kind are kept."""
-        device, plan, launch = resources.device, spec.plan, spec.launch
-        self._resources = resources
-        self._device = device
-        self._iterations = spec.iterations
-        self.module: Final = module
-        self.home: Final = home
-        self.epoch: Final = device.epoch
-        self.active: bool = False
-        self.used: int = 0
-        self.launches: int | None = None
-        planned = plan_dispatch(module, spec)
-        self._arena: Final = planned.arena
-        arena = self._arena
-        undo: list[Callable[[], None]] = []
-        try:
-            self.lease: StreamLease = resources.streams.acquire()
-            stream = self.lease.stream
-            undo.append(partial(resources.streams.give_back, self.lease))
-            self._block: DeviceBlock = resources.memory.allocate(arena.nbytes, stream)
-            undo.insert(0, partial(resources.memory.free, self._block, stream))
-            base = self._block.address
-            addresses = [0 if offset is None else base + offset for offset in arena.offsets]
-            table = pack_table(plan, addresses, launch.counts) if arena.table.nbytes else b""
-            self._transfer: Transfer = make_transfer(device, resources.pinned, arena, base, table, stream)
-            undo.insert(0, partial(self._transfer.release, idle=True))
-            self._launch = PreparedLaunch(
-                device,
-                module,
-                plan,
-                launch.grid,
-                stream,
-                cooperative=spec.cooperative,
-                race_check=spec.race_check,
-                sink=resources.decisions,
-            )
-        except CudaCallError as error:
-            device.roll_back(error, undo)
-            raise
-        except BaseException:
-            release_all(undo)
-            raise
-        self._launch.bind(
-            addresses,
-            launch.counts,
-            ScratchAddresses(base + arena.table.start, base + arena.zeroed_scratch, base + arena.traps.start),
-        )
-        sources = [binding.input_index for binding in plan.bindings]
-        self._values = tuple(
-            (place, sources[position] or 0) for kernel in self._launch.kernels for place, position in kernel.values
-        )
-        zero = arena.zero
-        self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
-
-        self._apart: Final = planned.apart
-        decision = resources.replays.decision(planned.work) if planned.recordable else None
-        self._work: Final = ReplayedWork(resources.graphs, decision, stream)
-
-    @property
-    def nbytes(self) -> int:
-        """Returns the bytes of device memory that the lane holds."""
-        return self._block.capacity
-
-    def start(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Enqueues the dispatch; ``inputs`` have been read when this returns."""
-        driver, (stream, started, ended, done) = self._device.driver, self.lease
-        for place, index in self._values:
-            place[:] = inputs[index]
-        if self._work.replays() and self._replay(inputs):
-            driver.event_record(done, stream)
-            self.launches = 0
-            return
-        self._transfer.upload(inputs, deadline_ns)
-        if self._zero is not None:
-            self._zero()
-        driver.event_record(started, stream)
-        launches = self._iterations * len(self._launch)
-        if self._apart:
-            self._launch_apart(deadline_ns)
-        else:
-            for _ in range(self._iterations):
-                self._launch()
-            self.launches = launches
-        driver.event_record(ended, stream)
-        self._transfer.request()
-        driver.event_record(done, stream)
-        self._device.counters.kernel_launches += launches
-
-    def _replay(self, inputs: Sequence[memoryview]) -> bool:
-        """Dispatches by a graph; returns False if that was not possible."""
-        mirror = self._mirror()
-        mirror.stage(inputs)
-        if not self._work.replay(self._record, self._update):
-            return False
-        mirror.count()
-        return True
-
-    def _record(self, chain: Chain) -> None:
-        """Adds the operations that ``start`` enqueues."""
-        mirror, zero = self._mirror(), self._arena.zero
-        if mirror.copies.upload is not None:
-            chain.upload(mirror.copies.upload)
-        if zero.nbytes:
-            chain.zero(self._block.address + zero.start, zero.nbytes)
-        chain.mark(self.lease.started)
-        for kernel in self._launch.kernels * self._iterations:
-            chain.kernel(kernel)
-        chain.mark(self.lease.ended)
-        for read in mirror.copies.reads:
-            chain.download(read)
-
-    def _update(self, graph: RecordedGraph) -> int:
-        return graph.update() if self._values else 0
-
-    def _mirror(self) -> MirroredTransfer:
-        """Returns the transfer of a lane that may be recorded."""
-        mirror = self._transfer.recordable()
-        assert mirror is not None
-        return mirror
-
-    def done(self) -> bool:
-        """Returns whether all work enqueued by ``start`` has ended."""
-        return self._device.driver.event_ready(self.lease.done)
-
-    def finish(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> int:
-        """Waits, raises the trap if there is one, and fills ``outputs``; returns the kernels' time on the
-        device in ns.
-        """
-        self._wait(deadline_ns)
-        self._work.end()
-        if self._arena.traps.nbytes:
-            self._raise_trap()
-        self._transfer.collect(outputs, deadline_ns)
-        return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
-
-    def took(self, device_ns: int, wall_ns: int | None) -> None:
-        """Records the time of the dispatch that has just ended, on the device and in all.
-
-        ``wall_ns`` is None if the caller did other work in between.
-        """
-        if self._work.decision is not None:
-            self._work.decision.took(device_ns, wall_ns)
-
-    def release(self, *, idle: bool) -> None:
-        """Returns every resource; the stream is idle.
-
-        ``idle`` resources may be used again; otherwise they are returned to the driver.
-        """
-        resources, stream = self._resources, self.lease.stream
-        block, self._block = self._block, NO_BLOCK
-        self._work.release()
-        release_all(
-            (
-                partial(self._transfer.release, idle=idle),
-                partial(resources.memory.give_back if idle else resources.memory.free, block, stream),
-                partial(resources.streams.give_back if idle else resources.streams.free, self.lease),
-            )
-        )
-
-    def _wait(self, deadline_ns: int | None) -> None:
-        self._device.counters.sync_points += 1
-        if not self._device.waiter.event(self.lease.done, deadline_ns):
-            raise DeadlinePassed
-
-    def _launch_apart(self, deadline_ns: int | None) -> None:
-        """Launches kernel by kernel and checks for a trap in between, so that no kernel runs after one.
-
-        A later kernel might not even end if only half of its data had been computed.
-        """
-        driver, (stream, _, _, done) = self._device.driver, self.lease
-        left = self._iterations * len(self._launch)
-        for launch in cycle(self._launch.launchers):
-            launch()
-            left -= 1
-            if not left:
-                return
-            self._transfer.request_traps()
-            driver.event_record(done, stream)
-            self._wait(deadline_ns)
-            self._raise_trap()
-
-    def _raise_trap(self) -> None:
-        trap = first_trap(self._transfer.traps(), self._launch.kernels)
-        if trap is not None:
-            self._device.counters.trap_count += 1
-            raise trap
-
-
-def carried_as_parameters(plan: BindingPlan, kernels: Sequence[EmittedKernel]) -> frozenset[int]:
-    """Returns the positions of bindings that need no memory: scalars, and uniforms that every kernel takes inline."""
-    inlined = [{p.binding for p in kernel.parameters if p.kind.value == "uniform"} for kernel in kernels]
-    return frozenset(
-        position
-        for position, binding in enumerate(plan.bindings)
-        if binding.buffer.is_push or all(binding.buffer.binding in names for names in inlined)
-    )
-
-
-class LanePool(DeviceMember):
-    """All lanes of a device.  Idle lanes are kept within the limits of the options; the least recently used are
-    evicted.
-    """
+    __slots__ = ("_device", "_resources", "_tracks", "epoch", "launches", "lease")
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._device = resources.device
-        options = resources.device.options
-        self._limit, self._most = options.cached_device_bytes, options.lanes
-        self._lanes: dict[Lane, None] = {}
-        self._bytes = 0
-        self._ticks = count(1)
-        self._lock = threading.Lock()
-        resources.memory.on_shortage(resources.quarantine.reap)
-        resources.memory.on_shortage(self.release_idle)
-        resources.device.add(self)
+        self._tracks: list[Track] = []
+        """Those of the latest run, until it ends, that graphs were asked for."""
+        self.epoch: Final = resources.device.epoch
+        self.lease: Final[StreamLease] = resources.streams.acquire()
+        self.launches: int | None = None
 
-    def __len__(self) -> int:
-        return len(self._lanes)
+    def _run(self, track: Track, part: Part, rounds: int = 1) -> int:
+        """Enqueues so many rounds; returns how many of them a graph runs.
 
-    def make(self, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> Lane:
-        """Returns a new lane, in use.  Call it inside ``device.calls``."""
-        self._resources.quarantine.reap()
-        lane = Lane(self._resources, module, spec, home)
-        with self._lock:
-            self._lanes[lane] = None
-            self._bytes += lane.nbytes
-        return lane
-
-    def put(self, lane: Lane) -> None:
-        """Keeps ``lane``, which is idle, for the next dispatch."""
-        if lane.epoch != self._device.epoch:
-            return
-        lane.used = next(self._ticks)
-        lane.home.append(lane)
-        if self._bytes > self._limit or len(self._lanes) > self._most:
-            self._shrink()
-
-    def drop(self, lane: Lane, reason: BaseException) -> None:
-        """Removes ``lane`` after a failure: frees it if it is idle, or puts it into quarantine if it may still be
-        running.
+        Raises ``CudaCallError`` if a plain operation fails or the device is lost.
         """
-        device, quarantine = self._device, self._resources.quarantine
-        if not device.reachable:  # closing the device releases the lane
-            return
-        self._forget_lane(lane)
-        if lane.epoch != device.epoch:
-            return
-        release, stream = partial(lane.release, idle=False), lane.lease.stream
-        held = False
+        decision, replayed = track.decision, 0
+        if decision is not None and (verdict := decision.verdict(rounds)) is not Verdict.PLAIN:
+            self._tracks.append(track)
+            self._prepare(part)
+            replayed = self._replay(track, decision, verdict, part, rounds)
+        if replayed < rounds:
+            self._enqueue(part, rounds - replayed)
+        return replayed
+
+    def _replay(self, track: Track, decision: ReplayDecision, verdict: Verdict, part: Part, rounds: int) -> int:
+        """Launches the graph once per round; returns how many launches the driver accepted."""
+        graphs, counters, now_ns = self._resources.graphs, self._device.counters, self._device.clock.now_ns
+        graph, done = None, 0
         try:
-            with device.calls:
-                if device.driver.stream_ready(stream):
-                    held = True
-                    release()
-        except BackendError as error:
-            reason.add_note(f"giving back its memory failed too: {error}")
-        if not held and device.reachable:
-            quarantine.hold(stream, release)
+            if verdict is Verdict.RECORD:
+                began = now_ns()
+                graph = graphs.record(track.number, partial(self._record, part), self.lease.stream)
+                decision.recorded(now_ns() - began)
+            else:
+                graph = graphs.get(track.number)
+            if graph is None:
+                decision.begin_anew()
+                return 0
+            track.hold(graph)
+            decision.updated(self._refresh(part, graph))
+            while done < rounds:
+                graph.launch()
+                done += 1
+        except CudaCallError as error:
+            if is_sticky(error.code):
+                raise
+            track.refuse()
+            counters.graph_fallbacks += 1
+        counters.graph_launches += done
+        counters.graph_kernels += done * (0 if graph is None else len(graph))
+        return done
 
-    def release_idle(self) -> None:
-        """Releases every idle lane.  Call it inside ``device.calls``."""
-        with self._lock:
-            lanes = list(self._lanes)
-        release_all([partial(lane.release, idle=True) for lane in lanes if self._take(lane)])
+    @abstractmethod
+    def _enqueue(self, part: Part, rounds: int) -> None:
+        """Enqueues the operations of so many rounds, one by one."""
 
-    # ---- as a member of the device
-    def settled(self) -> bool:
-        """Returns whether no lane is being used by a thread."""
-        return not any(lane.active for lane in tuple(self._lanes))
+    @abstractmethod
+    def _prepare(self, part: Part) -> None:
+        """Copies the host bytes of a part to where a graph of it reads them."""
 
-    def release(self) -> None:
-        """Releases every lane."""
-        with self._lock:
-            lanes = list(self._lanes)
-        self.forget()
-        release_all([partial(lane.release, idle=False) for lane in lanes])
+    @abstractmethod
+    def _record(self, part: Part, chain: Chain) -> None:
+        """Adds the operations that ``_enqueue`` enqueues for one round."""
 
-    def forget(self) -> None:
-        """Drops every lane without a driver call."""
-        with self._lock:
-            for lane in self._lanes:
-                lane.home.clear()
-            self._lanes.clear()
-            self._bytes = 0
+    @abstractmethod
+    def _refresh(self, part: Part, graph: RecordedGraph) -> int:
+        """Gives the kernels of the graph the values of a part; returns how many got other ones."""
 
-    def _shrink(self) -> None:
-        with self._lock:
-            lanes = sorted(self._lanes, key=lambda lane: lane.used)
-        for lane in lanes:
-            if self._bytes <= self._limit and len(self._lanes) <= self._most:
-                return
-            if self._take(lane):
-                with self._device.calls:
-                    lane.release(idle=True)
+    def wait(self, deadline_ns: int | None) -> None:
+        """Waits for ``lease.done``.  Raises ``DeadlinePassed``."""
+        self._device.counters.sync_points += 1
+        if not self._device.waiter.event(self.lease.done, deadline_ns):
+            raise DeadlinePassed
 
-    def _take(self, lane: Lane) -> bool:
-        """Removes ``lane`` from the pool if it is idle; returns whether it was."""
-        try:
-            lane.home.remove(lane)
-        except ValueError:
-            return False
-        self._forget_lane(lane)
-        return True
+    def device_ns(self) -> int:
+        """Returns the time of the kernels of a run that has ended, on the device."""
+        return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
 
-    def _forget_lane(self, lane: Lane) -> None:
-        with self._lock:
-            if lane in self._lanes:
-                del self._lanes[lane]
-                self._bytes -= lane.nbytes
+    def end(self) -> None:
+        """Ends the latest run, of which no work is left."""
+        for track in self._tracks:
+            track.end()
+        self._tracks.clear()
+
+    @abstractmethod
+    def release(self, *, idle: bool) -> None:
+        """Returns every resource; its streams are idle.
+
+        ``idle`` resources may be used again; otherwise they are returned to the driver.
+        """

@@ -15,7 +15,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.lane import Lane, LanePool, LaneSpec, Resources
+from vyre.adapters.cuda.runtime.host_lane import HostLane, LanePool, LaneSpec
+from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.domain.binding import BindingPlan
@@ -47,7 +48,7 @@ class Shape(NamedTuple):
 
     launch: Launch
     module: Callable[[], LoadedModule]
-    idle: list[Lane]
+    idle: list[HostLane]
     lanes: int
     returned: int
 
@@ -55,7 +56,7 @@ class Shape(NamedTuple):
 class Running(NamedTuple):
     """A dispatch that was enqueued.  Times are in ns of the device's clock."""
 
-    lane: Lane
+    lane: HostLane
     shape: Shape
     started_ns: int
     enqueued_ns: int
@@ -204,7 +205,7 @@ class KernelPipeline(ABC):
         self._lanes.put(lane)
 
     # ---------------------------------------------------------------- details
-    def _lane(self, shape: Shape) -> Lane:
+    def _lane(self, shape: Shape) -> HostLane:
         try:
             return shape.idle.pop()
         except IndexError:
@@ -216,7 +217,7 @@ class KernelPipeline(ABC):
         config = self._config
         return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative, config.race_check)
 
-    def _failed(self, lane: Lane, error: BaseException) -> None:
+    def _failed(self, lane: HostLane, error: BaseException) -> None:
         """Keeps or drops the lane, depending on ``error``; raises ``DispatchTimeout`` if a deadline passed."""
         lane.active = False
         if isinstance(error, TrapError):  # the dispatch ran to its end

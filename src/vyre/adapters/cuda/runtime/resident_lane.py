@@ -13,8 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
-from vyre.adapters.cuda.runtime.lane import Resources
-from vyre.adapters.cuda.runtime.replayed import ReplayedWork
+from vyre.adapters.cuda.runtime.lane import Lane, Resources, Track
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.resident_loops import LaneLoops
@@ -44,32 +43,34 @@ class Prepared(NamedTuple):
 Launches: TypeAlias = "tuple[StepLaunch, ...]"
 
 
-class _Sequence:
+class _Sequence(Track):
     """The state of one sequence.  ``operations``: those of a round, whether by a graph or call by call."""
 
-    __slots__ = ("kernels", "operations", "work")
+    __slots__ = ("kernels", "operations")
 
-    def __init__(self, resources: Resources, launches: Launches, stream: Stream) -> None:
+    def __init__(self, resources: Resources, launches: Launches) -> None:
         self.kernels: Final = sum(launch.kernels for launch in launches)
         self.operations: Final = sum(launch.operations for launch in launches)
-        work = Work(f"{len(launches)} step(s) on resident memory", self.operations, self.operations)
-        self.work: Final = ReplayedWork(resources.graphs, resources.replays.decision(work), stream)
+        title = f"{len(launches)} step(s) on resident memory"
+        super().__init__(resources, Work(title, self.operations, self.operations))
 
 
 class _Part(NamedTuple):
-    """A part of a run: ``rounds`` rounds of a sequence.  ``replayed``: the rounds that a graph ran."""
+    """A part of a run: ``rounds`` rounds of the steps, which are ``sequence``, with the copies of their host bytes."""
 
+    steps: Sequence[Prepared]
     sequence: _Sequence
     rounds: int
-    replayed: int
+    copies: HostCopies | None
+
+    @property
+    def operations(self) -> int:
+        """Returns the operations of all rounds."""
+        return self.sequence.operations * self.rounds
 
 
-class ResidentLane:
-    """A stream and the launches prepared on it; one run at a time.  Call its methods inside ``device.calls``.
-
-    ``launches`` is the number of kernels that the latest run enqueued one by one, not by a graph; None if it waited for
-    each of them.
-    """
+class ResidentLane(Lane[_Part]):
+    """A stream and the launches prepared on it; one run at a time.  Call its methods inside ``device.calls``."""
 
     __slots__ = (
         "_between",
@@ -79,27 +80,21 @@ class ResidentLane:
         "_only_launches",
         "_overlapped",
         "_parts",
-        "_resources",
         "_sequences",
         "_submitting_ns",
-        "epoch",
-        "launches",
-        "lease",
         "loops",
     )
 
     def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self.epoch: Final = resources.device.epoch
-        self.lease: Final = resources.streams.acquire()
+        super().__init__(resources)
         self._copy_lease: StreamLease | None = None
         self._copies: HostCopies | None = None
         self._launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
         self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
-        self._parts: list[_Part] = []
+        self._parts: list[tuple[_Part, int]] = []
+        """Those of the latest run, each with the rounds of it that a graph ran."""
         self._between: Event | None = None
-        self.launches: int | None = None
         self.loops: Final = LaneLoops(resources, self.lease.stream)
         self._submitting_ns = 0
         self._only_launches = True
@@ -138,9 +133,14 @@ class ResidentLane:
             self._evict(self._launches.popitem(last=False)[1])
         return prepared
 
-    def record(self, part: Sequence[Prepared], chain: Chain) -> None:
+    def record(self, steps: Sequence[Prepared], chain: Chain) -> None:
         """Adds the operations of a round to a graph; what follows in the chain runs after all of them."""
-        self._record(part, chain)
+        ends: list[tuple[GraphNode, ...]] = []
+        for (launch, step), awaited in zip(steps, self._order(steps), strict=True):
+            chain.last = tuple([node for number in awaited for node in ends[number]])
+            launch.record(step, chain)
+            ends.append(chain.last)
+        chain.last = tuple(dict.fromkeys(node for each in ends for node in each))
 
     def copies(self, prepared: Sequence[Prepared], deadline_ns: int | None) -> HostCopies | None:
         """Returns the copies of a run of these steps; None if they have no host bytes."""
@@ -155,35 +155,52 @@ class ResidentLane:
         )
         return self._copies
 
-    def enqueue(self, part: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
+    def enqueue(self, steps: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
         """Runs a sequence ``rounds`` times: by its graph if that pays, else launch by launch."""
-        if not part or not rounds:
+        if not steps or not rounds:
             return
         if self._parts:
             self._mark()
-        sequence, replayed = self._sequence(tuple([launch for launch, _ in part])), 0
-        if sequence.work.replays(rounds):
-            if copies is not None:
-                for _, step in part:
-                    copies.send(step.number)
-            replayed = sequence.work.replay(partial(self._record, part), partial(_update, part), rounds)
-        self._parts.append(_Part(sequence, rounds, replayed))
-        rounds -= replayed
+        self.launches = self.launches or 0
+        part = _Part(steps, self._sequence(tuple([launch for launch, _ in steps])), rounds, copies)
+        self._parts.append((part, self._run(part.sequence, part, rounds)))
+
+    def _enqueue(self, part: _Part, rounds: int) -> None:
+        """Implements ``Lane._enqueue``."""
+        steps, sequence, _, copies = part
         launches = rounds * sequence.kernels
         self.launches = (self.launches or 0) + launches
-        if not rounds:
-            return
-        self._resources.device.counters.kernel_launches += launches
-        now_ns = self._resources.device.clock.now_ns
+        self._device.counters.kernel_launches += launches
+        now_ns = self._device.clock.now_ns
         began = now_ns()
         for _ in range(rounds):
-            for launch, step in part:
+            for launch, step in steps:
                 if copies is not None:
                     copies.send(step.number)
                 launch.enqueue(step)
         self._submitting_ns += now_ns() - began
         if sequence.operations > sequence.kernels or (copies is not None and copies.behind_launches):
             self._only_launches = False
+
+    def _prepare(self, part: _Part) -> None:
+        """Implements ``Lane._prepare``."""
+        if part.copies is not None:
+            for _, step in part.steps:
+                part.copies.send(step.number)
+
+    def _record(self, part: _Part, chain: Chain) -> None:
+        """Implements ``Lane._record``."""
+        self.record(part.steps, chain)
+
+    def _refresh(self, part: _Part, graph: RecordedGraph) -> int:
+        """Implements ``Lane._refresh``: several steps that differ in values only may share one launch."""
+        changed = end = 0
+        for launch, step in part.steps:
+            first, end = end, end + launch.kernels
+            if launch.has_values:
+                launch.set_values(step)
+                changed += graph.update(first, end)
+        return changed
 
     def settle(self, device_ns: int, wall_ns: int) -> None:
         """Records the time of a run whose work has all ended, on the device and in all.
@@ -194,26 +211,25 @@ class ResidentLane:
         """
         parts, copies = self._parts, self._copies
         if copies is None or not copies.behind_launches:
-            alike = copies is None and sum(part.replayed for part in parts) in (0, sum(part.rounds for part in parts))
-            total = sum(part.sequence.operations * part.rounds for part in parts)
-            for (sequence, rounds, replayed), taken_ns in zip(parts, self._device_times(device_ns), strict=True):
-                decision = sequence.work.decision
-                if decision is not None and replayed in (0, rounds):
-                    share = wall_ns * sequence.operations * rounds // total if alike else None
-                    decision.took(taken_ns // rounds, share, rounds)
+            total = sum(part.operations for part, _ in parts)
+            alike = copies is None and sum(count for _, count in parts) in (0, sum(part.rounds for part, _ in parts))
+            for (part, replayed), taken_ns in zip(parts, self._device_times(device_ns), strict=True):
+                decision = part.sequence.decision
+                if decision is not None and replayed in (0, part.rounds):
+                    share = wall_ns * part.operations // total if alike else None
+                    decision.took(taken_ns // part.rounds, share, part.rounds)
         self.end()
 
     def end(self, *, idle: bool = True) -> None:
-        """Ends the latest run, of which no work is left.  ``idle``: its pinned memory may be used again."""
-        for part in self._parts:
-            part.sequence.work.end()
+        """Implements ``Lane.end``.  ``idle``: the pinned memory of the run may be used again."""
+        super().end()
         self._parts.clear()
         copies, self._copies = self._copies, None
         if copies is not None:
             copies.release(idle=idle)
 
     def release(self, *, idle: bool) -> None:
-        """Returns every resource; the streams are idle.  ``idle``: they may be used again."""
+        """Implements ``Lane.release``."""
         resources = self._resources
         launches, sequences = list(self._launches.values()), list(self._sequences.values())
         self._launches.clear()
@@ -224,21 +240,21 @@ class ResidentLane:
         between, self._between = self._between, None
         let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
-            sequence.work.release()
+            sequence.release()
         self.loops.release()
         release_all(
             [
                 partial(self.end, idle=idle),
                 *(launch.release for launch in launches),
                 *(partial(let_go, lease) for lease in leases),
-                *([] if between is None else [partial(resources.device.driver.event_destroy, between)]),
+                *([] if between is None else [partial(self._device.driver.event_destroy, between)]),
             ]
         )
 
     # ---- details
     def _mark(self) -> None:
         """Records an event between the two parts of a run."""
-        driver = self._resources.device.driver
+        driver = self._device.driver
         if self._between is None:
             self._between = driver.event_create(timing=True)
         driver.event_record(self._between, self.lease.stream)
@@ -248,33 +264,25 @@ class ResidentLane:
         if len(self._parts) < 2:
             return (device_ns,) * len(self._parts)
         assert self._between is not None
-        first = round(self._resources.device.driver.event_elapsed_ms(self.lease.started, self._between) * 1e6)
+        first = round(self._device.driver.event_elapsed_ms(self.lease.started, self._between) * 1e6)
         return first, max(0, device_ns - first)
 
     def _sequence(self, launches: Launches) -> _Sequence:
         found = self._sequences.get(launches)
         if found is None:
-            found = self._sequences[launches] = _Sequence(self._resources, launches, self.lease.stream)
+            found = self._sequences[launches] = _Sequence(self._resources, launches)
             if len(self._sequences) > SEQUENCES:
-                self._sequences.popitem(last=False)[1].work.release()
+                self._sequences.popitem(last=False)[1].release()
         else:
             self._sequences.move_to_end(launches)
         return found
-
-    def _record(self, part: Sequence[Prepared], chain: Chain) -> None:
-        ends: list[tuple[GraphNode, ...]] = []
-        for (launch, step), awaited in zip(part, self._order(part), strict=True):
-            chain.last = tuple([node for number in awaited for node in ends[number]])
-            launch.record(step, chain)
-            ends.append(chain.last)
-        chain.last = tuple(dict.fromkeys(node for each in ends for node in each))
 
     def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
         """Returns, for each step, the steps that it has to wait for.
 
         A graph orders only those nodes that an edge connects, so only the edges that hazards demand are added.
         """
-        if not self._resources.device.options.side_by_side:
+        if not self._device.options.side_by_side:
             return [(), *((number,) for number in range(len(part) - 1))]
         operations = tuple(ALL_MEMORY if launch.cooperative else launch.accesses(step) for launch, step in part)
         return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
@@ -286,7 +294,7 @@ class ResidentLane:
         return self._copy_lease
 
     def _overlapped_steps(self, prepared: Sequence[Prepared]) -> frozenset[int]:
-        if not self._resources.device.options.copy_overlap:
+        if not self._device.options.copy_overlap:
             return frozenset()
         launches = tuple([launch for launch, _ in prepared])
         found = self._overlapped.get(launches)
@@ -301,20 +309,6 @@ class ResidentLane:
         for launches in [launches for launches in self._overlapped if launch in launches]:
             del self._overlapped[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
-            self._sequences.pop(launches).work.release()
+            self._sequences.pop(launches).release()
         self.loops.drop(launch)
         launch.release()
-
-
-def _update(part: Sequence[Prepared], graph: RecordedGraph) -> int:
-    """Gives each kernel the values of its step: several steps that differ in values only may share one launch.
-
-    Returns the number of kernels whose values changed.
-    """
-    changed = end = 0
-    for launch, step in part:
-        first, end = end, end + launch.kernels
-        if launch.has_values:
-            launch.set_values(step)
-            changed += graph.update(first, end)
-    return changed

@@ -11,7 +11,8 @@ from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.executor import CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain
-from vyre.adapters.cuda.runtime.lane import Resources, carried_as_parameters
+from vyre.adapters.cuda.runtime.host_lane import carried_as_parameters
+from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
     PreparedLaunch,

@@ -245,12 +245,12 @@ class ResidentRunner(DeviceMember):
         driver.event_record(ended, stream)
         driver.event_record(done, stream)
         enqueued = device.clock.now_ns()
-        device.counters.sync_points += 1
         if reads:
+            device.counters.sync_points += 1
             self._read(lane, reads, deadline)
-        elif not device.waiter.event(done, deadline):
-            raise DeadlinePassed
-        device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
+        else:
+            lane.wait(deadline)
+        device_ns = lane.device_ns()
         lane.settle(device_ns, device.clock.now_ns() - began)
         return Ran(enqueued, device_ns)
 
@@ -304,7 +304,7 @@ class ResidentRunner(DeviceMember):
         enqueued = device.clock.now_ns()
         device.counters.sync_points += 1
         self._read(lane, [loop.status, *reads], deadline)
-        device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
+        device_ns = lane.device_ns()
         lane.end()
         rounds, converged = loop.ended()
         return Ran(enqueued, device_ns, lane.launches or 0, rounds, converged)

@@ -13,7 +13,7 @@ from support.edits import replaced, sites, spliced
 from support.profiles import examples
 from support.programs import Case, Order, cases
 from support.running import oracle
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier
@@ -68,7 +68,7 @@ def _inserted(program: Program, at: int, stmt: Any) -> Program:
 @examples(60)
 @given(case=st.sampled_from(Order).flatmap(lambda order: cases(order=order, work=4000)))
 def test_segments_are_valid_programs_over_the_same_buffers(case: Case) -> None:
-    for segment in plan_grid_sync(case.program):
+    for segment in plan_programs(plan_grid_sync(case.program)):
         assert segment.buffers == case.program.buffers
         assert segment.workgroup_size == case.program.workgroup_size
         assert not any(value == GRID_SYNC for _, value in sites(segment))

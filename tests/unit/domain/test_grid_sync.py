@@ -6,14 +6,14 @@ import pytest
 
 from support.kernels import BARRIER, GRID_SYNC, LID, add, kernel, less, lit, load, located, store, var, when
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Block, Body, Let, Region
 from vyre.domain.validation.validator import validate
 
 
 def _bodies(program: Program) -> list[Body]:
-    segments = plan_grid_sync(program)
+    segments = list(plan_programs(plan_grid_sync(program)))
     assert all(validate(segment).ok for segment in segments)
     return [segment.body for segment in segments]
 
@@ -81,7 +81,7 @@ def test_loads_of_what_the_program_never_writes_are_repeated() -> None:
 
 def test_launches_keep_everything_but_the_body() -> None:
     program = Program(kernel().buffers, (8, 2, 1), (store(LID), GRID_SYNC, store(LID)), "scan", non_composable=True)
-    for segment in plan_grid_sync(located(program)):
+    for segment in plan_programs(plan_grid_sync(located(program))):
         assert segment.buffers == program.buffers
         assert segment.workgroup_size == program.workgroup_size
         assert (segment.name, segment.non_composable) == ("scan", True)

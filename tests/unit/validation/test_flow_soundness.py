@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from support.flow_programs import Extra, flow_program
 from support.lane_traces import Event, trace
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import print_program
 from vyre.domain.validation.validator import validate
@@ -65,7 +65,7 @@ def test_accepted_copies_are_paired() -> None:
 
 def test_a_plan_does_what_the_program_does() -> None:
     for program in _accepted({"V207", "V208", "V209", "V210"}, Extra.GRID_BARRIERS, Extra.PRIVATE):
-        segments = plan_grid_sync(program)
+        segments = list(plan_programs(plan_grid_sync(program)))
         assert all(validate(segment).ok for segment in segments)
         for group in range(_GROUPS):
             for lane in range(_LANES):

@@ -76,7 +76,7 @@ def test_bytes_that_nobody_wrote_are_told_by_element() -> None:
     y_data = session.resident(np.zeros(4, np.uint32))
     launch = session.bind_resident(program, {"x": x_data, "y": y_data}, ONE)
     launch()
-    for region in machine.driver._memory.regions():
+    for region in machine.driver._device.memory.regions():
         region.known[:8], region.complete = 0, False
     with pytest.raises(DeviceLost, match=r"load of x\[2\] by lane 0 \(.*\) at .*test_findings.py:\d+") as info:
         launch()

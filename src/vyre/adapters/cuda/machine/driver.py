@@ -6,31 +6,34 @@ when a stream reaches it is done when the scheduler reaches it.  The rules are i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import libraries
 from vyre.adapters.cuda.machine.contexts import PRIMARY
+from vyre.adapters.cuda.machine.device import Device
 from vyre.adapters.cuda.machine.entering import Needs, seam_call
+from vyre.adapters.cuda.machine.fault_plan import FaultInjector, FaultPlan
+from vyre.adapters.cuda.machine.faults import KernelFault
 from vyre.adapters.cuda.machine.graphs import (
     Direction,
     Executable,
     Graph,
-    LaunchWork,
     RecordWork,
     WhileWork,
     work_within,
 )
-from vyre.adapters.cuda.machine.journal import ViolationKind
+from vyre.adapters.cuda.machine.journal import CallRecord, Violation, ViolationKind
+from vyre.adapters.cuda.machine.machine_options import DEFAULT_MACHINE, MachineOptions
 from vyre.adapters.cuda.machine.ordering import join
-from vyre.adapters.cuda.machine.state import MachineState
+from vyre.adapters.cuda.machine.presets import DevicePreset
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.machine.streams import (
     DONE,
     Completion,
-    Engine,
     Event,
     Operation,
     Outcome,
@@ -58,8 +61,25 @@ _CONDITIONS_SINCE: Final = 12_040
 """The version of the first driver with conditional nodes."""
 
 
-class MachineDriver(MachineState):
-    """``CudaDriver`` on an emulated device."""
+class MachineDriver:
+    """``CudaDriver`` on an emulated device.  ``clock`` returns seconds; it is used for slow kernels only.
+
+    For tests: ``calls`` counts calls by method (a launch as ``launch`` or ``graph_launch``), ``trace`` lists them in
+    order if the options enable it, ``violations`` lists misuse that no real driver reports, and ``kernel_faults`` the
+    faults of all kernels so far.
+    """
+
+    def __init__(
+        self, options: MachineOptions = DEFAULT_MACHINE, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        device = self._device = Device(options, clock)
+        self._handles, self._heap = device.handles, device.heap
+        self.options: Final = options
+        self.gate: Final = device.gate
+        self.calls: Final[Counter[str]] = device.journal.calls
+        self.trace: Final[Sequence[CallRecord]] = device.journal.trace
+        self.violations: Final[Sequence[Violation]] = device.journal.violations
+        self.kernel_faults: Final[Sequence[KernelFault]] = device.worker.faults
 
     @property
     def name(self) -> str:
@@ -70,6 +90,42 @@ class MachineDriver(MachineState):
     def checks_races(self) -> bool:
         """Returns True."""
         return True
+
+    # ---- for tests
+    @property
+    def lane_instructions(self) -> int:
+        """Returns the instructions of all kernels so far, each counted once per lane that executed it."""
+        return self._device.worker.lane_instructions
+
+    @property
+    def virtual_ns(self) -> int:
+        """Returns the host's virtual time: each call adds to it, and a wait advances it to the end of its target."""
+        return self._device.scheduler.now_ns
+
+    def live(self) -> Mapping[str, int]:
+        """Returns the number of handles that were not released yet, by kind."""
+        device = self._device
+        return {
+            "context": len(device.contexts),
+            "pool": self._heap.live_pools,
+            "device_memory": self._heap.live_allocations,
+            "host_memory": len(device.host),
+            **self._handles.live(),
+        }
+
+    def inject(self, plan: FaultPlan) -> None:
+        """Replaces the fault plan; its counting starts now."""
+        with self.gate.lock:
+            self.gate.injector = FaultInjector(plan)
+
+    def end_slow_kernels(self) -> None:
+        """Lets every launched kernel that a plan made slow end."""
+        with self.gate.lock:
+            self._device.scheduler.end_holds()
+
+    def finalise(self) -> None:
+        """Makes later calls fail as in an interpreter that shuts down."""
+        self.gate.finalised = True
 
     # ---- start and devices
     @seam_call("cuInit", Needs.NOTHING)
@@ -92,23 +148,23 @@ class MachineDriver(MachineState):
     @seam_call("cuDeviceGetName", Needs.INIT)
     def device_name(self, ordinal: int) -> str:
         """Implements ``CudaDriver.device_name``."""
-        return self._device(ordinal).name
+        return self._preset_of(ordinal).name
 
     @seam_call("cuDeviceGetUuid", Needs.INIT)
     def device_uuid(self, ordinal: int) -> bytes:
         """Implements ``CudaDriver.device_uuid``."""
-        return self._device(ordinal).uuid
+        return self._preset_of(ordinal).uuid
 
     @seam_call("cuDeviceTotalMem", Needs.INIT)
     def device_memory(self, ordinal: int) -> int:
         """Implements ``CudaDriver.device_memory``; options can make it less than the preset's."""
-        self._device(ordinal)
-        return self._total_memory
+        self._preset_of(ordinal)
+        return self._device.total_memory
 
     @seam_call("cuDeviceGetAttribute", Needs.INIT)
     def device_attribute(self, ordinal: int, attribute: int) -> int:
         """Implements ``CudaDriver.device_attribute`` for the attributes of the preset."""
-        found = self._device(ordinal).attributes().get(attribute)
+        found = self._preset_of(ordinal).attributes().get(attribute)
         if found is None:
             raise Status(Result.INVALID_VALUE, f"the machine has no attribute {attribute}")
         return found
@@ -117,128 +173,128 @@ class MachineDriver(MachineState):
     @seam_call("cuDevicePrimaryCtxRetain", Needs.INIT)
     def primary_retain(self, ordinal: int) -> int:
         """Implements ``CudaDriver.primary_retain``."""
-        self._device(ordinal)
-        return self._contexts.retain()
+        self._preset_of(ordinal)
+        return self._device.contexts.retain()
 
     @seam_call("cuDevicePrimaryCtxRelease", Needs.INIT)
     def primary_release(self, ordinal: int) -> None:
         """Implements ``CudaDriver.primary_release``; the last release destroys everything in the context."""
-        self._device(ordinal)
-        if self._contexts.release():
-            self._tear_down(PRIMARY)
+        self._preset_of(ordinal)
+        if self._device.contexts.release():
+            self._device.tear_down(PRIMARY)
 
     @seam_call("cuDevicePrimaryCtxReset", Needs.INIT)
     def primary_reset(self, ordinal: int) -> None:
         """Implements ``CudaDriver.primary_reset``; pools and libraries belong to the device and are destroyed too."""
-        self._device(ordinal)
-        self._contexts.reset()
-        self._tear_down(PRIMARY)
+        self._preset_of(ordinal)
+        self._device.contexts.reset()
+        self._device.tear_down(PRIMARY)
         self._heap.destroy_pools()
-        for library in list(self._libraries.values()):
-            self._unload(library)
+        for library in list(self._handles.libraries.values()):
+            self._device.unload(library)
 
     @seam_call("cuCtxCreate", Needs.INIT)
     def context_create(self, ordinal: int) -> int:
         """Implements ``CudaDriver.context_create``; the new context is current in the calling thread."""
-        self._device(ordinal)
-        handle = next(self._handles)
-        self._contexts.create(handle)
+        self._preset_of(ordinal)
+        handle = self._handles.new()
+        self._device.contexts.create(handle)
         return handle
 
     @seam_call("cuCtxDestroy", Needs.INIT)
     def context_destroy(self, context: int) -> None:
         """Implements ``CudaDriver.context_destroy``; everything in the context is destroyed."""
-        self._contexts.destroy(context)
-        self._tear_down(context)
+        self._device.contexts.destroy(context)
+        self._device.tear_down(context)
 
     @seam_call("cuCtxSetCurrent", Needs.INIT)
     def set_current(self, context: int) -> None:
         """Implements ``CudaDriver.set_current``."""
-        self._contexts.set_current(context)
+        self._device.contexts.set_current(context)
 
     @seam_call("cuCtxSynchronize")
     def context_synchronize(self) -> None:
         """Runs operations until no stream of the current context has any left."""
-        self._drain()
+        self._device.drain()
 
     # ---- streams and events
     @seam_call("cuStreamCreateWithPriority")
     def stream_create(self, priority: int = 0) -> int:
         """Implements ``CudaDriver.stream_create``; the priority has no effect."""
-        handle = next(self._handles)
-        self._streams[handle] = Stream(handle, self._context)
+        handle = self._handles.new()
+        self._handles.streams[handle] = Stream(handle, self._handles.context)
         return handle
 
     @seam_call("cuStreamDestroy")
     def stream_destroy(self, stream: int) -> None:
         """Implements ``CudaDriver.stream_destroy``; operations in the stream still run."""
-        del self._streams[self._stream(stream).handle]
+        del self._handles.streams[self._handles.stream(stream).handle]
 
     @seam_call("cuStreamSynchronize")
     def stream_synchronize(self, stream: int) -> None:
         """Runs operations until the stream is empty; raises the diagnosis of a kernel in it."""
-        found = self._stream(stream)
-        self._wait(found.last)
-        self._tell(found.diagnosis)
+        found = self._handles.stream(stream)
+        self._device.wait(found.last)
+        self._device.tell(found.diagnosis)
 
     @seam_call("cuStreamQuery")
     def stream_ready(self, stream: int) -> bool:
         """Runs a few operations, then returns whether the stream is empty."""
-        found = self._stream(stream)
-        ready = self._query(found.last)
+        found = self._handles.stream(stream)
+        ready = self._device.query(found.last)
         if ready:
-            self._tell(found.diagnosis)
+            self._device.tell(found.diagnosis)
         return ready
 
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Implements ``CudaDriver.stream_wait_event``."""
-        record = self._event(event).record
-        found = self._stream(stream)
+        record = self._handles.event(event).record
+        found = self._handles.stream(stream)
         if record is not None:
-            self._submit(found, Operation(name="wait_event", after=(record,), carries=True))
+            self._device.submit(found, Operation(name="wait_event", after=(record,), carries=True))
 
     @seam_call("cuEventCreate")
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
         """Implements ``CudaDriver.event_create``; ``blocking`` has no effect."""
-        handle = next(self._handles)
-        self._events[handle] = Event(handle, self._context, timing)
+        handle = self._handles.new()
+        self._handles.events[handle] = Event(handle, self._handles.context, timing)
         return handle
 
     @seam_call("cuEventDestroy")
     def event_destroy(self, event: int) -> None:
         """Implements ``CudaDriver.event_destroy``."""
-        del self._events[self._event(event).handle]
+        del self._handles.events[self._handles.event(event).handle]
 
     @seam_call("cuEventRecord")
     def event_record(self, event: int, stream: int) -> None:
         """Implements ``CudaDriver.event_record``."""
-        found = self._own_event(event)
-        found.record = self._submit(self._stream(stream), Operation(name="event_record"))
+        found = self._handles.own_event(event)
+        found.record = self._device.submit(self._handles.stream(stream), Operation(name="event_record"))
 
     @seam_call("cuEventQuery")
     def event_ready(self, event: int) -> bool:
         """Runs a few operations, then returns whether the event has completed."""
-        record = self._event(event).record
-        ready = self._query(record)
+        record = self._handles.event(event).record
+        ready = self._device.query(record)
         if ready and record is not None:
-            self._tell(record.diagnosis)
+            self._device.tell(record.diagnosis)
         return ready
 
     @seam_call("cuEventSynchronize")
     def event_synchronize(self, event: int) -> None:
         """Runs operations until the event has completed; raises the diagnosis of a kernel before it."""
-        record = self._event(event).record
-        self._wait(record)
+        record = self._handles.event(event).record
+        self._device.wait(record)
         if record is not None:
-            self._tell(record.diagnosis)
+            self._device.tell(record.diagnosis)
 
     @seam_call("cuEventElapsedTime")
     def event_elapsed_ms(self, start: int, end: int) -> float:
         """Implements ``CudaDriver.event_elapsed_ms`` in virtual time."""
         records = []
         for handle in (start, end):
-            event = self._event(handle)
+            event = self._handles.event(handle)
             if not event.timing or event.record is None:
                 raise Status(Result.INVALID_HANDLE, f"event {handle:#x} has no timing, or was never recorded")
             records.append(event.record)
@@ -255,10 +311,10 @@ class MachineDriver(MachineState):
     @seam_call("cuMemPoolCreate")
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> int:
         """Implements ``CudaDriver.pool_create``."""
-        self._device(ordinal)
-        if not self._preset.memory_pools:
+        self._preset_of(ordinal)
+        if not self._device.preset.memory_pools:
             raise Status(Result.NOT_SUPPORTED, "the device has no memory pools")
-        handle = next(self._handles)
+        handle = self._handles.new()
         self._heap.add_pool(handle, release_threshold, max_bytes)
         return handle
 
@@ -281,36 +337,36 @@ class MachineDriver(MachineState):
     @seam_call("cuMemAllocFromPoolAsync")
     def mem_alloc_async(self, nbytes: int, pool: int, stream: int) -> int:
         """Implements ``CudaDriver.mem_alloc_async``."""
-        found = self._stream(stream)
-        clock = join(found.clock, self._scheduler.host_clock)
+        found = self._handles.stream(stream)
+        clock = join(found.clock, self._device.scheduler.host_clock)
         allocation = self._heap.reserve(nbytes, self._heap.pool(pool), found.context, clock)
 
         def begin(_: int) -> Outcome:
             self._heap.begin(allocation)
-            return Outcome(0, (self._worker.access(allocation.address, nbytes, True),))
+            return Outcome(0, (self._device.worker.access(allocation.address, nbytes, True),))
 
         after = () if allocation.after is None else (allocation.after,)
-        self._submit(found, Operation(name="mem_alloc_async", action=begin, after=after))
+        self._device.submit(found, Operation(name="mem_alloc_async", action=begin, after=after))
         return allocation.address
 
     @seam_call("cuMemFreeAsync")
     def mem_free_async(self, address: DeviceAddress, stream: int) -> None:
         """Implements ``CudaDriver.mem_free_async``."""
-        found = self._stream(stream)
+        found = self._handles.stream(stream)
         freed = Completion()
         allocation = self._heap.retire(address, found.context, freed)
 
         def end(_: int) -> Outcome:
-            access = self._worker.access(allocation.address, allocation.nbytes, True)
+            access = self._device.worker.access(allocation.address, allocation.nbytes, True)
             self._heap.end(allocation)
             return Outcome(0, (access,))
 
-        self._submit(found, Operation(name="mem_free_async", action=end, completion=freed))
+        self._device.submit(found, Operation(name="mem_free_async", action=end, completion=freed))
 
     @seam_call("cuMemAlloc")
     def mem_alloc(self, nbytes: int) -> int:
         """Implements ``CudaDriver.mem_alloc``."""
-        allocation = self._heap.reserve_plain(nbytes, self._context)
+        allocation = self._heap.reserve_plain(nbytes, self._handles.context)
         self._heap.begin(allocation)
         return allocation.address
 
@@ -318,48 +374,46 @@ class MachineDriver(MachineState):
     def mem_free(self, address: DeviceAddress) -> None:
         """Implements ``CudaDriver.mem_free``; waits for all work of the context."""
         self._heap.holding(address, 1)
-        self._drain()
-        self._heap.end(self._heap.retire(address, self._context, DONE))
+        self._device.drain()
+        self._heap.end(self._heap.retire(address, self._handles.context, DONE))
 
     @seam_call("cuMemHostAlloc")
     def host_alloc(self, nbytes: int) -> HostBlock:
         """Implements ``CudaDriver.host_alloc``."""
-        return self._host.allocate(nbytes, self._context)
+        return self._device.host.allocate(nbytes, self._handles.context)
 
     @seam_call("cuMemFreeHost")
     def host_free(self, block: HostBlock) -> None:
         """Implements ``CudaDriver.host_free``; waits for all work of the context."""
-        self._drain()
-        self._host.free(block.address, self._context)
+        self._device.drain()
+        self._device.host.free(block.address, self._handles.context)
 
     @seam_call("cuMemcpyHtoDAsync")
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: int) -> None:
         """Implements ``CudaDriver.copy_to_device``."""
-        found = self._stream(stream)
-        work = self._copy_work(Direction.TO_DEVICE, target, source, nbytes)
-        self._submit_work(found, "copy_to_device", self._with_pageable(work))
+        found = self._handles.stream(stream)
+        work = self._device.copy_work(Direction.TO_DEVICE, target, source, nbytes)
+        self._device.submit_work(found, "copy_to_device", work)
 
     @seam_call("cuMemcpyDtoHAsync")
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
         """Implements ``CudaDriver.copy_to_host``; a copy to pageable memory is done when the call returns."""
-        found = self._stream(stream)
-        work = self._copy_work(Direction.TO_HOST, target, source, nbytes)
-        done = self._submit_work(found, "copy_to_host", work)
-        if self._fills_pageable(work):
-            self._wait(done)
+        found = self._handles.stream(stream)
+        work = self._device.copy_work(Direction.TO_HOST, target, source, nbytes)
+        self._device.submit_work(found, "copy_to_host", work)
 
     @seam_call("cuMemcpyDtoDAsync")
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
         """Implements ``CudaDriver.copy_on_device``."""
-        found = self._stream(stream)
-        work = self._copy_work(Direction.ON_DEVICE, target, source, nbytes)
-        self._submit_work(found, "copy_on_device", work)
+        found = self._handles.stream(stream)
+        work = self._device.copy_work(Direction.ON_DEVICE, target, source, nbytes)
+        self._device.submit_work(found, "copy_on_device", work)
 
     @seam_call("cuMemsetD8Async")
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: int) -> None:
         """Implements ``CudaDriver.memset8``."""
-        found = self._stream(stream)
-        self._submit_work(found, "memset8", self._fill_work(target, value, nbytes))
+        found = self._handles.stream(stream)
+        self._device.submit_work(found, "memset8", self._device.fill_work(target, value, nbytes))
 
     @seam_call("cuPointerGetAttributes")
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
@@ -370,46 +424,46 @@ class MachineDriver(MachineState):
     @seam_call("cuLibraryLoadData")
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
         """Implements the seam's ``library_load`` for PTX text; a cubin is refused."""
-        handle = next(self._handles)
-        self._libraries[handle] = libraries.load(
-            handle, image, options, self._preset, self.options.driver_version, self._memory
+        handle = self._handles.new()
+        self._handles.libraries[handle] = libraries.load(
+            handle, image, options, self._device.preset, self.options.driver_version, self._device.memory
         )
         return LoadedLibrary(handle, "")
 
     @seam_call("cuLibraryUnload")
     def library_unload(self, library: int) -> None:
         """Implements the seam's ``library_unload``; unloading code with pending launches is recorded as a violation."""
-        found = self._library(library)
-        if self._scheduler.uses(library):
-            self._journal.violate(ViolationKind.UNLOADED, f"library {library:#x} unloaded with launches pending")
-        self._unload(found)
+        found = self._handles.library(library)
+        if self._device.scheduler.uses(library):
+            self._device.journal.violate(ViolationKind.UNLOADED, f"library {library:#x} unloaded with launches pending")
+        self._device.unload(found)
 
     @seam_call("cuLibraryGetKernel")
     def library_kernel(self, library: int, name: str) -> int:
         """Implements the seam's ``library_kernel``."""
-        found = self._library(library)
+        found = self._handles.library(library)
         known = found.kernels.get(name)
         if known is not None:
             return known
-        handle = next(self._handles)
-        self._kernels[handle] = libraries.kernel_of(handle, found, name, self._preset)
+        handle = self._handles.new()
+        self._handles.kernels[handle] = libraries.kernel_of(handle, found, name, self._device.preset)
         found.kernels[name] = handle
         return handle
 
     @seam_call("cuKernelGetAttribute")
     def kernel_facts(self, kernel: int) -> KernelFacts:
         """Implements ``CudaDriver.kernel_facts``; the number of registers is an estimate."""
-        return libraries.facts(self._kernel(kernel), self._preset)
+        return libraries.facts(self._handles.kernel(kernel), self._device.preset)
 
     @seam_call("cuKernelSetAttribute")
     def kernel_allow_dynamic_shared(self, kernel: int, nbytes: int) -> None:
         """Implements ``CudaDriver.kernel_allow_dynamic_shared``."""
-        libraries.allow_dynamic_shared(self._kernel(kernel), nbytes, self._preset)
+        libraries.allow_dynamic_shared(self._handles.kernel(kernel), nbytes, self._device.preset)
 
     @seam_call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
     def occupancy(self, kernel: int, threads: int, dynamic_shared: int) -> int:
         """Implements ``CudaDriver.occupancy``."""
-        return libraries.resident_blocks(self._kernel(kernel), threads, dynamic_shared, self._preset)
+        return libraries.resident_blocks(self._handles.kernel(kernel), threads, dynamic_shared, self._device.preset)
 
     def prepare_launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> Launcher:
         """Returns a launcher; every check is made when it is called."""
@@ -417,111 +471,111 @@ class MachineDriver(MachineState):
 
     @seam_call("cuLaunchKernelEx", method="launch")
     def _launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> None:
-        found = self._stream(stream)
-        work = self._launch_work(kernel, shape, parameters)
-        self._submit_work(found, "launch", work)
+        found = self._handles.stream(stream)
+        work = self._device.launch_work(kernel, shape, parameters)
+        self._device.submit_work(found, "launch", work)
 
     # ---- graphs
     @seam_call("cuGraphCreate")
     def graph_create(self) -> int:
         """Implements ``CudaDriver.graph_create``."""
-        handle = next(self._handles)
-        self._graphs[handle] = Graph(handle, self._context)
+        handle = self._handles.new()
+        self._handles.graphs[handle] = Graph(handle, self._handles.context)
         return handle
 
     @seam_call("cuGraphDestroy")
     def graph_destroy(self, graph: int) -> None:
         """Implements ``CudaDriver.graph_destroy``."""
-        found = self._graph(graph)
+        found = self._handles.graph(graph)
         if found.repeated:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} belongs to a node of another one")
-        del self._graphs[graph]
+        del self._handles.graphs[graph]
         for work in work_within(found.nodes.values()):
             if isinstance(work, WhileWork):
-                del self._graphs[work.body.handle]
+                del self._handles.graphs[work.body.handle]
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_device(
         self, graph: int, after: Sequence[int], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> int:
         """Implements ``CudaDriver.graph_add_copy_to_device``."""
-        return self._add(graph, after, self._copy_work(Direction.TO_DEVICE, target, source, nbytes))
+        return self._device.add(graph, after, self._device.copy_work(Direction.TO_DEVICE, target, source, nbytes))
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_host(
         self, graph: int, after: Sequence[int], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> int:
         """Implements ``CudaDriver.graph_add_copy_to_host``."""
-        return self._add(graph, after, self._copy_work(Direction.TO_HOST, target, source, nbytes))
+        return self._device.add(graph, after, self._device.copy_work(Direction.TO_HOST, target, source, nbytes))
 
     @seam_call("cuGraphAddMemsetNode")
     def graph_add_memset8(
         self, graph: int, after: Sequence[int], target: DeviceAddress, value: int, nbytes: int
     ) -> int:
         """Implements ``CudaDriver.graph_add_memset8``."""
-        return self._add(graph, after, self._fill_work(target, value, nbytes))
+        return self._device.add(graph, after, self._device.fill_work(target, value, nbytes))
 
     @seam_call("cuGraphAddKernelNode")
     def graph_add_kernel(
         self, graph: int, after: Sequence[int], kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> int:
         """Implements ``CudaDriver.graph_add_kernel``."""
-        return self._add(graph, after, self._launch_work(kernel, shape, parameters))
+        return self._device.add(graph, after, self._device.launch_work(kernel, shape, parameters))
 
     @seam_call("cuGraphAddEventRecordNode")
     def graph_add_event_record(self, graph: int, after: Sequence[int], event: int) -> int:
         """Implements ``CudaDriver.graph_add_event_record``."""
-        return self._add(graph, after, RecordWork(self._own_event(event)))
+        return self._device.add(graph, after, RecordWork(self._handles.own_event(event)))
 
     @seam_call("cuGraphConditionalHandleCreate")
     def graph_condition(self, graph: int) -> int:
         """Implements ``CudaDriver.graph_condition``: the handle is the address of the condition."""
-        found = self._graph(graph)
+        found = self._handles.graph(graph)
         if self.options.driver_version < _CONDITIONS_SINCE:
             raise Status(Result.NOT_SUPPORTED, f"driver {self.options.driver_version} has no conditional nodes")
-        condition = self._memory.allocate(4)
+        condition = self._device.memory.allocate(4)
         found.conditions.add(condition)
         return condition
 
     @seam_call("cuGraphAddNode")
     def graph_add_while(self, graph: int, after: Sequence[int], condition: int) -> WhileNode:
         """Implements ``CudaDriver.graph_add_while``."""
-        found = self._graph(graph)
+        found = self._handles.graph(graph)
         if condition not in found.conditions:
             raise Status(Result.INVALID_VALUE, f"{condition:#x} is no free condition of the graph")
-        body = Graph(next(self._handles), self._context, repeated=True)
-        node = self._add(graph, after, WhileWork(condition, body))
+        body = Graph(self._handles.new(), self._handles.context, repeated=True)
+        node = self._device.add(graph, after, WhileWork(condition, body))
         found.conditions.discard(condition)
-        self._graphs[body.handle] = body
+        self._handles.graphs[body.handle] = body
         return WhileNode(node, body.handle)
 
     @seam_call("cuGraphInstantiate")
     def graph_instantiate(self, graph: int) -> int:
         """Implements ``CudaDriver.graph_instantiate``."""
-        found = self._graph(graph)
+        found = self._handles.graph(graph)
         if found.repeated or found.conditions:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} is the body of a loop, or has an unused condition")
-        handle = next(self._handles)
-        self._executables[handle] = Executable.of(handle, found)
+        handle = self._handles.new()
+        self._handles.executables[handle] = Executable.of(handle, found)
         return handle
 
     @seam_call("cuGraphUpload")
     def graph_upload(self, executable: int, stream: int) -> None:
         """Implements ``CudaDriver.graph_upload``."""
-        self._executable(executable)
-        self._submit(self._stream(stream), Operation(name="graph_upload"))
+        self._handles.executable(executable)
+        self._device.submit(self._handles.stream(stream), Operation(name="graph_upload"))
 
     @seam_call("cuGraphExecDestroy")
     def graph_exec_destroy(self, executable: int) -> None:
         """Implements ``CudaDriver.graph_exec_destroy``."""
-        del self._executables[self._executable(executable).handle]
+        del self._handles.executables[self._handles.executable(executable).handle]
 
     @seam_call("cuGraphExecKernelNodeSetParams")
     def graph_update_kernel(
         self, executable: int, node: int, kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
         """Implements ``CudaDriver.graph_update_kernel``."""
-        self._executable(executable).update(node, self._launch_work(kernel, shape, parameters))
+        self._handles.executable(executable).update(node, self._device.launch_work(kernel, shape, parameters))
 
     def prepare_graph_launch(self, executable: int, stream: int) -> Launcher:
         """Returns a launcher; every check is made when it is called."""
@@ -529,23 +583,9 @@ class MachineDriver(MachineState):
 
     @seam_call("cuGraphLaunch", method="graph_launch")
     def _graph_launch(self, executable: int, stream: int) -> None:
-        found, target = self._executable(executable), self._stream(stream)
-        nodes = [replace(node, work=self._with_pageable(node.work)) for node in found.nodes.values()]
-        launches = [work.kernel for work in work_within(nodes) if isinstance(work, LaunchWork)]
-        slow = [self.gate.injector.launch(kernel.name) for kernel in launches]
-        records: dict[int, Completion] = {}
-        for node in nodes:
-            if isinstance(node.work, RecordWork):
-                records[node.handle] = node.work.event.record = Completion()
-        operation = Operation(
-            name="graph_launch",
-            action=lambda start_ns: self._worker.perform_graph(nodes, records, start_ns),
-            engine=Engine.COMPUTE,
-            after=() if found.last is None else (found.last,),
-            slow=next(filter(None, slow), None),
-            records=tuple(records.values()),
-            uses=frozenset(kernel.library.handle for kernel in launches),
-        )
-        found.last = self._submit(target, operation)
-        if any(self._fills_pageable(node.work) for node in nodes):
-            self._wait(found.last)
+        self._device.submit_graph(self._handles.executable(executable), self._handles.stream(stream))
+
+    def _preset_of(self, ordinal: int) -> DevicePreset:
+        if ordinal != 0:
+            raise Status(Result.INVALID_DEVICE, f"no device {ordinal}; there is one")
+        return self._device.preset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -33,23 +33,24 @@ class LaunchPart(NamedTuple):
     times: int = 1
 
 
-class Launches(NamedTuple):
-    """``first`` runs once, then each round runs ``parts``."""
+class Launches:
+    """``first`` runs once, then each round runs ``parts``; what a run of them sums up to is counted once."""
 
-    first: tuple[Launch, ...]
-    parts: tuple[LaunchPart, ...]
+    __slots__ = ("_first", "_round", "first", "parts")
+
+    def __init__(self, first: tuple[Launch, ...], parts: tuple[LaunchPart, ...]) -> None:
+        self.first: Final = first
+        self.parts: Final = parts
+        self._first = _counts((launch, 1) for launch in first)
+        self._round = _counts((launch, part.times) for part in parts for launch in part.launches)
 
     def kernels(self, rounds: int) -> int:
         """Returns the number of kernels of a run."""
-        return self._total(rounds, lambda launch: launch.kernels)
+        return self._first[0] + rounds * self._round[0]
 
     def nbytes(self, rounds: int) -> int:
         """Returns the bytes that all launches of a run bind."""
-        return self._total(rounds, lambda launch: launch.nbytes * launch.kernels)
-
-    def _total(self, rounds: int, of: Callable[[Launch], int]) -> int:
-        body = sum(part.times * of(launch) for part in self.parts for launch in part.launches)
-        return sum(map(of, self.first)) + rounds * body
+        return self._first[1] + rounds * self._round[1]
 
     def with_memory(self, memory: Mapping[int, ResidentBuffer]) -> Launches:
         """Returns the launches with memory in place of handles; ``memory`` is by the identity of the handles."""
@@ -68,6 +69,15 @@ class Launches(NamedTuple):
 
     def _all(self) -> chain[Launch]:
         return chain(self.first, *(part.launches for part in self.parts))
+
+
+def _counts(launches: Iterable[tuple[Launch, int]]) -> tuple[int, int]:
+    """Returns the kernels of launches that run so many times each, and the bytes that they bind."""
+    kernels = nbytes = 0
+    for launch, times in launches:
+        kernels += times * launch.kernels
+        nbytes += times * launch.kernels * launch.nbytes
+    return kernels, nbytes
 
 
 class Ran(NamedTuple):

@@ -100,6 +100,7 @@ class WorkPlanner:
                 raise _cannot("fused", backend, f"no two steps can be joined ({reasons})")
         self._structure = self._joined if modes.fused and self._joined is not None else self._apart
         self._plan: ExecutionPlan | None = None
+        self._now: Chosen | None = None
 
     def choose(self, rounds: int, *, seen: bool = True) -> Chosen:
         """Returns the plan for a run of so many rounds; ``seen`` False: it is only asked for."""
@@ -108,7 +109,10 @@ class WorkPlanner:
         if self._is_free and (self._runs > self._due or rounds > self._batch):
             self._decide(max(1, rounds))
             self._due, self._batch = max(1, 2 * (self._runs - 1)), 2 * rounds
-        return self._chosen()
+            self._now = None
+        if self._now is None:
+            self._now = self._chosen()
+        return self._now
 
     def took(self, chosen: Chosen, rounds: int, timing: DispatchTiming) -> None:
         """Records the time of a run of these launches."""

@@ -156,7 +156,8 @@ class StepSequence:
         chosen = self._planner.choose(rounds)
         ready = self._ready
         if ready is not None and ready.chosen.is_like(chosen):
-            ready = self._ready = ready._replace(chosen=chosen)
+            if ready.chosen is not chosen:
+                ready = self._ready = ready._replace(chosen=chosen)
             return ready, 0, 0
         self._ready = None
         allocations, allocated = self._held.hold(chosen.structure.needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from vyre.app.work_graph.description import Work, WorkPart, WorkStep
@@ -27,28 +28,23 @@ class Unit(NamedTuple):
         return len(self.places) > 1
 
 
-class Structure(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
     """The launches of a graph in order: ``first``, and the parts of a round with how often each runs.
 
-    ``needed``: the temporary arrays that some launch binds, by identity.
+    ``needed``: the temporary arrays that some launch binds, by identity.  ``launches``: the launches alone, with
+    handles in place of the memory of temporary arrays.
     """
 
     first: tuple[Unit, ...]
     parts: tuple[tuple[tuple[Unit, ...], int], ...]
     needed: dict[int, TemporaryBuffer]
+    launches: Launches
 
     @property
     def units(self) -> tuple[Unit, ...]:
         """Returns all launches in order."""
         return (*self.first, *(unit for units, _ in self.parts for unit in units))
-
-    @property
-    def launches(self) -> Launches:
-        """Returns the launches, with handles in place of the memory of temporary arrays."""
-        return Launches(
-            tuple(unit.launch for unit in self.first),
-            tuple(LaunchPart(tuple(unit.launch for unit in units), times) for units, times in self.parts),
-        )
 
     @property
     def temporary_bytes(self) -> int:
@@ -71,7 +67,11 @@ def structure_of(first: tuple[Unit, ...], parts: list[tuple[tuple[Unit, ...], Wo
         for resource in unit.launch.step.resources:
             if isinstance(resource, TemporaryBuffer):
                 needed[id(resource)] = resource
-    return Structure(first, made, needed)
+    launches = Launches(
+        tuple(unit.launch for unit in first),
+        tuple(LaunchPart(tuple(unit.launch for unit in units), times) for units, times in made),
+    )
+    return Structure(first, made, needed, launches)
 
 
 def alone(step: WorkStep, why: str = "a launch of its own") -> Unit:

@@ -331,6 +331,7 @@ _grid_case(
     (_rounds(_COPY), _WAIT),
     (_rounds(_COPY, _WAIT), _COPY, _WAIT),
 )
+_grid_case("V122", "a copy that is pending at its start", (_COPY, _rounds(), _WAIT), (_COPY, _WAIT, _rounds()))
 _grid_case(
     "V123",
     "a load behind an atomic",

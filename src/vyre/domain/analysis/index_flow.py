@@ -40,6 +40,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     Let,
     Loop,
@@ -475,6 +476,15 @@ class Walk:
         self._blur(sorted(self._rewind(mark)))
         return alive
 
+    def _grid_loop(self, stmt: GridLoop) -> bool:
+        """Walks the body once: no local that a round changes lives into the next one."""
+        self._visit(stmt.limit)
+        self._end_run()
+        assigned, _ = self._branch(stmt.body, [])
+        self._blur(sorted(assigned))
+        self._set(stmt.name, Version(None, None, ScalarType.U32))
+        return True
+
     def _leave(self, stmt: Break | Continue | Return | Trap) -> bool:
         self._visit(*operands(stmt))
         self._end_run()
@@ -522,7 +532,7 @@ def _assigned_names(body: Body) -> set[str]:
     return names
 
 
-_NESTED: Final = frozenset({If, Switch, Loop, Block, Region})
+_NESTED: Final = frozenset({If, Switch, Loop, GridLoop, Block, Region})
 _HANDLERS: Final[dict[type[Node], Callable[[Walk, Any], bool]]] = {
     Let: Walk._let,
     Assign: Walk._assign,
@@ -530,6 +540,7 @@ _HANDLERS: Final[dict[type[Node], Callable[[Walk, Any], bool]]] = {
     If: Walk._if,
     Switch: Walk._switch,
     Loop: Walk._loop,
+    GridLoop: Walk._grid_loop,
     Break: Walk._leave,
     Continue: Walk._leave,
     Return: Walk._leave,

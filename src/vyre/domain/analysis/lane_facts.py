@@ -35,6 +35,7 @@ from vyre.domain.ir.stmt import (
     AsyncWait,
     Barrier,
     Block,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
@@ -221,7 +222,7 @@ class _Scan:
                     stack.append((stmt.otherwise, 0, behind))
                     if len(stmt.then) == 1 and isinstance(stmt.then[0], Return):
                         guard = behind
-                elif isinstance(stmt, Loop | Block | Region):
+                elif isinstance(stmt, Loop | GridLoop | Block | Region):
                     stack.append((stmt.body, 0, guard))
 
     # ---- effects
@@ -334,7 +335,7 @@ def _constant_locals(statements: Iterable[Stmt]) -> dict[str, Expr]:
     for stmt in statements:
         if isinstance(stmt, Let) and stmt.name not in values:
             values[stmt.name] = stmt.value
-        elif isinstance(stmt, Let | Assign):
+        elif isinstance(stmt, Let | Assign | GridLoop):
             changing.add(stmt.name)
         elif isinstance(stmt, Loop):
             changing.add(stmt.var)

@@ -19,6 +19,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     Let,
     Loop,
@@ -31,6 +32,7 @@ from vyre.domain.ir.stmt import (
     bodies,
     operands,
 )
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.lints.catalogue import LINTS
 from vyre.domain.lints.expressions import ExpressionLints
@@ -236,6 +238,17 @@ class _Checker:
         self._left = left
         return reach if self._ended == ended else reach.narrow(ALL)
 
+    def _grid_loop(self, stmt: GridLoop, reach: Reach) -> Reach:
+        if not stmt.body:
+            self.findings.add("L006", f"the grid loop `{stmt.name}` has no statement", stmt)
+        if isinstance(stmt.limit, Literal) and not stmt.limit.value:
+            self.findings.add("L011", f"the grid loop `{stmt.name}` with the limit 0 never runs", stmt)
+        self._written.add(stmt.flag)
+        self._body(stmt.body, 0, reach)
+        self._typer.locals.declare(stmt.name, Local(ScalarType.U32, is_counter=True))
+        self._lanes.declare_counter(stmt.name, stmt.limit, stmt.limit)
+        return reach
+
     def _scope(self, stmt: Block | Region, reach: Reach) -> Reach | None:
         return self._body(stmt.body, 0, reach)
 
@@ -277,6 +290,7 @@ _HANDLERS: Final[dict[type[Node], Callable[[_Checker, Any, Reach], Reach | None]
     If: _Checker._if,
     Switch: _Checker._switch,
     Loop: _Checker._loop,
+    GridLoop: _Checker._grid_loop,
     Block: _Checker._scope,
     Region: _Checker._scope,
     Break: _Checker._leave,

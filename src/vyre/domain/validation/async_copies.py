@@ -84,7 +84,7 @@ class _Pairing:
         return current
 
     def _statement(self, stmt: Stmt, pending: _Pending) -> _Pending | None:
-        if bodies(stmt) and id(stmt) not in self._relevant:
+        if bodies(stmt) and id(stmt) not in self._relevant and not isinstance(stmt, GridLoop):
             return pending
         match stmt:
             case AsyncLoad() | AsyncStore():

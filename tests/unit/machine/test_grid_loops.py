@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx import barriers, statements
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.opening import open as open_session
 from vyre.domain import native_rounds
-from vyre.domain.errors import BackendError
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import BackendError, DispatchTimeout
 from vyre.domain.ir.program import Program
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing.machine import CudaMachine, cuda_machine
 
-LENGTH: Final = 64
+LENGTH: Final = 24
 SPREAD: Final = """workgroup_size 8, 1, 1
-    buffer x @0 read_write u32[64]
+    buffer x @0 read_write u32[24]
     buffer flag @1 read_write u32[1]
-    buffer y @2 read_write u32[64] output
+    buffer y @2 read_write u32[24] output
     buffer n @3 write u32[1]
     body {
-      let i = 63u - gid.x
+      let i = 23u - gid.x
       let rounds = grid_loop(500u, flag) {
         y[i] = x[i]
         if i > 0u { y[i] = min(x[i], x[i - 1u] + 1u) }
@@ -38,6 +41,7 @@ SPREAD: Final = """workgroup_size 8, 1, 1
       if i == 0u { n[0u] = rounds }
     }"""
 """Distances along a path, from the far end, so that a workgroup that runs ahead finds nothing to do."""
+SPLIT: Final = CudaOptions(grid_sync=GridSyncMode.SPLIT)
 SCHEDULES: Final = [RunOptions("lockstep", 0), RunOptions("reverse", 0), RunOptions("shuffled", 3)]
 
 
@@ -106,6 +110,74 @@ def test_clearing_another_flag_is_noticed(ahead: int, what: str, monkeypatch: py
     assert differs(cuda_machine()), what
 
 
-def test_a_forced_native_loop_needs_every_workgroup_at_once() -> None:
-    machine = cuda_machine(CudaOptions(grid_sync=GridSyncMode.NATIVE))
+# Rounds that the host starts, for grids of which not all workgroups are resident at once.
+
+
+@pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: o.schedule)
+def test_split_rounds_have_the_same_bytes(options: RunOptions) -> None:
+    machine = cuda_machine(SPLIT, kernels=options)
     assert outputs(machine) == wanted()
+    assert not machine.driver.violations
+    assert launches(machine) == 1 + 3 * LENGTH + 1, "the start, three kernels a round, and what follows"
+
+
+def test_rounds_are_split_where_no_kernel_can_hold_them() -> None:
+    machine = cuda_machine(preset=replace(H200, cooperative=False))
+    assert outputs(machine) == wanted()
+    assert launches(machine) > LENGTH
+
+
+def test_split_rounds_wait_once_each() -> None:
+    machine = cuda_machine(SPLIT)
+    outputs(machine)
+    assert machine.backend.metric_source is not None
+    metrics = machine.backend.metric_source.metrics()
+    assert LENGTH + 2 <= metrics["sync_points"] <= LENGTH + 3, "before the first round, in each, at the end, closing"
+
+
+@pytest.mark.parametrize("limit", [0.02])
+def test_a_timeout_ends_split_rounds(limit: float) -> None:
+    endless = Program.from_text(
+        """workgroup_size 8, 1, 1
+        buffer flag @0 read_write u32[1]
+        body { let rounds = grid_loop(0xffffffffu, flag) { flag[0u] = 1u } }"""
+    )
+    machine = cuda_machine(SPLIT)
+    with machine.open() as session, pytest.raises(DispatchTimeout):
+        session.dispatch(endless, {"flag": np.zeros(1, np.uint32)}, DispatchConfig(timeout_s=limit, grid=(1, 1, 1)))
+
+
+def test_resident_and_bound_rounds() -> None:
+    """Sequences and bound launches look after each round, too."""
+    for runtime in (CudaOptions(), SPLIT):
+        machine = cuda_machine(runtime)
+        with machine.open() as session:
+            program = Program.from_text(SPREAD)
+            given = inputs()
+            x = session.resident(given["x"])
+            flag, y, n = (session.resident(np.zeros(k, np.uint32)) for k in (1, LENGTH, 1))
+            with session.bind_resident(program, {"x": x, "flag": flag, "y": y, "n": n}) as launch:
+                launch()
+                launch()
+            assert n.download().tolist() == [1], "the second run changes nothing"
+            assert x.download().tolist() == [*range(LENGTH)]
+
+
+@pytest.mark.parametrize("graph_after", [1, None])
+def test_graphs_repeat_native_rounds_only(graph_after: int | None) -> None:
+    for runtime in (CudaOptions(graph_after=graph_after), replace(SPLIT, graph_after=graph_after)):
+        machine = cuda_machine(runtime)
+        with machine.open() as session:
+            program = Program.from_text(SPREAD)
+            for _ in range(4):
+                found = session.dispatch(program, inputs())
+                assert found["n"].tolist() == [LENGTH]
+                assert found["x"].tolist() == [*range(LENGTH)]
+
+
+def test_bundles_hold_one_cooperative_kernel() -> None:
+    from vyre.adapters.cuda.aot.emitters import emit_cuda
+
+    build = emit_cuda("sm_90", None, Program.from_text(SPREAD), DispatchConfig())
+    (kernel,) = build.kernels
+    assert kernel.cooperative

@@ -18,8 +18,9 @@ from vyre.adapters.cpu.pool.layout import COMMAND_BYTES, Outcome, StopReason
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
-from vyre.adapters.cpu.runtime.launch import KernelPlan, Owner, Placement, StepFrame, command_kernels, run_error
+from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_error
 from vyre.adapters.host.memory import allocate_aligned, array_type
+from vyre.adapters.kernel_plan import KernelPlan, command_kernels
 from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Verdict, Work
 from vyre.domain.binding import BindingPlan
 from vyre.domain.launch import Launch

@@ -12,6 +12,7 @@ from vyre.adapters.cpu.pool.commands import Command, Fill, Kernel, PrivateTable,
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
 from vyre.adapters.host.memory import allocate_aligned
+from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.errors import BackendError, DispatchFailed, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.names import BackendId, Dim3
 from vyre.domain.record import U64_MAX
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.adapters.cpu.pool.job import Job
-    from vyre.domain.grid_sync import Step
-    from vyre.domain.ir.program import Program
     from vyre.domain.launch import Launch
 
 FRAME_HEAD: Final = 6
@@ -41,61 +40,6 @@ class Placement(NamedTuple):
     threads: int
     grain: int
     table: PrivateTable | None = None
-
-
-class KernelLoop(NamedTuple):
-    """A grid loop: kernels by their numbers, and the word of the hidden buffer that says whether a round runs."""
-
-    enter: int
-    body: tuple[int | KernelLoop, ...]
-    advance: int
-    word: int
-
-
-class KernelPlan(NamedTuple):
-    """The order of the kernels of a program with grid loops, and the u32 of its hidden buffer."""
-
-    steps: tuple[int | KernelLoop, ...]
-    words: int
-
-
-def kernel_plan(program: Program, kernels: int) -> KernelPlan | None:
-    """Returns the order of so many kernels of a program; None if they run one after the other, each once."""
-    if kernels == 1:
-        return None
-    from vyre.domain.grid_sync import Rounds, grid_control, plan_grid_sync
-
-    control = grid_control(program)
-    if control is None:
-        return None
-    numbers = iter(range(kernels))
-
-    def numbered(steps: Sequence[Step]) -> tuple[int | KernelLoop, ...]:
-        return tuple(
-            KernelLoop(next(numbers), numbered(step.body), next(numbers), step.word)
-            if isinstance(step, Rounds)
-            else next(numbers)
-            for step in steps
-        )
-
-    return KernelPlan(numbered(plan_grid_sync(program)), control.count)
-
-
-def command_kernels(plan: KernelPlan) -> tuple[int | None, ...]:
-    """Returns the number of the kernel of each command of ``StepFrame.kernels``, in flat order; None for a loop."""
-    found: list[int | None] = []
-
-    def visit(steps: Sequence[int | KernelLoop]) -> None:
-        for step in steps:
-            if isinstance(step, KernelLoop):
-                found.extend((step.enter, None))
-                visit(step.body)
-                found.append(step.advance)
-            else:
-                found.append(step)
-
-    visit(plan.steps)
-    return tuple(found)
 
 
 class StepFrame:

@@ -14,9 +14,11 @@ from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
-from vyre.adapters.cpu.runtime.launch import KernelPlan, Placement, kernel_plan
+from vyre.adapters.cpu.runtime.launch import Placement
 from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, steps_at_most
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
+from vyre.adapters.grid_kernels import kernel_plan
+from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner

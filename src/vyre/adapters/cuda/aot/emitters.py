@@ -14,6 +14,7 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import KernelCompileFailed
+from vyre.domain.grid_sync import has_grid_loops
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import spec_literals
 from vyre.ports.aot import AotEmitter, AotTargetId
@@ -41,12 +42,14 @@ def cuda_emitters(assembler: Assembler | None) -> tuple[AotEmitter, ...]:
 def emit_cuda(target: str, assembler: Assembler | None, program: Program, config: DispatchConfig) -> Build:
     """Returns a build with PTX for ``target`` and, if there is an ``assembler``, machine code.
 
-    Grid barriers are split into kernels, which run on every device and at every grid.  Parameters stay within the size
-    that every driver accepts.  Raises the errors of the emitter, and ``KernelCompileFailed`` with the assembler's log.
+    Grid barriers are split into kernels, which run on every device and at every grid; but a program with a grid loop is
+    one cooperative kernel, whose workgroups must all be resident, because a bundle looks at nothing between kernels.
+    Parameters stay within the size that every driver accepts.  Raises the errors of the emitter, and
+    ``KernelCompileFailed`` with the assembler's log.
     """
     if config.workgroup is not None:
         program = replace(program, workgroup_size=config.workgroup)
-    options = EmitOptions(target=sm_number(target), assume=ARENA_FACTS, native_grid_sync=False)
+    options = EmitOptions(target=sm_number(target), assume=ARENA_FACTS, native_grid_sync=has_grid_loops(program))
     module = emit(program, options, spec_literals(program, config.spec))
     major, minor = map(int, module.version.split("."))
     members = [Member(MemberKind.PTX, (major, minor), module.ptx.encode())]

@@ -19,7 +19,7 @@ from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.grid_sync import has_grid_loops, plan_grid_sync, plan_programs
+from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.native_rounds import with_native_rounds
@@ -121,12 +121,6 @@ def _written(
     check_rules(program).raise_if_invalid()
     _check_target(program, options)
     native = options.native_grid_sync
-    if not native and has_grid_loops(program):
-        raise UnsupportedFeature(
-            feature="a grid loop on a grid of which not all workgroups run at once",
-            backend="cuda",
-            fix="use a smaller grid, in which each lane takes several elements.",
-        )
     parts = (with_native_rounds(program),) if native else tuple(plan_programs(plan_grid_sync(program)))
     name = entry_name(program, options, spec)
     return [

@@ -15,12 +15,14 @@ from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
-from vyre.adapters.cuda.runtime.host_lane import DispatchPlan, LanePool, plan_dispatch
+from vyre.adapters.cuda.runtime.host_lane import DispatchPlan, LanePool, LaneSpec, plan_dispatch
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
+from vyre.adapters.grid_kernels import kernel_plan
+from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import plan_bindings
@@ -124,7 +126,14 @@ class CudaPipeline(KernelPipeline):
                 uses_table(self._program, inlined_uniforms(self._program, options, sink), options, sink)
             return plan_dispatch(self._module(options), self._spec(launch))
 
+    def steps(self, module: LoadedModule) -> KernelPlan | None:
+        """Returns the order of the kernels of a module if grid loops repeat some of them."""
+        return kernel_plan(self._program, len(module.kernels))
+
     # ---------------------------------------------------------------- details
+    def _spec(self, launch: Launch) -> LaneSpec:
+        return super()._spec(launch)._replace(order=partial(kernel_plan, self._program))
+
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
         return resolve_launch(self._program, input_nbytes, self._config, self._limits)
 

@@ -17,7 +17,6 @@ from vyre.adapters.cuda.runtime.device import MIB, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Lane, Resources, Track
 from vyre.adapters.cuda.runtime.launch import (
-    TRAP_BYTES,
     PreparedLaunch,
     ScratchAddresses,
     first_trap,
@@ -28,6 +27,7 @@ from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
 from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.replay_decision import Work
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
@@ -43,7 +43,8 @@ GRAPH_BYTES: Final = 4 * MIB
 class LaneSpec(NamedTuple):
     """The purpose of a lane: one module on one launch geometry.
 
-    ``iterations`` is the number of times that all kernels run; ``title`` names the lane in its decisions.
+    ``iterations`` is the number of times that all kernels run; ``title`` names the lane in its decisions.  ``order``
+    tells the order of so many kernels if grid loops repeat some of them; None where kernels come from a bundle.
     """
 
     title: str
@@ -52,13 +53,18 @@ class LaneSpec(NamedTuple):
     iterations: int
     cooperative: bool
     race_check: bool = False
+    order: Callable[[int], KernelPlan | None] | None = None
+
+    def steps(self, module: LoadedModule) -> KernelPlan | None:
+        """Returns the order of the kernels of a module if grid loops repeat some of them."""
+        return None if self.order is None else self.order(len(module.kernels))
 
 
 class DispatchPlan(NamedTuple):
     """The operations and the memory of a dispatch of a shape, before any of it is made.
 
     ``work`` counts the operations that it enqueues, whether by a graph or call by call.  ``apart``: its kernels are
-    launched one by one, with a check for a trap in between.
+    launched one by one, with a check for a trap, or for another round of a grid loop, in between.
     """
 
     arena: Arena
@@ -73,17 +79,19 @@ class DispatchPlan(NamedTuple):
 
 def plan_dispatch(module: LoadedModule, spec: LaneSpec) -> DispatchPlan:
     """Returns the plan of a dispatch of ``module`` as ``spec`` describes it."""
-    scratch, kernels = plan_scratch(module), spec.iterations * len(module.kernels)
+    polled = spec.steps(module) is not None
+    scratch, kernels = plan_scratch(module, polled=polled), spec.iterations * len(module.kernels)
     arena = plan_arena(
         spec.plan,
         spec.launch,
         carried_as_parameters(spec.plan, [kernel.emitted for kernel in module.kernels]),
         table=scratch.table,
-        traps=TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0,
+        traps=scratch.looked_at,
         scratch=scratch.zeroed,
     )
     copies = (arena.upload.nbytes > 0) + (arena.zero.nbytes > 0) + len(arena.reads)
-    return DispatchPlan(arena, Work(spec.title, kernels + copies, kernels), scratch.can_trap and kernels > 1)
+    apart = polled or (scratch.can_trap and kernels > 1)
+    return DispatchPlan(arena, Work(spec.title, kernels + copies, kernels), apart)
 
 
 _Dispatch: TypeAlias = "tuple[Sequence[memoryview], int | None]"
@@ -141,6 +149,7 @@ class HostLane(Lane[_Dispatch]):
                 cooperative=spec.cooperative,
                 race_check=spec.race_check,
                 sink=resources.decisions,
+                steps=spec.steps(module),
             )
         except CudaCallError as error:
             device.roll_back(error, undo)
@@ -148,10 +157,12 @@ class HostLane(Lane[_Dispatch]):
         except BaseException:
             release_all(undo)
             raise
+        looked_at = base + arena.traps.start
+        control = looked_at + self._launch.scratch.records if self._launch.steps is not None else None
         self._launch.bind(
             addresses,
             launch.counts,
-            ScratchAddresses(base + arena.table.start, base + arena.zeroed_scratch, base + arena.traps.start),
+            ScratchAddresses(base + arena.table.start, base + arena.zeroed_scratch, looked_at, control),
         )
         sources = [binding.input_index for binding in plan.bindings]
         self._values = tuple(
@@ -177,7 +188,7 @@ class HostLane(Lane[_Dispatch]):
             self._mirror().count()
             self.launches = 0
         self._device.driver.event_record(self.lease.done, self.lease.stream)
-        if not replayed:
+        if not replayed and self._launch.steps is None:
             self._device.counters.kernel_launches += self._iterations * len(self._launch)
 
     def _enqueue(self, part: _Dispatch, rounds: int) -> None:
@@ -187,7 +198,9 @@ class HostLane(Lane[_Dispatch]):
         if self._zero is not None:
             self._zero()
         driver.event_record(started, stream)
-        if self._apart:
+        if self._launch.steps is not None:
+            self._device.counters.kernel_launches += self._launch_rounds(part[1])
+        elif self._apart:
             self._launch_apart(part[1])
         else:
             for _ in range(self._iterations):
@@ -234,7 +247,7 @@ class HostLane(Lane[_Dispatch]):
         """
         self.wait(deadline_ns)
         self.end()
-        if self._arena.traps.nbytes:
+        if self._launch.scratch.can_trap:
             self._raise_trap()
         self._transfer.collect(outputs, deadline_ns)
         return self.device_ns()
@@ -265,17 +278,30 @@ class HostLane(Lane[_Dispatch]):
 
         A later kernel might not even end if only half of its data had been computed.
         """
-        driver, (stream, _, _, done) = self._device.driver, self.lease
         left = self._iterations * len(self._launch)
         for launch in cycle(self._launch.launchers):
             launch()
             left -= 1
             if not left:
                 return
-            self._transfer.request_traps()
-            driver.event_record(done, stream)
-            self.wait(deadline_ns)
+            self._look(deadline_ns)
+
+    def _launch_rounds(self, deadline_ns: int | None) -> int:
+        """Launches the kernels of a program with grid loops, and looks after each round whether another one follows;
+        returns the number of launches.
+        """
+        checked = self._launch.scratch.can_trap
+        look = partial(self._look, deadline_ns)
+        return sum(self._launch.run_rounds(look, checked=checked) for _ in range(self._iterations))
+
+    def _look(self, deadline_ns: int | None) -> memoryview:
+        """Waits for the launches, raises their trap if there is one, and returns what is looked at between kernels."""
+        self._transfer.request_traps()
+        self._device.driver.event_record(self.lease.done, self.lease.stream)
+        self.wait(deadline_ns)
+        if self._launch.scratch.can_trap:
             self._raise_trap()
+        return self._transfer.traps()
 
     def _raise_trap(self) -> None:
         trap = first_trap(self._transfer.traps(), self._launch.kernels)

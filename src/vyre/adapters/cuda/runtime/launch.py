@@ -7,13 +7,14 @@ A ``BoundKernel`` is one entry with its parameter block; a launch on a stream an
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
+from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import InvalidProgram, TrapError
 from vyre.domain.names import Dim3
@@ -35,31 +36,50 @@ class ScratchPlan(NamedTuple):
 
     The host writes ``table`` before the launch, and zeroes ``zeroed`` bytes once per dispatch.  ``offsets`` holds, per
     kernel, the offset of each BARRIER and SCRATCH parameter in the zeroed part, in declaration order.  ``traps`` tells
-    per kernel whether it can trap; if one can, each kernel has a record, zeroed too.
+    per kernel whether it can trap; if one can, each kernel has a record, zeroed too.  ``control`` is the size of a
+    SCRATCH parameter that the host reads between kernels: it follows these records and has no offset.
     """
 
     table: int
     zeroed: int
     offsets: tuple[tuple[int, ...], ...]
     traps: tuple[bool, ...]
+    control: int = 0
 
     @property
     def can_trap(self) -> bool:
         """Whether some kernel of the module can trap."""
         return any(self.traps)
 
+    @property
+    def records(self) -> int:
+        """The bytes of the trap records."""
+        return TRAP_BYTES * len(self.traps) if self.can_trap else 0
+
+    @property
+    def looked_at(self) -> int:
+        """The bytes that the host reads between kernels: the trap records, then the words that steer loops."""
+        return self.records + self.control
+
 
 class ScratchAddresses(NamedTuple):
-    """The addresses of that memory: ``trap`` is the record of the first kernel, the others follow it."""
+    """The addresses of that memory: ``trap`` is the record of the first kernel, the others follow it.
+
+    ``control`` is that of a SCRATCH parameter which the host reads between kernels; None if it is in the zeroed part.
+    """
 
     table: DeviceAddress = 0
     zeroed: DeviceAddress = 0
     trap: DeviceAddress = 0
+    control: DeviceAddress | None = None
 
 
-def plan_scratch(module: LoadedModule) -> ScratchPlan:
-    """Returns the scratch memory that the kernels of ``module`` need; they share that of a SCRATCH parameter."""
-    table = zeroed = 0
+def plan_scratch(module: LoadedModule, *, polled: bool = False) -> ScratchPlan:
+    """Returns the scratch memory that the kernels of ``module`` need; they share that of a SCRATCH parameter.
+
+    ``polled``: the host reads it between kernels.
+    """
+    table = zeroed = control = 0
     shared: int | None = None
     offsets: list[tuple[int, ...]] = []
     traps: list[bool] = []
@@ -69,6 +89,8 @@ def plan_scratch(module: LoadedModule) -> ScratchPlan:
             nbytes = parameter.nbytes or 0
             if parameter.kind is ParameterKind.TABLE:
                 table = max(table, nbytes)
+            elif parameter.kind is ParameterKind.SCRATCH and polled:
+                control = nbytes
             elif parameter.kind is ParameterKind.SCRATCH and shared is not None:
                 own.append(shared)
             elif parameter.kind in (ParameterKind.BARRIER, ParameterKind.SCRATCH):
@@ -78,7 +100,7 @@ def plan_scratch(module: LoadedModule) -> ScratchPlan:
                 zeroed += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         offsets.append(tuple(own))
         traps.append(any(p.kind is ParameterKind.TRAP for p in kernel.emitted.parameters))
-    return ScratchPlan(table, zeroed, tuple(offsets), tuple(traps))
+    return ScratchPlan(table, zeroed, tuple(offsets), tuple(traps), control)
 
 
 def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Sequence[int]) -> bytes:
@@ -212,6 +234,8 @@ class BoundKernel:
                     values.append(scratch.trap)
                 case ParameterKind.TABLE:
                     values.append(scratch.table)
+                case ParameterKind.SCRATCH if scratch.control is not None:
+                    values.append(scratch.control)
                 case ParameterKind.BARRIER | ParameterKind.SCRATCH:
                     values.append(scratch.zeroed + next(offsets))
         self.parameters.pack(*values)
@@ -227,10 +251,11 @@ class BoundKernel:
 class PreparedLaunch:
     """The kernels of a module on one stream, in order.  Calling it enqueues them; raises ``CudaCallError``.
 
-    It keeps a reference to its module, which is then not unloaded.  Not for two threads at once.
+    With ``steps``, the kernels of a program with grid loops run in that order by ``run_rounds`` instead.  It keeps a
+    reference to its module, which is then not unloaded.  Not for two threads at once.
     """
 
-    __slots__ = ("kernels", "launchers", "module", "scratch")
+    __slots__ = ("kernels", "launchers", "module", "scratch", "steps")
 
     def __init__(
         self,
@@ -243,13 +268,15 @@ class PreparedLaunch:
         cooperative: bool,
         race_check: bool = False,
         sink: DecisionSink | None = None,
+        steps: KernelPlan | None = None,
     ) -> None:
         """Checks the launch (``check_launch``), reports the check to ``sink``, and prepares it.
 
         ``bind`` must be called before the first launch.
         """
         self.module: Final = module
-        self.scratch: Final = plan_scratch(module)
+        self.steps: Final = steps
+        self.scratch: Final = plan_scratch(module, polled=steps is not None)
         kernels: list[BoundKernel] = []
         for kernel, offsets in zip(module.kernels, self.scratch.offsets, strict=True):
             emitted = kernel.emitted
@@ -275,6 +302,31 @@ class PreparedLaunch:
     def __call__(self) -> None:
         for launch in self.launchers:
             launch()
+
+    def run_rounds(self, look: Callable[[], memoryview], *, checked: bool) -> int:
+        """Runs the kernels once in the order of ``steps``; returns the number of launches.
+
+        ``look`` waits, and returns the memory that is looked at between kernels; ``checked``: after each of them.
+        """
+        assert self.steps is not None
+        return self._rounds(self.steps.steps, look, checked)
+
+    def _rounds(self, steps: Sequence[int | KernelLoop], look: Callable[[], memoryview], checked: bool) -> int:
+        launched = 0
+        for step in steps:
+            if isinstance(step, KernelLoop):
+                at = self.scratch.records + 4 * step.word
+                self.launchers[step.enter]()
+                launched += 1
+                while any(look()[at : at + 4]):
+                    launched += self._rounds(step.body, look, checked) + 1
+                    self.launchers[step.advance]()
+            else:
+                self.launchers[step]()
+                launched += 1
+                if checked:
+                    look()
+        return launched
 
     def __len__(self) -> int:
         """Returns the number of kernels that one call enqueues."""

@@ -55,7 +55,7 @@ class BoundStep(Bound):
         self._device: Final = runner.device
         self._launch: Final = lane.launch(step)
         self._stream: Final = lane.lease.stream
-        check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.can_trap else ()
+        check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.looks else ()
         self._calls = self._launch.calls(step, *check)
         self._idle: Final = self._device.driver.stream_ready
 

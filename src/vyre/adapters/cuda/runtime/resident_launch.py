@@ -14,7 +14,6 @@ from vyre.adapters.cuda.runtime.graphs import Chain
 from vyre.adapters.cuda.runtime.host_lane import carried_as_parameters
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import (
-    TRAP_BYTES,
     PreparedLaunch,
     ScratchAddresses,
     assumptions,
@@ -70,7 +69,8 @@ class StepLaunch:
     """A step prepared on one stream: kernels bound to memory, scratch memory, and the copies and fills before them.
 
     ``kernels``: launches of a run.  ``operations``: launches and fills.  ``has_values``: whether host bytes are among
-    the parameters.  ``cooperative``: whether a kernel needs the whole device.  Raises ``CudaCallError`` and the errors
+    the parameters.  ``cooperative``: whether a kernel needs the whole device.  ``looks``: the host looks at memory
+    between kernels, for traps or for the rounds of grid loops.  Raises ``CudaCallError`` and the errors
     of preparing a launch.  Not for two threads at once.
     """
 
@@ -87,6 +87,7 @@ class StepLaunch:
         "cooperative",
         "has_values",
         "kernels",
+        "looks",
         "operations",
         "traps",
     )
@@ -111,7 +112,8 @@ class StepLaunch:
         module = step.pipeline.module_for(step.launch.grid, assume, inline_uniforms=inline)
         undo: list[Callable[[], None]] = []
         try:
-            scratch = plan_scratch(module)
+            order = step.pipeline.steps(module)
+            scratch = plan_scratch(module, polled=order is not None)
             carried = carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels])
             offsets: dict[int, int] = {}
             end = 0
@@ -119,7 +121,7 @@ class StepLaunch:
                 if is_host and position not in carried and nbytes:
                     offsets[position], end = end, _aligned(end + nbytes)
             table, zeroed = end, _aligned(end + scratch.table)
-            records = TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0
+            records = scratch.looked_at
             traps = _aligned(zeroed + scratch.zeroed)
             self._block: DeviceBlock = resources.memory.allocate(traps + records, self._stream)
             undo.insert(0, partial(resources.memory.free, self._block, self._stream))
@@ -134,11 +136,14 @@ class StepLaunch:
                 cooperative=step.pipeline.cooperative,
                 race_check=step.pipeline.race_check,
                 sink=resources.decisions,
+                steps=order,
             )
+            control = base + traps + scratch.records if order is not None else None
             self._launch.bind(
-                addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps)
+                addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps, control)
             )
             self.can_trap: bool = scratch.can_trap
+            self.looks: bool = scratch.can_trap or order is not None
             self.traps: Final = Piece(memoryview(bytearray(records)), base + traps)
             self._host = tuple((position, base + offset) for position, offset in offsets.items())
             driver = device.driver
@@ -172,6 +177,8 @@ class StepLaunch:
         """
         self.set_values(step)
         one_round: list[Callable[[], object]] = [*self._launch.launchers, *after_launch]
+        if self._launch.steps is not None:
+            one_round = [partial(self._run_rounds, *after_launch)]
         return (*self._zero, *(one_round * self._iterations))
 
     def set_values(self, step: Step) -> None:
@@ -197,10 +204,26 @@ class StepLaunch:
         self.set_values(step)
         for zero in self._zero:
             zero()
-        for _ in range(self._iterations):
-            self._launch()
-            check(self)
-        self._resources.device.counters.kernel_launches += self.kernels
+        launched = self.kernels
+        if self._launch.steps is not None:
+            launched = sum(self._run_rounds(partial(check, self)) for _ in range(self._iterations))
+        else:
+            for _ in range(self._iterations):
+                self._launch()
+                check(self)
+        self._resources.device.counters.kernel_launches += launched
+
+    def _run_rounds(self, check: Callable[[], object]) -> int:
+        """Runs a program with grid loops once; returns the number of launches."""
+
+        def look() -> memoryview:
+            check()
+            return self.traps.host
+
+        launched = self._launch.run_rounds(look, checked=self.can_trap)
+        if self.can_trap:
+            check()
+        return launched
 
     def accesses(self, step: Step) -> tuple[Access, ...]:
         """Returns the device memory that a run of ``step`` reads or writes, as ranges of bytes: buffers may overlap.

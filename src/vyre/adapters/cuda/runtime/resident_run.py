@@ -120,7 +120,7 @@ class ResidentRunner(DeviceMember):
             try:
                 launch = lane.launch(resolved)
                 pieces = launch.host_pieces(resolved)
-                many = launch.operations >= MANY_LAUNCHES and replays and not (launch.can_trap or pieces)
+                many = launch.operations >= MANY_LAUNCHES and replays and not (launch.looks or pieces)
                 bound = (BoundSequence if many else BoundStep)(self, lane, resolved, step.config.timeout_s)
                 if pieces:
                     send_now(self._resources, lane.lease.stream, pieces)
@@ -226,7 +226,7 @@ class ResidentRunner(DeviceMember):
         device, driver = self.device, self.device.driver
         stream, started, ended, done = lane.lease
         prepared = lane.prepare(steps)
-        looks = any(launch.can_trap for launch, _ in prepared)
+        looks = any(launch.looks for launch, _ in prepared)
         check = partial(self.check_trap, lane, deadline) if looks else None
         began = device.clock.now_ns()
         run = prepared if repeat_count else prepared[:once]
@@ -349,11 +349,12 @@ class ResidentRunner(DeviceMember):
         chunks.release(idle=True)
 
     def check_trap(self, lane: ResidentLane, deadline: int | None, launch: StepLaunch) -> None:
-        """Waits for a launch and raises its trap, if it has one."""
-        if not launch.can_trap:
+        """Waits for a launch whose memory is looked at, and raises its trap, if it has one."""
+        if not launch.looks:
             return
         self._read(lane, [launch.traps], deadline)
-        launch.raise_trap()
+        if launch.can_trap:
+            launch.raise_trap()
 
     def timeout(self, step: Step, seconds: float | None) -> DispatchTimeout:
         """Counts a passed deadline and returns its error."""
@@ -431,7 +432,7 @@ class ResidentRunner(DeviceMember):
 
 def _loops_in_graphs(prepared: Sequence[Prepared]) -> bool:
     """Returns whether a graph can repeat these launches: each is let run on without a look at it."""
-    return not any(launch.can_trap or launch.cooperative for launch, _ in prepared)
+    return not any(launch.looks or launch.cooperative for launch, _ in prepared)
 
 
 def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:

@@ -43,6 +43,7 @@ def _run(program: list[Step], schedule: StreamSchedule, seed: int) -> tuple[bool
     d.stream_synchronize(r.stream)
     try:
         for kind, stream, first, second in program:
+            assert not d._device.scheduler.broken()
             match kind:
                 case "fill":
                     d.memset8(cells[first], second, CELL, streams[stream])
@@ -58,7 +59,9 @@ def _run(program: list[Step], schedule: StreamSchedule, seed: int) -> tuple[bool
                     d.memset8(cells[first], 0, CELL, streams[stream])
                 case "synchronise":
                     d.stream_synchronize(streams[stream])
+        assert not d._device.scheduler.broken()
         d.context_synchronize()
+        assert not d._device.scheduler.broken()
     except Exception as failure:
         assert getattr(failure, "code", None) == 700
         return True, b""

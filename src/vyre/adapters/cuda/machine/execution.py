@@ -65,6 +65,16 @@ def run_kernel(
 
 
 class _Scheduler:
+    """Runs the blocks of a launch.
+
+    After each basic block this invariant holds for every batch:
+
+    1. each lane of a strand is in one place: it is in one group, parked at one barrier, or has ended;
+    2. a group of all lanes of a strand is alone, and nothing is parked beside it;
+    3. ``arrived`` counts the parked lanes by barrier and block, and ``live`` the lanes of a block that have not ended;
+    4. no block is parked whole: when the last of its living lanes arrives at a barrier or ends, the others go on.
+    """
+
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._blocks = launch.code.blocks

@@ -156,6 +156,15 @@ class Scheduler:
 
     ``ran(stream, operation, outcome)`` and ``failed(stream, operation, status)`` are called after each; ``failed`` must
     ``drop`` the streams of the lost context.
+
+    Between two calls this invariant holds, and ``broken`` checks it:
+
+    1. the busy streams are those with operations left to run, and no such operation is done, nor are its records;
+    2. each operation has a clock of its own: it counts one operation of the stream more than the clock before it, and
+       the stream has the clock and the completion of its last one;
+    3. an operation comes after all that it awaits: its clock counts them.  So there is no cycle of operations that
+       await each other, and the one that was enqueued first of all awaits nothing but a slow kernel's end;
+    4. the host has seen the end of no operation that is left to run.
     """
 
     def __init__(
@@ -243,6 +252,33 @@ class Scheduler:
                 operation.slow = operation.hold = None
         self._changed.notify_all()
 
+    def broken(self) -> str:
+        """Returns what of the invariant does not hold, empty if all of it does."""
+        for handle, stream in self._busy.items():
+            if handle != stream.handle or not stream.queue:
+                return f"stream {handle:#x} is busy with nothing"
+            newest = stream.queue[-1].completion
+            if stream.last is not newest or stream.clock is not newest.clock:
+                return f"stream {handle:#x} has not the clock of its last operation"
+            first = newest.clock[handle] - len(stream.queue) + 1
+            for count, operation in enumerate(stream.queue, first):
+                if operation.completion.clock.get(handle) != count:
+                    return f"{operation.name} is not operation {count} of stream {handle:#x}"
+                if any(each.done for each in (operation.completion, *operation.records)):
+                    return f"{operation.name} is done and left to run"
+                if any(
+                    join(operation.completion.clock, before.clock) != operation.completion.clock
+                    for before in operation.after
+                ):
+                    return f"{operation.name} does not come after what it awaits"
+            if self.host_clock.get(handle, 0) >= first:
+                return f"the host has seen the end of operation {first} of stream {handle:#x}, which is left to run"
+        if self._busy and not any(
+            all(before.done for before in stream.queue[0].after) for stream in self._busy.values()
+        ):
+            return "every stream awaits another one"
+        return ""
+
     def _finish(self, target: Completion) -> None:
         while not target.done:
             if not self._step():
@@ -309,7 +345,7 @@ class Scheduler:
         """
         holds: Sequence[_Hold] = [s.queue[0].hold for s in self._busy.values() if s.queue[0].hold is not None]
         if not holds:
-            raise RuntimeError("the emulated device is stuck: streams wait for operations that nobody enqueued")
+            raise RuntimeError(f"the emulated device is stuck: {self.broken()}")
         real = self._clock()
         skippable = [hold.virtual_end for hold in holds if hold.real_end <= real]
         if skippable:

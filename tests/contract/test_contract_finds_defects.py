@@ -839,7 +839,7 @@ class Times:
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         told: dict[str, Any] = dict(self.told)
-        return replace(self.inner.require_resident_executor().run(sequence), **told)
+        return self.inner.require_resident_executor().run(sequence)._replace(**told)
 
 
 def telling(**told: int) -> Break:
@@ -910,19 +910,19 @@ def without_exit(sequence: ResidentSequence) -> ResidentSequence:
 
 BROKEN_ROUNDS: Final[dict[str, tuple[Break, str]]] = {
     "the flag is ignored": (
-        rounds_told(lambda t, s: replace(t, rounds=min(s.repeat_count, 500), converged=False), without_exit),
+        rounds_told(lambda t, s: t._replace(rounds=min(s.repeat_count, 500), converged=False), without_exit),
         "rounds.rounds_end_when_nothing_changes.*",
     ),
     "no rounds are told": (
-        rounds_told(lambda t, _: replace(t, rounds=None, converged=None)),
+        rounds_told(lambda t, _: t._replace(rounds=None, converged=None)),
         "rounds.rounds_end_when_nothing_changes.*",
     ),
     "a limit that was reached is told for a fixed point": (
-        rounds_told(lambda t, _: replace(t, converged=True)),
+        rounds_told(lambda t, _: t._replace(converged=True)),
         "rounds.rounds_end_when_nothing_changes.*",
     ),
     "the limit is told for the rounds": (
-        rounds_told(lambda t, s: replace(t, rounds=s.repeat_count)),
+        rounds_told(lambda t, s: t._replace(rounds=s.repeat_count)),
         "rounds.rounds_end_when_nothing_changes.*",
     ),
     "one round too many runs": (

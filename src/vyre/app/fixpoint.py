@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from weakref import finalize
 
 import numpy as np
@@ -40,8 +40,7 @@ _READ_WORDS: Final = 3
 """The words of the control buffer that are read back: go, rounds, changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPointResult:
+class FixedPointResult(NamedTuple):
     """The end of a fixed point.
 
     ``iterations``: how often the steps ran.  ``converged``: whether the last iteration left the flag at 0; if not, the
@@ -212,7 +211,7 @@ class FixedPoint:
 
         def run() -> DispatchTiming:
             timing = self._ran(sequence)
-            return replace(timing, rounds=int(found[guarding.ROUNDS]), converged=bool(found[guarding.CHANGED] == 0))
+            return timing._replace(rounds=int(found[guarding.ROUNDS]), converged=bool(found[guarding.CHANGED] == 0))
 
         return run
 
@@ -253,7 +252,7 @@ class FixedPoint:
 
         def run() -> DispatchTiming:
             timing = self._ran(sequence)
-            return replace(timing, rounds=self.plan.max_iterations, converged=not found[0])
+            return timing._replace(rounds=self.plan.max_iterations, converged=not found[0])
 
         return run
 

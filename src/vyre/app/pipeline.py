@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -290,7 +289,7 @@ class Pipeline:
         storage = self._outputs.storage(shapes)
         timing = pending.wait(storage)
         # The dispatch may have ended long before, so the time of this wait measures nothing.
-        self._noted(replace(timing, wait_ns=None))
+        self._noted(timing._replace(wait_ns=None))
         return self._result(self._outputs.arrays(storage), timing, snapshot)
 
     def _noted(self, timing: DispatchTiming) -> DispatchTiming:

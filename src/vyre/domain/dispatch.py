@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
@@ -222,8 +222,7 @@ def _counts(counts: object) -> dict[str, int]:
 DEFAULT_CONFIG: Final = DispatchConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchTiming:
+class DispatchTiming(NamedTuple):
     """Durations of a dispatch in nanoseconds; None means not measured.
 
     ``wall_ns``: the whole dispatch.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
@@ -55,8 +56,7 @@ class WorkPlan:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceRun:
+class SequenceRun(NamedTuple):
     """What a run did, how much, and in which time.
 
     ``timing``: the times as of a dispatch; its fields are properties here too.  ``plan``: the groups and their modes,

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.app.work_graph.description import Work
+from vyre.app.work_graph.execution import Launches
 from vyre.app.work_graph.modes import Modes
 from vyre.app.work_graph.plan import WorkGroup, WorkPlan
 from vyre.app.work_graph.structure import Structure, Unit, apart
@@ -51,12 +52,35 @@ _DEFAULTS: Final = {
 }
 
 
+class Sum(NamedTuple):
+    """A sum over the launches of a run: ``once``, and in each ``round``."""
+
+    once: int
+    round: int
+
+    @classmethod
+    def of_rounds(cls, total: Callable[[int], int]) -> Sum:
+        """Returns the sum of which ``total`` returns the values by rounds."""
+        once = total(0)
+        return cls(once, total(1) - once)
+
+    def of(self, rounds: int) -> int:
+        """Returns the sum over a run of so many rounds."""
+        return self.once + rounds * self.round
+
+
 class Chosen(NamedTuple):
-    """A plan, and the launches that carry it out; ``one_by_one``: the host launches each by itself."""
+    """A plan, and the ``launches`` of the structure that carry it out.
+
+    ``one_by_one``: the host launches each by itself.  ``kernels`` and ``nbytes`` are sums over the launches.
+    """
 
     plan: WorkPlan
     structure: Structure
     one_by_one: bool
+    launches: Launches
+    kernels: Sum
+    nbytes: Sum
 
     def is_like(self, other: Chosen) -> bool:
         """Returns whether what was prepared for this serves the other."""
@@ -116,7 +140,7 @@ class WorkPlanner:
 
     def took(self, chosen: Chosen, rounds: int, timing: DispatchTiming) -> None:
         """Records the time of a run of these launches."""
-        kernels = chosen.structure.launches.kernels(rounds)
+        kernels = chosen.kernels.of(rounds)
         if kernels and rounds:
             ns = timing.device_ns if timing.device_ns is not None else timing.wall_ns
             self._device_ns += ns
@@ -222,7 +246,11 @@ class WorkPlanner:
             for unit in structure.units
         )
         quotes = () if self._plan is None else self._plan.quotes
-        return Chosen(WorkPlan(mode, self._why, groups, quotes, structure.temporary_bytes), structure, one_by_one)
+        plan = WorkPlan(mode, self._why, groups, quotes, structure.temporary_bytes)
+        launches = structure.launches
+        return Chosen(
+            plan, structure, one_by_one, launches, Sum.of_rounds(launches.kernels), Sum.of_rounds(launches.nbytes)
+        )
 
 
 def _stages(structure: Structure) -> DataflowInputs:

@@ -106,8 +106,7 @@ class StepSequence:
         except BackendError as error:
             error.add_note(f"backend={lease.backend.id} sequence={self!r}")
             raise
-        launches = ready.chosen.structure.launches
-        kernels = launches.kernels(rounds)
+        kernels = ready.chosen.kernels.of(rounds)
         self._planner.took(ready.chosen, rounds, timing)
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
             if timing.launches is not None or ready.chosen.plan.mode is not ExecutionMode.PLAIN:
@@ -118,7 +117,7 @@ class StepSequence:
             plan=ready.chosen.plan,
             kernels=kernels,
             submissions=submissions,
-            bound_bytes=launches.nbytes(rounds),
+            bound_bytes=ready.chosen.nbytes.of(rounds),
             allocations=allocations,
             allocated_bytes=allocated,
         )
@@ -155,13 +154,15 @@ class StepSequence:
             self._epoch = epoch
         chosen = self._planner.choose(rounds)
         ready = self._ready
+        if ready is not None and ready.chosen is chosen:
+            return ready, 0, 0
         if ready is not None and ready.chosen.is_like(chosen):
             if ready.chosen is not chosen:
                 ready = self._ready = ready._replace(chosen=chosen)
             return ready, 0, 0
         self._ready = None
         allocations, allocated = self._held.hold(chosen.structure.needed)
-        launches = chosen.structure.launches.with_memory(self._held.memory)
+        launches = chosen.launches.with_memory(self._held.memory)
         kind = OneByOne if chosen.one_by_one else AsLists
         executor: WorkExecutor = kind(lease.backend, launches)
         self._held.use(executor)

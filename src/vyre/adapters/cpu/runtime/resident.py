@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import addressof, c_uint64
+from itertools import count
+from math import inf
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -39,6 +41,10 @@ PREPARED: Final = 32
 """Sequences whose lists are kept."""
 MEASURED_EACH: Final = 64
 """The launches of a short bound step of which one is measured, after the first few."""
+BOUNDED_STEPS: Final = 1 << 30
+"""The expressions, times lanes, up to which measured times may say that a list takes little time."""
+SHORT_NS: Final = 4_000_000
+"""The time that such a list is expected to take at most, in nanoseconds."""
 _NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
 
 
@@ -98,7 +104,10 @@ class CpuMemory(HostMemory):
         super().__init__(device.backend)
         self._device = device
         self._executor = executor
-        self._prepared: OrderedDict[tuple[int, ...], _PreparedSequence] = OrderedDict()
+        self._prepared: OrderedDict[int, _PreparedSequence] = OrderedDict()
+        self._by_tuples: dict[tuple[int, ...], int] = {}
+        self._by_steps: dict[tuple[int, ...], int] = {}
+        self._numbers = count()
         self._lock = threading.Lock()
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
@@ -197,35 +206,69 @@ class CpuMemory(HostMemory):
 
     # ---------------------------------------------------------------- details
     def _take(self, sequence: ResidentSequence) -> _PreparedSequence | None:
-        """Returns the prepared form of a sequence, which no other thread uses meanwhile; None if it has no step."""
-        steps = (*sequence.prefix, *sequence.repeated)
-        if not steps:
+        """Returns the prepared form of a sequence, which no other thread uses meanwhile; None if it has no step.
+
+        It is found at once by the tuples of steps that the caller passed before, else by the steps in them.
+        """
+        prefix, repeated, flag = sequence.prefix, sequence.repeated, sequence.flag
+        if not prefix and not repeated:
             return None
-        flag = sequence.flag
-        key = (len(sequence.prefix), id(flag), *map(id, steps))
+        tuples = id(prefix), id(repeated), id(flag)
+        number = self._by_tuples.get(tuples)
+        found = None if number is None else self._prepared.pop(number, None)
+        if found is not None:
+            if found.prefix is prefix and found.repeated is repeated and found.flag is flag and found.is_usable():
+                if self._device.closed:
+                    self._device.check()
+                return found
+            self._give(found)
+        steps = (*prefix, *repeated)
+        key = (len(prefix), id(flag), *map(id, steps))
         with self._lock:
-            found = self._prepared.pop(key, None)
-        if found is not None and found.serves(steps):
+            found = self._prepared.pop(self._by_steps.get(key, -1), None)
+        if found is not None and found.serves(steps) and found.is_usable():
             self._device.check()
+            self._forget(found)
+            found.prefix, found.repeated, found.tuples = prefix, repeated, tuples
+            self._know(found)
             return found
+        if found is not None:
+            self._forget(found)
         if flag is not None:
             self.range(flag, 0, FLAG_BYTES)
         prepared = [self.prepare_step(step, copy=False) for step in steps]
         own = None if flag is None else self.own(flag)
-        return _PreparedSequence(self._device, key, steps, prepared, len(sequence.prefix), own)
+        made = _PreparedSequence(self._device, next(self._numbers), key, tuples, prefix, repeated, prepared, own)
+        if made.reusable:
+            self._know(made)
+        return made
+
+    def _know(self, prepared: _PreparedSequence) -> None:
+        with self._lock:
+            self._by_tuples[prepared.tuples] = self._by_steps[prepared.key] = prepared.number
+
+    def _forget(self, prepared: _PreparedSequence) -> None:
+        with self._lock:
+            for known, key in ((self._by_tuples, prepared.tuples), (self._by_steps, prepared.key)):
+                if known.get(key) == prepared.number:
+                    del known[key]
 
     def _give(self, prepared: _PreparedSequence) -> None:
         if not prepared.reusable:
             return
-        with self._lock:
-            self._prepared[prepared.key] = prepared
-            if len(self._prepared) > PREPARED:
-                self._prepared.popitem(last=False)
+        self._prepared[prepared.number] = prepared
+        if len(self._prepared) > PREPARED:
+            with self._lock:
+                evicted = self._prepared.popitem(last=False)[1] if len(self._prepared) > PREPARED else None
+            if evicted is not None:
+                self._forget(evicted)
 
     def release(self) -> None:
         """Forgets every prepared sequence."""
         with self._lock:
             self._prepared.clear()
+            self._by_tuples.clear()
+            self._by_steps.clear()
 
 
 class Ran(NamedTuple):
@@ -241,19 +284,29 @@ NOTHING: Final = Ran(0, 0)
 
 
 class _PreparedSequence:
-    """Steps as a command list, in order.  ``key`` identifies them by the objects that the caller passed."""
+    """Steps as a command list, in order.
+
+    ``number`` is that of the list.  ``tuples`` and ``key`` are the identities of the tuples of steps that the caller
+    passed last, and of the steps; ``prefix`` and ``repeated`` are those tuples, and ``flag`` the flag.
+    """
 
     def __init__(
         self,
         device: CpuDevice,
+        number: int,
         key: tuple[int, ...],
-        steps: tuple[ResidentStep, ...],
+        tuples: tuple[int, ...],
+        prefix: tuple[ResidentStep, ...],
+        repeated: tuple[ResidentStep, ...],
         prepared: Sequence[PreparedStep],
-        once: int,
         flag: HostBuffer | None,
     ) -> None:
         self._device = device
-        self._flag: Final = flag
+        self.number: Final = number
+        self.tuples = tuples
+        self.prefix, self.repeated = prefix, repeated
+        self.flag: Final = flag
+        steps, once = (*prefix, *repeated), len(prefix)
         self._rounds: Final = c_uint64()
         self.key: Final = key
         self._steps, self._prepared, self._once = steps, tuple(prepared), once
@@ -280,16 +333,18 @@ class _PreparedSequence:
         self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted) or _NO_TURN
 
     def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
-        """Returns whether this is the prepared form of exactly these step objects, and can still be run.
+        """Returns whether this is the prepared form of exactly these step objects."""
+        return len(steps) == len(self._steps) and all(map(is_, self._steps, steps))
 
-        What many steps have in common is looked at once.
-        """
-        return (
-            all(map(is_, self._steps, steps))
-            and all(step.is_current for step in self._codes)
-            and not any(buffer.closed for buffer in self._buffers)
-            and all(self._read(view) == address for view, address in self._in_place)
-        )
+    def is_usable(self) -> bool:
+        """Returns whether it can still be run.  What many steps have in common is looked at once."""
+        for step in self._codes:
+            if not step.is_current:
+                return False
+        for buffer in self._buffers:
+            if buffer.closed:
+                return False
+        return not self._in_place or all(self._read(view) == address for view, address in self._in_place)
 
     def run(self, repeat_count: int) -> Ran:
         """Runs the steps."""
@@ -298,22 +353,23 @@ class _PreparedSequence:
         job = self._job
         if job is None:
             job = self._job = self._made(repeat_count)
-        elif self._flag is not None:
+        elif self.flag is not None:
             job.commands.set_limit(self._position, repeat_count)
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
-        job.set_timeout(self._timeout)
+        if self._timeout is not None:
+            job.set_timeout(self._timeout)
         most = self._launched_once + repeat_count * self._launched_again
         short = most <= SHORT_LAUNCHES and self._timeout is None and self._is_short(repeat_count)
         with self._turn:
             native = self._timed(job, short)
-        if self._flag is None:
+        if self.flag is None:
             counters.list_kernels += most
             return Ran(native, most)
         rounds = self._rounds.value
         launched = self._launched_once + rounds * self._launched_again
         counters.list_kernels += launched
-        return Ran(native, launched, rounds, rounds > 0 and not self._flag.data[:FLAG_BYTES].any())
+        return Ran(native, launched, rounds, rounds > 0 and not self.flag.data[:FLAG_BYTES].any())
 
     def _made(self, repeat_count: int) -> Job:
         """Makes the command list and the job of it."""
@@ -321,23 +377,37 @@ class _PreparedSequence:
         prefix = [command for step in once for command in step.commands]
         repeated = [command for step in rest for command in step.commands]
         owners = [owner for step in self._prepared for owner in step.all_owners]
-        if self._flag is None:
+        if self.flag is None:
             commands = CommandList(prefix, repeated, repeat_count)
         else:
             self._position = len(flat(prefix))
             owners.insert(self._position, rest[0].owners[0]._replace(kernel=None))
             rounds = addressof(self._rounds)
-            repeat = Repeat(tuple(repeated), self._flag.address, repeat_count, rounds, cleared=True)
+            repeat = Repeat(tuple(repeated), self.flag.address, repeat_count, rounds, cleared=True)
             commands = CommandList([*prefix, repeat])
         self._owners = tuple(owners)
         job = self._device.job(commands)
-        job.keep = self._prepared, self._flag, self._rounds
+        job.keep = self._prepared, self.flag, self._rounds
         return job
 
     def _is_short(self, repeat_count: int) -> bool:
         """Returns whether that many rounds are proved to take little time."""
         once, again = self._steps_once, self._steps_again
-        return once is not None and again is not None and is_short(once + repeat_count * again)
+        if once is None or again is None:
+            return False
+        steps = once + repeat_count * again
+        return is_short(steps) or (steps <= BOUNDED_STEPS and self._expected_ns(repeat_count) <= SHORT_NS)
+
+    def _expected_ns(self, repeat_count: int) -> float:
+        """Returns the time of that many rounds by the times measured of their launches; infinite if one has none."""
+        total = 0
+        for number, step in enumerate(self._prepared):
+            shape = step.shape
+            if shape.estimate.group_ns is None:
+                return inf
+            rounds = 1 if number < self._once else repeat_count
+            total += rounds * step.iterations * shape.groups * shape.estimate.group_ns
+        return total
 
     def _timed(self, job: Job, short: bool) -> int:
         began = time.perf_counter_ns()
@@ -346,7 +416,7 @@ class _PreparedSequence:
             raise run_failed(self._device, job, outcome, self._owners)
         ns = time.perf_counter_ns() - began if short else job.elapsed_ns
         if len(self._prepared) == 1:
-            runs = 1 if self._once else job.commands.repetitions if self._flag is None else self._rounds.value
+            runs = 1 if self._once else job.commands.repetitions if self.flag is None else self._rounds.value
             if runs:
                 step = self._prepared[0]
                 step.pipeline.learn(step.shape, ns // runs, runs)

@@ -82,7 +82,8 @@ if TYPE_CHECKING:
         In as In, InOut as InOut, Out as Out, Static as Static, like as like,
     )
     from vyre.domain.frontend.intrinsics import (
-        barrier as barrier, global_id as global_id, grid_sync as grid_sync, group_id as group_id, local_id as local_id,
+        barrier as barrier, global_id as global_id, grid_loop as grid_loop, grid_sync as grid_sync,
+        group_id as group_id, local_id as local_id,
         num_groups as num_groups, private_array as private_array, spec as spec, static as static,
         subgroup_lane as subgroup_lane, subgroup_size as subgroup_size, trap as trap,
         workgroup_array as workgroup_array,
@@ -173,7 +174,7 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.domain.frontend.annotations": "In InOut Out Static like",
     "vyre.domain.frontend.intrinsics": (
-        "barrier global_id grid_sync group_id local_id num_groups private_array spec static subgroup_lane "
+        "barrier global_id grid_loop grid_sync group_id local_id num_groups private_array spec static subgroup_lane "
         "subgroup_size trap workgroup_array"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",

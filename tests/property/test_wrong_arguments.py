@@ -424,7 +424,8 @@ NOT_CALLED: Final = {
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
     # the language in Python: read by kernels, and refused by all other callers whatever the arguments are
-    "In", "InOut", "Out", "Static", "barrier", "global_id", "grid_sync", "group_id", "local_id", "num_groups",
+    "In", "InOut", "Out", "Static", "barrier", "global_id", "grid_loop", "grid_sync", "group_id", "local_id",
+    "num_groups",
     "private_array", "spec", "static", "subgroup_lane", "subgroup_size", "trap", "workgroup_array",
     # made by `kernel`
     "Kernel",

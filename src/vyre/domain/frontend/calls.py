@@ -106,6 +106,10 @@ def _barrier(ordering: Ordering) -> Rule:
     return rule
 
 
+def _grid_loop(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+    k.fail(node, "grid_loop() is no value", "write `with vyre.grid_loop(limit, flag) as rounds:`.")
+
+
 def _trap(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     address, tag = given
     if not isinstance(tag, Thing) or not isinstance(tag.value, str):
@@ -280,6 +284,7 @@ _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
     intrinsics.subgroup_size: ((), 0, _subgroup_size),
     intrinsics.barrier: ((), 0, _barrier(Ordering.SEQ_CST)),
     intrinsics.grid_sync: ((), 0, _barrier(Ordering.GRID_SYNC)),
+    intrinsics.grid_loop: (("limit", "flag"), 2, _grid_loop),
     intrinsics.trap: (("address", "tag"), 2, _trap),
     intrinsics.workgroup_array: (("dtype", "shape"), 2, _memory(Access.WORKGROUP, "tile")),
     intrinsics.private_array: (("dtype", "shape"), 2, _memory(Access.PRIVATE, "private")),

@@ -11,6 +11,8 @@ from vyre.domain.errors import UnsupportedUse
 from vyre.domain.ir.caller import outside
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from vyre.domain.frontend.annotations import InOut
     from vyre.domain.ir.numpy_scalars import Size
     from vyre.domain.ir.typed_values import Result
@@ -57,6 +59,17 @@ def barrier() -> None:
 def grid_sync() -> None:
     """Makes all lanes of the grid wait for each other; allowed outside branches and loops only."""
     _outside("grid_sync")
+
+
+def grid_loop(limit: int, flag: InOut[u32]) -> AbstractContextManager[Result[u32]]:
+    """Repeats the body of ``with vyre.grid_loop(limit, changed) as rounds:`` on the whole grid until nothing changes.
+
+    A lane that changes something stores to ``changed[0]``, which is 0 when a round starts; the loop ends after a round
+    that left it 0, or after ``limit`` rounds (u32, the same in the whole grid; 0 leaves the flag alone).  The body only
+    stores to the flag.  All lanes of the grid wait for each other before the first round and after each one.
+    ``rounds`` can be used behind the loop: the number of rounds run, a u32.  Allowed outside branches and loops only.
+    """
+    _outside("grid_loop")
 
 
 def trap(address: int, tag: str) -> None:

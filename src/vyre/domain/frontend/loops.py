@@ -76,6 +76,12 @@ def innermost_loop(k: Lowering, node: ast.stmt, word: str) -> LoopState:
     loop = k.frame.loops[-1]
     if loop.unrolled:
         k.fail(node, f"`{word}` cannot stand in an unrolled loop", "use an `if`, or a loop over range().")
+    if loop.whole_grid:
+        k.fail(
+            node,
+            f"`{word}` cannot stand in a grid loop, whose rounds all lanes of the grid run together",
+            "put a condition around the rest of the round; the loop ends after a round that leaves its flag 0.",
+        )
     return loop
 
 

@@ -66,11 +66,13 @@ class Hole:
 class LoopState:
     """An open loop.
 
-    ``unrolled``: it has no counterpart in the program.  ``at_breaks``: the names that have a value at each ``break``.
+    ``unrolled``: it has no counterpart in the program.  ``whole_grid``: it is a grid loop.  ``at_breaks``: the names
+    that have a value at each ``break``.
     """
 
     unrolled: bool
     at_breaks: list[set[str]] = field(default_factory=list)
+    whole_grid: bool = False
 
 
 @dataclass(slots=True)

@@ -216,6 +216,15 @@ class _Mentions(ast.NodeVisitor):
             self.loop_bodies[id(target)] = body
         self._body(node.orelse)
 
+    def visit_With(self, node: ast.With) -> None:
+        """A name after ``as`` gets its value behind the body."""
+        for item in node.items:
+            self.visit(item.context_expr)
+        self._body(node.body)
+        for item in node.items:
+            if item.optional_vars is not None:
+                self.visit(item.optional_vars)
+
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         for case in node.cases:

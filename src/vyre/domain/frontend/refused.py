@@ -30,7 +30,7 @@ _INSTEAD: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Delete: ("`del`", "leave the name; it costs nothing."),
     ast.AsyncFor: ("`async for`", "write `for`."),
     ast.AsyncWith: ("`async with`", "write its body without it."),
-    ast.With: ("`with`", "write its body without it."),
+    ast.With: ("`with`", "write its body without it; only `with vyre.grid_loop(limit, flag) as rounds:` exists."),
     ast.Raise: ("`raise`", 'write vyre.trap(number, "what happened"), which fails the dispatch.'),
     ast.Try: ("`try`", "test for what may go wrong: nothing raises in a kernel."),
     ast.Assert: ("`assert`", 'write `if not ...: vyre.trap(number, "what happened")`.'),

@@ -26,7 +26,7 @@ def has_return(statement: ast.stmt) -> bool:
 
 def returns_in_a_loop(statement: ast.stmt) -> bool:
     """Returns whether a ``return`` stands in a loop of a statement, so that it leaves that loop only by itself."""
-    loops = (one for one in ast.walk(statement) if isinstance(one, ast.For | ast.While))
+    loops = (one for one in ast.walk(statement) if isinstance(one, ast.For | ast.While | ast.With))
     return any(has_return(loop) for loop in loops)
 
 

@@ -14,6 +14,7 @@ from vyre.domain.frontend.arrays import element, store
 from vyre.domain.frontend.assignment import array_of, assign_to, set_name
 from vyre.domain.frontend.blocks import branch, merged, run_body
 from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before, operands
+from vyre.domain.frontend.grid_loops import with_block
 from vyre.domain.frontend.loops import counted_or_unrolled, innermost_loop, while_loop
 from vyre.domain.frontend.lowering import Lowering, closed
 from vyre.domain.frontend.names import Kind
@@ -222,6 +223,7 @@ STATEMENTS: Final[Mapping[type[ast.stmt], Callable[[Lowering, Any], bool]]] = {
     ast.Match: _match,
     ast.While: while_loop,
     ast.For: counted_or_unrolled,
+    ast.With: with_block,
     ast.Break: _break,
     ast.Continue: _continue,
     ast.Return: _return,

@@ -278,3 +278,18 @@ def test_specialization_constants_keep_their_values() -> None:
 
 def test_nothing_is_joined_of_nothing() -> None:
     assert join_stages([]) == CannotJoin("there is no stage", 0)
+
+
+def test_a_stage_with_fewer_elements_takes_the_values_inside_its_own_guard() -> None:
+    with ProgramBuilder("fewer", workgroup=256) as p:
+        b, c = p.input("b", S.F32), p.inout("c", S.F32)
+        i = p.let(p.global_id(), "i")
+        with p.if_(i >= c.length):
+            p.return_()
+        c[i] = b[i]
+    few = StageCall(p.build(), (4, 1, 1), (256, 1, 1), (N, 900), ("b", "c"), nbytes=(4 * N, 3600))
+    found = joined([stage(scaled(2.0), "a", "b"), few], ("b",))
+    text = found.program.to_text()
+    assert found.unallocated == {"b"} and text.count("if ") == 2 and "select" not in text
+    more = StageCall(p.build(), (5, 1, 1), (256, 1, 1), (N, 1100), ("b", "c"), nbytes=(4 * N, 4400))
+    assert joined([stage(scaled(2.0), "a", "b"), more], ("b",)).unallocated == frozenset()

@@ -4,59 +4,110 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from vyre.domain.fusion.indices import Indices, Test
-from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.expr import Atomic, Binary, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body, If, Let, Stmt
 from vyre.domain.ir.walk import unique_nodes
+
+_OPPOSITE: Final = {
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.LE: BinaryOp.GT,
+}
 
 
 def merge_guards(body: Body, indices: Indices, written: Collection[str]) -> Body:
     """Returns a body in which neighbouring ``if``s with equal or opposite conditions are one.
 
-    Declarations between two of them move before the first, if they read none of the buffers in ``written``.  What
-    moves is only reordered against other stages or other lanes, whose elements are others.
+    An ``if`` whose condition only holds where that of the one before does moves into it.  Declarations between two of
+    them move before the first, if they read none of the buffers in ``written``.  What moves is only reordered against
+    other stages or other lanes, whose elements are others.
     """
-    made: list[Stmt] = []
-    opened: int | None = None
-    test: Test | None = None
-    merged: set[int] = set()
-    for stmt in body:
-        if opened is not None and isinstance(stmt, Let) and _is_movable(stmt, written):
-            made.insert(opened, stmt)
-            opened += 1
-            continue
-        found = indices.tests.get(id(stmt)) if isinstance(stmt, If) else None
-        if opened is not None and found is not None and test is not None and found.key == test.key:
-            first = made[opened]
-            assert isinstance(first, If) and isinstance(stmt, If)
+    return _Guards(indices, written).body(body)
+
+
+class _Guards:
+    def __init__(self, indices: Indices, written: Collection[str]) -> None:
+        self._indices = indices
+        self._written = written
+        self._turned: dict[int, tuple[If, Test]] = {}
+        """Statements that were written anew with the opposite condition, by identity."""
+
+    def body(self, body: Body) -> Body:
+        made: list[Stmt] = []
+        opened: int | None = None
+        test: Test | None = None
+        for given in body:
+            stmt = self._turn(given) if isinstance(given, If) else given
+            if opened is not None and isinstance(stmt, Let) and self._is_movable(stmt):
+                made.insert(opened, stmt)
+                opened += 1
+                continue
+            found = self._test(stmt) if isinstance(stmt, If) else None
+            if opened is not None and test is not None and found is not None:
+                first = made[opened]
+                assert isinstance(first, If) and isinstance(stmt, If)
+                merged = self._merged(first, test, stmt, found)
+                if merged is not None:
+                    made[opened] = merged
+                    continue
+            made.append(stmt)
+            opened, test = (len(made) - 1, found) if found is not None else (None, None)
+        return tuple(self._inside(stmt) if isinstance(stmt, If) else stmt for stmt in made)
+
+    def _merged(self, first: If, test: Test, stmt: If, found: Test) -> If | None:
+        """Returns both statements as one, or None."""
+        if found.key == test.key:
             then, otherwise = stmt.then, stmt.otherwise
             if found.holds is not test.holds:
                 then, otherwise = otherwise, then
-            if not (_declared(first.then) & _declared(then) or _declared(first.otherwise) & _declared(otherwise)):
-                made[opened] = replace(first, then=first.then + then, otherwise=first.otherwise + otherwise)
-                merged.add(opened)
-                continue
-        made.append(stmt)
-        opened, test = (len(made) - 1, found) if found is not None else (None, None)
-    return tuple(_inside(stmt, indices, written) if isinstance(stmt, If) else stmt for stmt in made)
+            if _declared(first.then) & _declared(then) or _declared(first.otherwise) & _declared(otherwise):
+                return None
+            return replace(first, then=first.then + then, otherwise=first.otherwise + otherwise)
+        if stmt.otherwise or first.otherwise or not (found.holds and test.holds):
+            return None
+        if found.lower is None or found.lower is not test.lower:
+            return None
+        upper, limit = self._indices.number(found.upper), self._indices.number(test.upper)
+        if upper is None or limit is None or upper > limit:
+            return None
+        return replace(first, then=(*first.then, stmt))
+
+    def _test(self, stmt: If) -> Test | None:
+        turned = self._turned.get(id(stmt))
+        return self._indices.tests.get(id(stmt)) if turned is None else turned[1]
+
+    def _turn(self, stmt: If) -> If:
+        """Returns ``if`` with an empty first branch and a comparison of integers with the opposite comparison."""
+        test = self._indices.tests.get(id(stmt))
+        condition = stmt.condition
+        if test is None or stmt.then or not isinstance(condition, Binary) or condition.op not in _OPPOSITE:
+            return stmt
+        opposite = replace(condition, op=_OPPOSITE[condition.op])
+        turned = replace(stmt, condition=opposite, then=stmt.otherwise, otherwise=())
+        self._turned[id(turned)] = (turned, test._replace(holds=not test.holds))
+        return turned
+
+    def _inside(self, stmt: If) -> If:
+        then = self.body(stmt.then)
+        return stmt if _same(then, stmt.then) else replace(stmt, then=then)
+
+    def _is_movable(self, stmt: Let) -> bool:
+        for node in unique_nodes((stmt.value,)):
+            if isinstance(node, Atomic | SubgroupAdd | SubgroupBallot | SubgroupShuffle):
+                return False
+            if isinstance(node, Load) and node.buffer in self._written:
+                return False
+        return True
 
 
-def _inside(stmt: If, indices: Indices, written: Collection[str]) -> If:
-    then = merge_guards(stmt.then, indices, written)
-    if all(new is old for new, old in zip(then, stmt.then, strict=False)) and len(then) == len(stmt.then):
-        then = stmt.then
-    return replace(stmt, then=then) if then is not stmt.then else stmt
+def _same(left: Body, right: Body) -> bool:
+    return len(left) == len(right) and all(one is other for one, other in zip(left, right, strict=True))
 
 
 def _declared(body: Body) -> set[str]:
     return {stmt.name for stmt in body if isinstance(stmt, Let)}
-
-
-def _is_movable(stmt: Let, written: Collection[str]) -> bool:
-    for node in unique_nodes((stmt.value,)):
-        if isinstance(node, Atomic | SubgroupAdd | SubgroupBallot | SubgroupShuffle):
-            return False
-        if isinstance(node, Load) and node.buffer in written:
-            return False
-    return True

@@ -226,9 +226,9 @@ class Indices(Survey):
         """Returns whether the value is the global id along x."""
         return value is not None and value is self.result.ids.get((IdKind.GLOBAL, 0))
 
-    def least(self, value: Value | None) -> int:
-        """Returns a number that the value certainly reaches: for the length of a buffer its number of elements."""
-        if value is None:
-            return 0
-        known = (count for name, count in self._lengths.items() if self._meanings.length(name) is value)
-        return max(value.low, *known, 0)
+    def number(self, value: Value | None) -> int | None:
+        """Returns the number that a value is known to be: that of a constant, or the elements of a buffer."""
+        if value is None or value.is_constant:
+            return None if value is None else value.constant
+        lengths = self._lengths.items()
+        return next((count for name, count in lengths if self._meanings.length(name) is value), None)

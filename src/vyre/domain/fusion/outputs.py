@@ -59,7 +59,7 @@ def _stores(body: Body, name: str, count: int, indices: Indices) -> bool:
                 return True
         elif isinstance(stmt, If):
             test = indices.tests.get(id(stmt))
-            if test is None or not indices.is_lane(test.lower) or indices.least(test.upper) < count:
+            if test is None or not indices.is_lane(test.lower) or (indices.number(test.upper) or 0) < count:
                 continue
             if _stores(stmt.then if test.holds else stmt.otherwise, name, count, indices):
                 return True

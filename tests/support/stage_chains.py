@@ -18,6 +18,7 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.names import Dim3
 
 _S: Final = ScalarType
 WORDS: Final = (_S.U32, _S.I32, _S.F32)
@@ -52,7 +53,7 @@ def call(
     program: Program,
     memory: Sequence[Array | Literal],
     *,
-    grid: int,
+    grid: int | Dim3,
     counts: Sequence[int] | None = None,
     spec: dict[str, Literal] | None = None,
 ) -> StageCall:
@@ -68,7 +69,7 @@ def call(
             found.append(buffer.count or held.nbytes // buffer.element.size)
     return StageCall(
         program,
-        (grid, 1, 1),
+        (grid, 1, 1) if isinstance(grid, int) else grid,
         program.workgroup_size,
         tuple(counts or found),
         tuple(held.name if isinstance(held, Array) else None for held in memory),
@@ -167,6 +168,7 @@ class Chains:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self._last: Array | None = None
 
     def chain(self, stages: int | None = None) -> Chain:
         rng = self.random
@@ -182,8 +184,7 @@ class Chains:
         for _ in range(stages or rng.randint(2, 6)):
             shape = workgroup if rng.random() < 0.85 else rng.choice((8, 16, 32))
             made.append(self._stage(arrays, shape))
-        names = [array.name for array in arrays]
-        temporary = frozenset(rng.sample(names, rng.choice((0, 0, 1, 2))))
+        temporary = {array.name for array in arrays if rng.random() < 0.7}
         return Chain(arrays, tuple(made), unread(made, temporary))
 
     def _stage(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
@@ -196,6 +197,13 @@ class Chains:
             self._strided,
             self._histogram,
             self._looped,
+            self._switched,
+            self._private,
+            self._ballot,
+            self._special,
+            self._wide_index,
+            self._rows,
+            self._rows,
         ]
         return rng.choice(kinds)(arrays, workgroup)
 
@@ -232,7 +240,12 @@ class Chains:
         return value.cast(wide)
 
     def _two(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
+        """A source, often what the stage before wrote, and a target."""
         source, target = self.random.sample(list(arrays), 2)
+        if self._last is not None and self._last in arrays and self.random.random() < 0.6:
+            source = self._last
+            target = self.random.choice([array for array in arrays if array is not source])
+        self._last = target
         return source, target
 
     def _map(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
@@ -358,3 +371,97 @@ class Chains:
                     p.return_()
                 y[i] = self._cast(x[i], made.widened)
         return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size // 2, workgroup))
+
+    def _switched(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        with ProgramBuilder("switched", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            i = p.let(p.global_id(), "i")
+            with p.switch(i % 4) as arms:
+                with arms.case(0):
+                    p.return_()
+                with arms.case(1, 2):
+                    y[i] = self._cast(x[i], made.widened)
+            with p.for_(0, 3) as k:
+                with p.if_(k + i % 3 > 3), p.for_(0, 2), p.if_(y[i] == self._number(made.widened, 9)):
+                    p.return_()
+                y[i] = y[i] + self._number(made.widened, 1)
+            y[i] = y[i] * self._number(made.widened, 2)
+        return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
+
+    def _private(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        with ProgramBuilder("private", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.output("y", made)
+            held = p.array("held", element, 4)
+            i = p.let(p.global_id(), "i")
+            with p.for_(0, 3) as k:
+                held[k] = x[i] + self._number(element.widened, 1)
+            with p.if_(i < x.length):
+                y[i] = self._cast(held[i % 4], made.widened)
+        return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
+
+    def _ballot(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        import vyre
+
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        with ProgramBuilder("ballot", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            i = p.let(p.global_id(), "i")
+            low = p.let(x[i] < self._number(element.widened, 50), "low")
+            mask = p.let(vyre.subgroup_ballot(low), "mask")
+            with p.if_(i < y.length):
+                y[i] = self._cast(mask & 63, made.widened)
+        return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
+
+    def _special(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        spec = {"bound": Literal.of(_S.U32, self.random.choice((3, 90, 1000)))}
+        with ProgramBuilder("special", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            i = p.let(p.global_id(), "i")
+            with p.if_(i < p.spec("bound", 50)):
+                y[i] = self._cast(x[i], made.widened)
+        grid = self._grid(target.nbytes // target.size, workgroup)
+        return call(p.build(), [source, target], grid=grid, spec=spec)
+
+    def _wide_index(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        """Indices of other types, some of them negative."""
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        kind = self.random.choice((_S.I32, _S.U64, _S.I64))
+        shift = self.random.choice((0, 0, 3))
+        with ProgramBuilder("wide_index", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            i = p.let(p.global_id().cast(kind) - shift, "i")
+            y[i] = self._cast(x[i], made.widened)
+        return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
+
+    def _rows(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        """Rows and columns, of a width that may be wrong; sometimes a neighbour."""
+        rng = self.random
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        width = rng.choice((10, 10, 7, 16))
+        next_column = rng.choice((0, 0, 0, 1))
+        memory: list[Array | Literal] = [source, target]
+        with ProgramBuilder("rows", workgroup=(8, workgroup // 8)) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            columns: Any = width
+            if rng.random() < 0.6:
+                columns = p.param("columns", _S.U32)
+                memory.append(Literal.of(_S.U32, width))
+            column, row = p.let(p.global_id(0), "column"), p.let(p.global_id(1), "row")
+            if rng.random() < 0.5:
+                of_x, of_y = p.view2d(x, columns), p.view2d(y, columns)
+                of_y[row, column] = self._cast(of_x[row, column + next_column], made.widened)
+            else:
+                at = p.let(row * columns + column, "at")
+                with p.if_(column < columns):
+                    y[at] = self._cast(x[at + next_column], made.widened)
+        rows = -(-target.nbytes // target.size // width)
+        return call(p.build(), memory, grid=(-(-width // 8), max(1, -(-rows // (workgroup // 8))), 1))

@@ -293,3 +293,45 @@ def test_a_stage_with_fewer_elements_takes_the_values_inside_its_own_guard() -> 
     assert found.unallocated == {"b"} and text.count("if ") == 2 and "select" not in text
     more = StageCall(p.build(), (5, 1, 1), (256, 1, 1), (N, 1100), ("b", "c"), nbytes=(4 * N, 4400))
     assert joined([stage(scaled(2.0), "a", "b"), more], ("b",)).unallocated == frozenset()
+
+
+def rows(width: int | None, shift: int = 0) -> Program:
+    """y[row, column] = x[row, column + shift] * 2; without a width, it is a parameter."""
+    with ProgramBuilder("rows", workgroup=(16, 16)) as p:
+        x, y = p.input("x", S.F32), p.inout("y", S.F32)
+        columns = p.param("columns", S.U32) if width is None else width
+        of_x, of_y = p.view2d(x, columns), p.view2d(y, columns)
+        column, row = p.let(p.global_id(0), "column"), p.let(p.global_id(1), "row")
+        of_y[row, column] = of_x[row, column + shift] * 2.0
+    return p.build()
+
+
+def image(program: Program, *names: str, values: dict[str, Literal] | None = None) -> StageCall:
+    held = (*names, "-") if len(program.abi_buffers) == 3 else names
+    found = stage(program, *held, values=values or {})
+    return StageCall(
+        program, (3, 2, 1), (16, 16, 1), found.counts, found.buffers, found.values, found.spec, found.nbytes
+    )
+
+
+def test_rows_and_columns_belong_to_lanes_if_the_width_is_known() -> None:
+    both: tuple[tuple[int | None, dict[str, Literal]], ...] = ((40, {}), (None, {"columns": Literal.of(S.U32, 40)}))
+    for width, known in both:
+        stages = [image(rows(width), "a", "b", values=known), image(rows(width), "b", "c", values=known)]
+        found = joined(stages, ("b",))
+        assert found.barriers == (StageBarrier.NONE,) and found.unallocated == {"b"}
+    unknown = [image(rows(None), "a", "b"), image(rows(None), "b", "c")]
+    assert joined(unknown, ("b",)).barriers == (StageBarrier.GRID,)
+    neighbour = [image(rows(40), "a", "b"), image(rows(40, shift=1), "b", "c")]
+    assert joined(neighbour, ("b",)).barriers == (StageBarrier.GRID,)
+    narrower = [image(rows(40), "a", "b"), image(rows(20), "b", "c")]  # the same elements under other coordinates
+    assert joined(narrower, ("b",)).barriers == (StageBarrier.GRID,)
+
+
+def test_indices_without_a_bound_on_columns_are_shared_by_lanes() -> None:
+    with ProgramBuilder("flat", workgroup=(16, 16)) as p:
+        x, y = p.input("x", S.F32), p.inout("y", S.F32)
+        at = p.let(p.global_id(1) * 40 + p.global_id(0), "at")  # 48 lanes a row
+        y[at] = x[at]
+    stages = [image(p.build(), "a", "b"), image(p.build(), "b", "c")]
+    assert joined(stages).barriers == (StageBarrier.GRID,)

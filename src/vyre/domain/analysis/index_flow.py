@@ -148,9 +148,16 @@ _LEAVES: Final = frozenset({Literal, LaunchId, BufferLength, SpecConst, Subgroup
 class Walk:
     """The traversal; ``result`` holds what it found."""
 
-    def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        size: Dim3,
+        in_range: frozenset[str],
+        same_length: bool,
+        grid: Dim3 | None = None,
+    ) -> None:
         self._buffers = program.buffers_by_name
-        self._meanings = Meanings(self._buffers, size, same_length)
+        self._meanings = Meanings(self._buffers, size, same_length, grid)
         self._half = self._meanings.values.constant(HALF)
         self._proofs = Proofs(self._meanings.values)
         self._meanings.is_below = self._proofs.is_below
@@ -494,8 +501,15 @@ class Walk:
 class Survey(Walk):
     """Finds accesses out of range, too, and keeps the values of ids and lengths."""
 
-    def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
-        super().__init__(program, size, in_range, same_length)
+    def __init__(
+        self,
+        program: Program,
+        size: Dim3,
+        in_range: frozenset[str],
+        same_length: bool,
+        grid: Dim3 | None = None,
+    ) -> None:
+        super().__init__(program, size, in_range, same_length, grid)
         self.result.ids = self._meanings.ids()
         self.result.uniform = self._meanings.uniform_atoms()
 

@@ -151,12 +151,13 @@ class Meanings:
     ``env`` holds the visible locals, ``memo`` the values of the current statement.
     """
 
-    def __init__(self, buffers: Mapping[str, Buffer], size: Dim3, same_length: bool) -> None:
+    def __init__(self, buffers: Mapping[str, Buffer], size: Dim3, same_length: bool, grid: Dim3 | None = None) -> None:
         self.values: Final = Values()
         self.env: dict[str, Version] = {}
         self.memo: Memo = {}
         self._buffers = buffers
         self._size = tuple(max(axis, 1) for axis in size)
+        self._most_groups = grid or tuple((1 << 32) // axis for axis in self._size)
         self._same_length = same_length
         self._evaluations = _EVALUATIONS
         self._ids: dict[tuple[IdKind, int], Value] = {}
@@ -303,9 +304,20 @@ class Meanings:
     def _cast(self, expr: Cast, captured: Captured, memo: Memo, depth: int) -> Value:
         source = self.dtype(expr.operand, captured)
         if source is _BOOL:
-            return self.values.fresh(0, 1)
+            return self._flag(expr.operand, captured, memo, depth)
         found = self._number(expr.operand, source, captured, memo, depth) if source in _INTEGERS else None
         return self.values.fresh() if found is None else found
+
+    def _flag(self, condition: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
+        """Returns the number of a truth value; comparisons of the same integers are the same number."""
+        if isinstance(condition, Binary) and condition.op in _OPPOSITE:
+            dtype = self.dtype(condition.left, captured)
+            if dtype in _INTEGERS:
+                left = self._number(condition.left, dtype, captured, memo, depth)
+                right = self._number(condition.right, dtype, captured, memo, depth)
+                if left is not None and right is not None:
+                    return self.values.named(("flag", condition.op, dtype, id(left), id(right)), 0, 1)
+        return self.values.fresh(0, 1)
 
     def _bitcast(self, expr: Bitcast, captured: Captured, memo: Memo, depth: int) -> Value:
         source = self.dtype(expr.operand, captured)
@@ -350,24 +362,26 @@ class Meanings:
         return self.launch_id(expr.kind, expr.axis)
 
     def launch_id(self, kind: IdKind, axis: int) -> Value:
-        """Returns a launch id, in a grid of at most 2**32 lanes along each axis."""
+        """Returns a launch id, in the given grid or one of at most 2**32 lanes along each axis."""
         found = self._ids.get((kind, axis))
         return self._new_id(kind, axis) if found is None else found
 
     def _new_id(self, kind: IdKind, axis: int) -> Value:
         values, ids, size = self.values, self._ids, self._size[axis]
-        most_groups = (1 << 32) // size
+        most_groups = self._most_groups[axis]
         if kind is IdKind.NUM_GROUPS:
             found = values.fresh(1, min(most_groups, U32_MAX))
         elif kind is IdKind.LOCAL:
             found = values.fresh(0, size - 1)
+        elif kind is IdKind.GLOBAL and size > 1 and most_groups == 1:
+            found = self.launch_id(IdKind.LOCAL, axis)
         elif kind is IdKind.GROUP or size > 1:
             found = values.fresh(0, (most_groups if kind is IdKind.GROUP else most_groups * size) - 1)
         else:
             found = self.launch_id(IdKind.GROUP, axis)
         ids[kind, axis] = found
         group, local = ids.get((IdKind.GROUP, axis)), ids.get((IdKind.LOCAL, axis))
-        if size > 1 and kind in (IdKind.GROUP, IdKind.LOCAL) and group is not None and local is not None:
+        if most_groups > 1 < size and kind in (IdKind.GROUP, IdKind.LOCAL) and group is not None and local is not None:
             values.identify(group, size, local, self.launch_id(IdKind.GLOBAL, axis))
         return found
 

@@ -180,6 +180,10 @@ class Values:
             found = self._named[key] = self.fresh(low, high)
         return found
 
+    def fix(self, key: Hashable, number: int) -> None:
+        """From now on the value of that name, which nobody has asked for yet, is a known number."""
+        self._named[key] = self.constant(number)
+
     def named_values(self) -> list[tuple[tuple[Hashable, ...], Value]]:
         """Returns the names, with the values that ``named`` returned for them."""
         return [(key, value) for key, value in self._named.items() if isinstance(key, tuple)]

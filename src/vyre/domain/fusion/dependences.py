@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from vyre.domain.analysis.index_values import Value
-from vyre.domain.fusion.indices import Found, Indices
+from vyre.domain.fusion.indices import Found, Indices, Limits
 from vyre.domain.fusion.stages import StageBarrier
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Atomic, Load
@@ -19,11 +19,16 @@ _GRID: Final = StageBarrier.GRID
 
 
 class Element(NamedTuple):
-    """The element that a stage accesses, and how; ``at`` is None if it is unknown."""
+    """The element that a stage accesses, and how; ``at`` is None if it is unknown.
+
+    ``only`` and ``limits`` are those of ``Found``.
+    """
 
     at: Value | None
     writes: bool
     is_atomic: bool = False
+    only: Hashable = None
+    limits: Limits = frozenset()
 
 
 StageAccesses = Mapping[str, frozenset[Element]]
@@ -45,7 +50,9 @@ def stage_accesses(body: Body, indices: Indices) -> StageAccesses:
         for node in nodes:
             access: Found | None = indices.accesses.get(id(node))
             if access is not None:
-                found[access.buffer].add(Element(access.at, access.writes, access.is_atomic))
+                found[access.buffer].add(
+                    Element(access.at, access.writes, access.is_atomic, access.only, access.limits)
+                )
     return {name: frozenset(elements) for name, elements in found.items()}
 
 
@@ -86,7 +93,7 @@ class Dependences:
         if self._lanes == 1 and alike:
             return _NONE
         if first is not None and second is not None:
-            if first is second and self._indices.tells_lanes_apart(first):
+            if first is second and self._indices.tells_lanes_apart(first, (one.limits, other.limits)):
                 return _NONE if alike else StageBarrier.WORKGROUP
             if self._workgroups > 1:
                 block = self._indices.elements_of_a_workgroup(first)
@@ -96,11 +103,11 @@ class Dependences:
 
     def is_pointwise(self, name: str) -> bool:
         """Returns whether every access of a buffer, in all stages, is to one element that belongs to its lane."""
-        found = {element.at for stage in self._stages for element in stage.get(name, ())}
-        if len(found) != 1:
+        elements = [element for stage in self._stages for element in stage.get(name, ())]
+        if len({(element.at, element.only) for element in elements}) != 1:
             return False
-        (index,) = found
-        return index is not None and self._indices.tells_lanes_apart(index)
+        at = elements[0].at
+        return at is not None and self._indices.tells_lanes_apart(at, [element.limits for element in elements])
 
 
 def place_barriers(count: int, dependences: Dependences) -> tuple[StageBarrier, ...]:

@@ -15,7 +15,7 @@ from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import Names
 from vyre.domain.fusion.rewriting import map_body, rebuilt, with_operands
-from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Load, Select, Var, walk
+from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import (
     Arm,
@@ -104,7 +104,7 @@ class Forwarding:
             for node in unique_nodes(operands(stmt)):
                 if isinstance(node, Load) and node.buffer in known:
                     access = self._indices.accesses[id(node)]
-                    if access.is_u32 or access.proven:
+                    if access.is_unsigned or access.proven:
                         values[id(node)] = known[node.buffer]
         if not values:
             return stmt
@@ -115,12 +115,15 @@ class Forwarding:
         store = self._with_loads(stmt, known)
         assert isinstance(store, Store)
         known.pop(stmt.buffer, None)
-        if not (access.is_u32 or access.proven):
+        if not (access.is_unsigned or access.proven):
             return [store]
         element = self._elements[stmt.buffer]
         value = as_stored(element, store.value)
         if not access.proven:
-            inside = Binary(BinaryOp.LT, store.index, BufferLength(stmt.buffer))
+            length: Expr = BufferLength(stmt.buffer)
+            if access.dtype is not ScalarType.U32:
+                length = Cast(ScalarType.U64, length)
+            inside = Binary(BinaryOp.LT, store.index, length)
             value = Select(inside, value, zero(element))
         local = self._names.fresh(stmt.buffer)
         self._values[local] = store.value

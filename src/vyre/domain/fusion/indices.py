@@ -6,13 +6,13 @@ the stages called it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.analysis.index_flow import Access, Step, Survey
 from vyre.domain.analysis.index_proofs import Fact
 from vyre.domain.analysis.index_values import Atom, Value
-from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, Load, Unary, Var
+from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, Literal, Load, Select, Unary, Var
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Store
@@ -21,11 +21,15 @@ from vyre.domain.names import Dim3
 
 _ALL: Final = 1 << 32
 _HALF: Final = 1 << 31
+_BEYOND: Final = (1 << 64) - 1
 _U32: Final = ScalarType.U32
 _LESS: Final = {BinaryOp.LT: (False, True), BinaryOp.GT: (True, True)}
 """Comparisons that mean left < right: whether the operands are swapped, and whether it holds."""
 _ORDERS: Final = {**_LESS, BinaryOp.GE: (False, False), BinaryOp.LE: (True, False)}
 _EQUALS: Final = {BinaryOp.EQ: True, BinaryOp.NE: False}
+
+
+Limits: TypeAlias = frozenset[tuple[Atom, int]]
 
 
 class Test(NamedTuple):
@@ -43,37 +47,50 @@ class Test(NamedTuple):
 class Found(NamedTuple):
     """One access: its buffer, the index ``at`` which (None if it is unknown), and what it does.
 
-    ``proven``: the index is certainly in range.  ``is_u32``: the index has that type.
+    ``proven``: the index is certainly in range.  ``dtype`` is the type of the index.  ``only``: what says that the
+    access is out of range unless a condition holds; ``at`` is then the index where it does.  ``limits``: ids that are
+    certainly below a number wherever the access is in range.
     """
 
     buffer: str
     at: Value | None
     proven: bool
-    is_u32: bool
+    dtype: ScalarType | None
     reads: bool
     writes: bool
     is_atomic: bool
+    only: Hashable = None
+    limits: Limits = frozenset()
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Returns whether the index has an unsigned type, so that a number below the length is in range."""
+        return self.dtype in (_U32, ScalarType.U64)
 
 
 class Indices(Survey):
-    """The traversal of a joined program that is launched on ``grid``; ``lengths`` has the elements of each buffer.
+    """The traversal of a joined program that is launched on ``grid``; ``lengths`` has the elements of each buffer, and
+    ``parameters`` the integers that are known.
 
     ``accesses`` are found by the identity of their nodes, ``tests`` by the identity of their ``if``.
     """
 
-    def __init__(self, program: Program, grid: Dim3, lengths: Mapping[str, int]) -> None:
+    def __init__(self, program: Program, grid: Dim3, lengths: Mapping[str, int], parameters: Mapping[str, int]) -> None:
         self.accesses: dict[int, Found] = {}
         self.tests: dict[int, Test] = {}
         self._lengths = lengths
+        self._parameters = parameters
         self._grid = grid
         self._held = program  # keeps the nodes alive, which are known by their identities
-        super().__init__(program, program.workgroup_size, frozenset(), same_length=False)
+        super().__init__(program, program.workgroup_size, frozenset(), same_length=False, grid=grid)
         self._uniform = self.result.uniform
         self._digits = self._digits_of(program.workgroup_size)
 
     # ---- the traversal
     def _prepare(self) -> None:
         values = self._meanings.values
+        for name, number in self._parameters.items():
+            values.fix(("parameter", name), number)
         for name, count in self._lengths.items():
             length, known = self._meanings.length(name), values.constant(count)
             self._proofs.learn(Fact(known, length, 0))
@@ -84,16 +101,53 @@ class Indices(Survey):
         buffer = self._buffers[access.buffer]
         if buffer.is_push:
             return
-        once = id(access) not in self.accesses
+        at, only, limits = self._element(access.index)
+        if id(access) in self.accesses:
+            at = None
         self.accesses[id(access)] = Found(
             access.buffer,
-            self._meanings.number(access.index) if once else None,
+            at,
             self.result.proven[id(access)],
-            self._meanings.dtype(access.index, None) is _U32,
+            self._meanings.dtype(access.index, None),
             not isinstance(access, Store),
             not isinstance(access, Load),
             isinstance(access, Atomic),
+            only,
+            limits,
         )
+
+    def _element(self, index: Expr) -> tuple[Value | None, Hashable, Limits]:
+        """Returns an index, the condition without which it is out of range, and limits of ids in it."""
+        at = self._meanings.number(index)
+        if at is not None:
+            return at, None, self._limits(at)
+        # Views of several axes write an index beyond every array where a coordinate is out of range.
+        if not (isinstance(index, Select) and isinstance(index.on_false, Literal) and index.on_false.bits == _BEYOND):
+            return None, None, frozenset()
+        test = self._test(index.condition)
+        if test is None:
+            return None, None, frozenset()
+        mark = self._proofs.mark
+        for fact in self._meanings.facts(index.condition, True):
+            self._proofs.learn(fact)
+        at = self._meanings.number(index.on_true)
+        limits = frozenset() if at is None else self._limits(at)
+        self._proofs.forget(mark)
+        return at, test[:2], limits
+
+    def _limits(self, value: Value) -> Limits:
+        """Returns the terms that are below the ratio of a larger factor to their own, as ids of columns are."""
+        terms = value.form.terms
+        if len(terms) == 1:
+            return frozenset()
+        found: set[tuple[Atom, int]] = set()
+        for atom, factor in terms:
+            ratios = {abs(other) // abs(factor) for _, other in terms if abs(other) > abs(factor)}
+            for ratio in sorted(ratios):
+                if self._proofs.is_below(atom.value, self._meanings.values.constant(ratio)):
+                    found.add((atom, ratio))
+                    break
+        return frozenset(found)
 
     def _tested(self, stmt: If) -> None:
         found = self._test(stmt.condition)
@@ -164,25 +218,31 @@ class Indices(Survey):
     def _is_group_count(self, atom: Atom) -> bool:
         return any(value.atom is atom for (kind, _), value in self.result.ids.items() if kind is IdKind.NUM_GROUPS)
 
-    def tells_lanes_apart(self, value: Value) -> bool:
-        """Returns whether no two lanes of the launch have the same number."""
+    def tells_lanes_apart(self, value: Value, limits: Iterable[Limits]) -> bool:
+        """Returns whether no two lanes of the launch access the same element at this index.
+
+        ``limits`` are those of the accesses concerned.
+        """
         if not self.is_settled(value):
             return False
+        below = _common(limits)
         size = self._held.workgroup_size
         whole, groups, locals_ = [0, 0, 0], [0, 0, 0], [0, 0, 0]
         by_kind = {IdKind.GLOBAL: whole, IdKind.GROUP: groups, IdKind.LOCAL: locals_}
+        lanes = [groups_ * lanes_ for groups_, lanes_ in zip(self._grid, size, strict=True)]
         for atom, factor in value.form.terms:
             if atom in self._digits:
                 kind, axis = self._digits[atom]
                 by_kind[kind][axis] = factor
+                if kind is IdKind.GLOBAL or (kind is IdKind.GROUP and size[axis] == 1):
+                    lanes[axis] = min(lanes[axis], below.get(atom, lanes[axis]))
         digits: list[tuple[int, int]] = []
         for axis in range(3):
-            lanes = self._grid[axis] * size[axis]
-            if groups[axis] or locals_[axis]:
+            if locals_[axis] or (groups[axis] and size[axis] > 1):
                 digits.append((abs(groups[axis] + whole[axis] * size[axis]), self._grid[axis]))
                 digits.append((abs(locals_[axis] + whole[axis]), size[axis]))
             else:
-                digits.append((abs(whole[axis]), lanes))
+                digits.append((abs(whole[axis] + groups[axis]), lanes[axis]))
         reached = 0
         for factor, count in sorted(digit for digit in digits if digit[1] > 1):
             if factor <= reached:
@@ -232,3 +292,12 @@ class Indices(Survey):
             return None if value is None else value.constant
         lengths = self._lengths.items()
         return next((count for name, count in lengths if self._meanings.length(name) is value), None)
+
+
+def _common(limits: Iterable[Limits]) -> dict[Atom, int]:
+    """Returns the limits that hold for all accesses."""
+    found: dict[Atom, int] | None = None
+    for each in limits:
+        own = dict(each)
+        found = own if found is None else {atom: max(n, own[atom]) for atom, n in found.items() if atom in own}
+    return found or {}

@@ -197,12 +197,22 @@ class _Joining:
         plain = self._program(tuple(stmt for body in bodies for stmt in body), bound)
         self._check(plain, but=_NEEDS_BARRIER)
         lengths = {joined.name: joined.length for joined in self._memory.all if not joined.is_parameter}
-        indices = Indices(plain, self._grid, lengths)
+        indices = Indices(plain, self._grid, lengths, self._known_integers())
         groups = prod(self._grid)
         dependences = Dependences(
             [stage_accesses(body, indices) for body in bodies], indices, groups, groups * prod(self._workgroup)
         )
         return _Analysed(bare, bodies, indices, dependences)
+
+    def _known_integers(self) -> dict[str, int]:
+        """Returns the parameters that are known integers of 32 bits, by their names in the joined program."""
+        found: dict[str, int] = {}
+        for joined in self._memory.all:
+            if joined.is_parameter and id(joined) not in self._values:
+                value = self._stages[joined.first.stage].values.get(joined.first.buffer.name)
+                if value is not None and value.dtype in (ScalarType.U32, ScalarType.I32):
+                    found[joined.name] = value.bits
+        return found
 
     def examined(self) -> ExaminedStages:
         """Returns what decisions about the stages need."""

@@ -26,6 +26,7 @@ from benchmarks import (
     launch_rows,
     machine,
     memory_cache_rows,
+    persistent_rows,
     prediction_rows,
     process_rows,
     reading_rows,
@@ -43,6 +44,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),
     "regret": regret.ROWS,
     "kernels": kernel_rows.ROWS,
+    "persistent": persistent_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}

@@ -71,6 +71,7 @@ class PersistentJobs:
         self._launches: Final = Launches(program.abi_buffers, partial(interface_of, program), config)
         self._backend: Final = str(lease.backend.id)
         self._engines: dict[tuple[int, ...], PersistentEngine] = {}
+        self._lengths: dict[int, tuple[int, ...]] = {}
         self._loops: dict[int, LoopNotices] = {}
         self._callbacks: Callbacks | None = None
         self._lock = Lock()
@@ -232,7 +233,7 @@ class PersistentJobs:
         """Returns a result of these arrays."""
         lengths = self._launches.fixed
         if lengths is None:
-            lengths = next(found for found, known in self._engines.items() if known is engine)
+            lengths = self._lengths[id(engine)]
         return Result(self.outputs.names, arrays, timing, self._backend, self._launches, lengths)
 
     def call_when_done(self, ticket: Ticket, callback: Callable[[Ticket], object]) -> None:
@@ -299,6 +300,7 @@ class PersistentJobs:
                 self._annotate(error)
                 raise
             if not self._closed:
+                self._lengths[id(made)] = lengths
                 self._engines[lengths] = made
                 return made
         made.close()

@@ -144,6 +144,10 @@ class Ring:
         words[place + _ROWS], words[place + _STATUS], words[place + _TABLE] = rows, status, table
         words[place + _DONE] = 0
 
+    def publish(self, rows: int) -> None:
+        """Lets workers begin the entry that was written behind the published ones."""
+        self._native.ring_submit(self.address, rows)
+
     def wait(self, number: int, timeout_ns: int, status: int = 0) -> bool:
         """Waits at most so long for the end of an entry, or of the job of it whose status is at this address."""
         entry = self.first + ring_at.ENTRY_BYTES * (number & (self.spec.capacity - 1))
@@ -253,6 +257,7 @@ class Ring:
         self.use_code(code)
         timeout = 0 if spec.timeout_s is None else max(1, round(spec.timeout_s * 1e9))
         for offset, value in (
+            (ring_at.RING_POOL, self.block),
             (ring_at.RING_ENTRIES, self.first),
             (ring_at.RING_MASK, spec.capacity - 1),
             (ring_at.RING_RUNNERS, self._runners),

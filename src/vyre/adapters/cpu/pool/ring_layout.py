@@ -23,6 +23,7 @@ RING_SIGNALLED: Final = 200  # i32: whether they were told since they last looke
 RING_SIGNAL_MUTEX: Final = 204  # i32
 RING_SIGNALS: Final = 208  # i64: how often they were told
 RING_FREE_RUNNERS: Final = 256  # bits
+RING_POOL: Final = 312
 RING_ENTRIES: Final = 320
 RING_MASK: Final = 328  # entries less one
 RING_CODE: Final = 336

@@ -128,6 +128,7 @@ def _write_row(m: Text) -> None:
     state = f.add(outcome.get(), 1)
     for value, shift in ((f.convert("zext", reason.get(), I64), 8), (number.get(), 16), (tag, 32)):
         state = f.either(state, f.binary("shl", value, shift))
+    state = f.choose(f.compare("eq", outcome.get(), 0), constant(I64, 1), state)
     f.store(I64, f.add(f.load(I64, job, ring_at.RUNNER_JOBS), 1), job, ring_at.RUNNER_JOBS)
     f.poke(I64, state, status, ring_at.STATUS_STATE, order="seq_cst")
     f.ret()
@@ -417,8 +418,12 @@ def _write_open(m: Text) -> None:
 
 def _write_submit(m: Text) -> None:
     """Publishes the entry behind the head, which has so many rows, and wakes workers for what no worker polls for."""
-    f = m.function(VOID, "vyre_pool_ring_submit", (PTR, "pool"), (PTR, "ring"), (I64, "rows"), exported=True)
-    pool, ring, rows = f.parameters
+    f = m.function(VOID, "vyre_pool_ring_submit_one", (PTR, "ring"), exported=True)
+    f.call(VOID, "vyre_pool_ring_submit", f.parameters[0], constant(I64, 1))
+    f.ret()
+    f = m.function(VOID, "vyre_pool_ring_submit", (PTR, "ring"), (I64, "rows"), exported=True)
+    ring, rows = f.parameters
+    pool = f.load(PTR, ring, ring_at.RING_POOL)
     head = f.add(f.peek(I64, ring, ring_at.RING_HEAD), 1)
     f.poke(I64, head, ring, ring_at.RING_HEAD, order="seq_cst")
     cursor = f.peek(I64, ring, ring_at.RING_CURSOR, order="seq_cst")

@@ -191,7 +191,7 @@ class WorkerPool:
         code = self.entries.submit(job.address, 0 if after is None else after.address)
         if code < 0:
             raise self._refused(job, code)
-        if not self.is_watched:
+        if not self.is_watched():
             self.await_begin()
 
     def wait(self, job: Job, timeout_s: float | None) -> bool:
@@ -270,9 +270,9 @@ class WorkerPool:
                 self._workers += 1
 
     @property
-    def is_watched(self) -> bool:
-        """Returns whether a thread is going to look whether queued jobs begin."""
-        return self._relief.wanted.is_set()
+    def is_watched(self) -> Callable[[], bool]:
+        """Returns a function that tells whether a thread is going to look whether queued jobs begin."""
+        return self._relief.wanted.is_set
 
     def await_begin(self) -> None:
         """Has a thread look whether queued jobs begin, and start workers while they do not."""

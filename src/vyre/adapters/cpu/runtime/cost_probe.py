@@ -1,7 +1,7 @@
 """Costs of launches on the processor, timed with the operations that dispatches consist of.
 
 A submission queues a job for the worker threads.  A command list takes the place of a graph: recording it writes its
-commands, and replaying it is one submission.
+commands, and replaying it is one submission.  A ring that a worker serves is a persistent kernel.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import addressof, c_int64
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList
+from vyre.adapters.cpu.pool.layout import StopReason
+from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
+from vyre.adapters.cpu.pool.ring_layout import STATUS_BYTES
+from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.launch import Placement, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
@@ -55,9 +60,10 @@ class _Bench:
     def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
         self._device = device
         pipeline, _ = executor.pipeline(empty_program(), DEFAULT_CONFIG)
-        launch = pipeline.launch((4,))
+        launch = self._launch = pipeline.launch((4,))
         self._loaded = pipeline.module_for(launch).loaded
         self._value, address = allocate_aligned(4)
+        self._address: Final = address
         self._frame = StepFrame(launch, None)
         self._frame.bind((address,))
         (self._command,) = self._frame.kernels(self._loaded, launch, _ALONE)
@@ -104,6 +110,24 @@ class _Bench:
         submit(job)
         return self._now_ns() - started
 
+    def persistent(self, size: int) -> int:
+        jobs = min(size, MOST_ROWS)
+        table, status = (c_int64 * 2)(self._address, 0), (c_int64 * (STATUS_BYTES // 8 * jobs))()
+        spec = RingSpec(2, 1, self._launch.grid, self._launch.counts, (0,), 1, None, None, 0)
+        code = RingCode(self._loaded.functions, 0, self._loaded)
+        started = self._now_ns()
+        ring = self._device.ring(spec, code)
+        try:
+            for number in range(-(-size // jobs)):
+                ring.write(number, jobs, addressof(table), addressof(status))
+                ring.publish(jobs)
+                while not ring.wait(number, SLICE_NS):
+                    self._device.check()
+        finally:
+            ring.stop(StopReason.REQUESTED)
+            ring.close()
+        return self._now_ns() - started
+
     # ---- parts
     def _jobs(self, size: int) -> list[Job]:
         while len(self._launches) < size:
@@ -139,4 +163,5 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.GRAPH_RECORD: _Bench.graph_record,
     CostExperiment.GRAPH_REPLAY: _Bench.graph_replay,
     CostExperiment.GRAPH_KERNELS: _Bench.kernels,
+    CostExperiment.PERSISTENT: _Bench.persistent,
 }

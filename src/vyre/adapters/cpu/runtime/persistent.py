@@ -16,9 +16,11 @@ from ctypes import Array, addressof, c_int64
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.pool import ring_layout as ring_at
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, RowStatus, read_status
+from vyre.adapters.cpu.pool.ring_layout import ROW_BITS
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
@@ -53,13 +55,15 @@ MOST_CAPACITY: Final = 1 << 20
 _LINE: Final = 64
 _STATUS_WORDS: Final = ring_at.STATUS_BYTES // 8
 _NOBODY: Final = -1
+_COMPLETED: Final = 1
+"""The state of a job that has completed: no error, and nobody has stopped it."""
 _ENDLESS_NS: Final = -1
 
 
 class _Slot:
-    """The memory of one job.  ``wanted`` is the number of the entry whose outputs somebody may still collect."""
+    """The memory of one job.  ``number`` is that of the entry whose outputs somebody may still collect."""
 
-    __slots__ = ("inputs", "is_written", "memory", "outputs", "status", "status_address", "table", "wanted")
+    __slots__ = ("inputs", "is_written", "memory", "number", "outputs", "status", "status_address", "table")
 
     def __init__(self, plan: BindingPlan, launch: Launch) -> None:
         places, total = [], 0
@@ -80,7 +84,7 @@ class _Slot:
         self.outputs: Final[tuple[Bytes, ...]] = tuple(
             bytes_of[slot][start:end] for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
         )
-        self.wanted: int = _NOBODY
+        self.number: int = _NOBODY
         self.is_written: bool = False
 
 
@@ -130,15 +134,19 @@ class CpuEngine:
         self._words: Final = self._ring.entries
         self._head: Final = c_int64.from_address(self._address + ring_at.RING_HEAD)
         self._publish: Final = self._pool.entries.ring_submit
+        self._publish_one: Final = self._pool.entries.ring_submit_one
+        self._is_watched: Final = self._pool.is_watched
         self._capacity: Final = spec.capacity
         self._mask: Final = spec.capacity - 1
         self._slots: Final[list[_Slot | None]] = [None] * spec.capacity
         self._running: Final[list[_Batch | None]] = [None] * spec.capacity
         self._batches: Final[dict[int, _Batch]] = {}
-        self._kept: Final[dict[int, tuple[RowStatus, tuple[Bytes, ...]]]] = {}
+        self._kept: Final[dict[int, tuple[int | RowStatus, Sequence[Bytes]]]] = {}
         self._lock: Final = threading.Lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False
+        self._waits_natively: Final = host().arch != X86_64
+        """Reading a word of Python orders no later read on other processors."""
         self._waits = self._full = self._jobs_seen = self._ns_seen = 0
         self._due = 1
         self._last: Mapping[str, int] = {}
@@ -171,27 +179,21 @@ class CpuEngine:
                 self._full += 1
                 return None
             slot = self._slots[place]
-            if slot is None:
-                slot = self._slots[place] = _Slot(self._plan, self._launch)
-            if 0 <= slot.wanted < number:
-                self._keep_outputs(slot)
+            if slot is None or slot.number != _NOBODY or not slot.is_written:
+                slot = self._free_slot(place, number)
             try:
                 for target, data in zip(slot.inputs, inputs, strict=True):
                     target[:] = data
             except ValueError:
                 raise self._unfit(inputs) from None
             slot.status[0] = 0
-            if not slot.is_written:
-                self._ring.write(number, 1, addressof(slot.table), slot.status_address)
-                slot.is_written = True
-                self._running[place] = None
-            slot.wanted = number
+            slot.number = number
             if self._closed:
                 raise self._refused()
-            self._publish(self._block, self._address, 1)
-        if not self._pool.is_watched:
+            self._publish_one(self._address)
+        if not self._is_watched():
             self._pool.await_begin()
-        return number << ring_at.ROW_BITS
+        return number << ROW_BITS
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
         """Implements ``PersistentEngine.submit_many``."""
@@ -211,15 +213,15 @@ class CpuEngine:
                 return None
             slot = self._slots[place]
             if slot is not None:
-                if 0 <= slot.wanted < number:
+                if 0 <= slot.number < number:
                     self._keep_outputs(slot)
-                slot.is_written, slot.wanted = False, _NOBODY
+                slot.is_written, slot.number = False, _NOBODY
             self._running[place] = self._batches[number] = batch
             self._ring.write(number, jobs, addressof(batch.table), batch.status_address)
             if self._closed:
                 raise self._refused()
-            self._publish(self._block, self._address, jobs)
-        if not self._pool.is_watched:
+            self._publish(self._address, jobs)
+        if not self._is_watched():
             self._pool.await_begin()
         return number << ring_at.ROW_BITS
 
@@ -276,31 +278,30 @@ class CpuEngine:
             status = _status_of(batch, ticket & MOST_ROWS)
             self._finish(number, batch)
             return self._timing(status)
-        if self._words[(number & self._mask) << 4] <= number:
+        if self._waits_natively or self._words[(number & self._mask) << 4] <= number:
             self._await(ticket, timeout, None)
         if outputs is None:
             return self._timing(self._peek(number))
         with self._lock:
-            kept = self._kept.get(number)
-            if kept is None:
-                slot = self._slots[number & self._mask]
-                if slot is None or slot.wanted != number:
-                    raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
-                found = read_status(slot.status[:])
-                assert found is not None
-                if not found.outcome:
+            slot = self._slots[number & self._mask]
+            if slot is not None and slot.number == number:
+                words = slot.status
+                if words[0] == _COMPLETED:
                     self._fill(outputs, slot.outputs)
-                slot.wanted = _NOBODY
+                    slot.number = _NOBODY
+                    elapsed = words[3]
+                else:
+                    found = read_status(words[:])
+                    slot.number = _NOBODY
+                    assert found is not None
+                    raise self._error(found)
             else:
-                found = kept[0]
-                if not found.outcome:
-                    self._fill(outputs, kept[1])
-                del self._kept[number]
+                elapsed = self._from_kept(number, outputs)
         self._jobs_seen += 1
-        self._ns_seen += found.elapsed_ns
+        self._ns_seen += elapsed
         if self._jobs_seen >= self._due:
             self._learn()
-        return self._timing(found)
+        return DispatchTiming(elapsed, elapsed, None, None, 0)
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
         """Implements ``PersistentEngine.wait_many``."""
@@ -329,8 +330,8 @@ class CpuEngine:
         number = ticket >> ring_at.ROW_BITS
         if self._batches.pop(number, None) is None and self._kept.pop(number, None) is None:
             slot = self._slots[number & self._mask]
-            if slot is not None and slot.wanted == number:
-                slot.wanted = _NOBODY
+            if slot is not None and slot.number == number:
+                slot.number = _NOBODY
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""
@@ -447,11 +448,41 @@ class CpuEngine:
                 self._ns_seen += int(batch.status.view("<i8").reshape(batch.jobs, _STATUS_WORDS)[:, 3].sum())
                 self._learn()
 
+    def _free_slot(self, place: int, number: int) -> _Slot:
+        """Returns the slot for an entry, with its memory, its fields, and nothing in it that is wanted."""
+        slot = self._slots[place]
+        if slot is None:
+            slot = self._slots[place] = _Slot(self._plan, self._launch)
+        if 0 <= slot.number < number:
+            self._keep_outputs(slot)
+        if not slot.is_written:
+            self._ring.write(number, 1, addressof(slot.table), slot.status_address)
+            slot.is_written = True
+            self._running[place] = None
+        return slot
+
+    def _from_kept(self, number: int, outputs: OutputStorage) -> int:
+        """Collects outputs that were copied when their slot was used again; returns the time of the job."""
+        kept = self._kept.get(number)
+        if kept is None:
+            raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
+        status, arrays = kept
+        if isinstance(status, int):
+            self._fill(outputs, arrays)
+            del self._kept[number]
+            return status
+        del self._kept[number]
+        raise self._error(status)
+
     def _keep_outputs(self, slot: _Slot) -> None:
-        """Copies the outputs of a slot that is used again."""
-        status = read_status(slot.status[:])
-        assert status is not None
-        self._kept[slot.wanted] = status, tuple([data.copy() for data in slot.outputs])
+        """Copies the outputs of a slot that is used again, or keeps how its job failed."""
+        status = slot.status
+        if status[0] == _COMPLETED:
+            self._kept[slot.number] = status[3], [data.copy() for data in slot.outputs]
+        else:
+            found = read_status(status[:])
+            assert found is not None
+            self._kept[slot.number] = found, ()
 
     @staticmethod
     def _fill(outputs: OutputStorage, arrays: Sequence[Bytes]) -> None:
@@ -459,19 +490,25 @@ class CpuEngine:
         for view, data in zip(views, arrays, strict=True):
             view[:] = data.data
 
-    def _peek(self, number: int) -> RowStatus:
+    def _peek(self, number: int) -> int | RowStatus:
+        """Returns the time of a job that has completed, or how it failed."""
         with self._lock:
             kept = self._kept.get(number)
+            if kept is not None:
+                return kept[0]
             slot = self._slots[number & self._mask]
-            found = kept[0] if kept is not None else None if slot is None else read_status(slot.status[:])
-        if found is None or (kept is None and slot is not None and slot.wanted != number):
-            raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
-        return found
+            if slot is None or slot.number != number:
+                raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
+            found = read_status(slot.status[:])
+        assert found is not None
+        return found if found.outcome else found.elapsed_ns
 
-    def _timing(self, status: RowStatus) -> DispatchTiming:
-        if status.outcome:
-            raise self._error(status)
-        return DispatchTiming(status.elapsed_ns, status.elapsed_ns, launches=0)
+    def _timing(self, found: int | RowStatus) -> DispatchTiming:
+        if isinstance(found, int):
+            return DispatchTiming(found, found, launches=0)
+        if found.outcome:
+            raise self._error(found)
+        return DispatchTiming(found.elapsed_ns, found.elapsed_ns, launches=0)
 
     def _error(self, status: RowStatus) -> BackendError:
         config, counters = self._pipeline.config, self._device.counters

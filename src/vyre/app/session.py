@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
+from weakref import WeakKeyDictionary
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
@@ -25,11 +26,11 @@ from vyre.app.selection import Selection, SelectionReport
 from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
-from vyre.app.submitted import SubmitThreads, results_of
+from vyre.app.submitted import SubmitThreads
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.app.work_graph.sessions import WorkGraphs
-from vyre.domain.arguments import expect, items_of
+from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
@@ -98,6 +99,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._closing = RLock()
         self._threads = SubmitThreads()
+        self._item_times = WeakKeyDictionary()
         self._observer: ShapeObserver | None = None
         if predict is not False:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # imported on use
@@ -252,26 +254,6 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         shapes = pipeline.shapes(inputs) if shapes is None else shapes
         run = partial(pipeline.run, snapshot, None, None, shapes)
         return pipeline.submit(snapshot, shapes) or self._threads.submit(run)
-
-    def dispatch_many(
-        self,
-        program: ProgramLike,
-        batch: Iterable[Inputs],
-        config: DispatchConfig | None = None,
-        **shorthand: Unpack[Keywords],
-    ) -> list[Result]:
-        """Runs ``program`` once for each item of ``batch``; returns the results in the order of the batch.
-
-        On a backend with an async executor the dispatches overlap.  The first failure is raised after all dispatches
-        that were started have ended.  ``shorthand`` as for ``compile``.
-        """
-        items = items_of("batch", batch)
-        if self._lease.backend.async_executor is not None:
-            return results_of(self.submit(program, inputs, config, **shorthand) for inputs in items)
-        if type(program) is not Program:
-            return [self.dispatch(program, inputs, config, **shorthand) for inputs in items]
-        pipeline = self.compile(program, config, **shorthand)
-        return [pipeline(inputs) for inputs in items]
 
     # ---------------------------------------------------------------- tuning
     def tune(

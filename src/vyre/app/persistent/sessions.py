@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Unpack
 
 from vyre.app.persistent.jobs import MOST_CAPACITY, USUAL_CAPACITY, PersistentJobs
+from vyre.app.persistent.tickets import Ticket
 from vyre.app.shorthand import Keywords
-from vyre.domain.arguments import expect
-from vyre.domain.errors import InvalidConfig, UnsupportedFeature
-from vyre.domain.ir.program import ProgramLike
+from vyre.domain.arguments import expect, items_of
+from vyre.domain.dispatch import PersistentThreadMode
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature, VyreError
+from vyre.domain.ir.program import Program, ProgramLike
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from weakref import WeakKeyDictionary
+
+    from vyre.app.calibration.service import CalibrationService
     from vyre.app.lease import BackendLease
+    from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
+    from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig
+    from vyre.policies.journal import DecisionSink
+    from vyre.ports.persistent import PersistentExecutor
 
 
 class SessionPersistence:
     """A mixin for ``Session``."""
 
+    _calibration: Callable[[], CalibrationService]
+    _decisions: DecisionSink | None
+    _item_times: WeakKeyDictionary[Pipeline, ItemTimes]
     _lease: BackendLease
     compile: Callable[..., Pipeline]
+    dispatch: Callable[..., Result]
+    submit: Callable[..., Future[Result]]
 
     def persistent(
         self,
@@ -53,10 +68,71 @@ class SessionPersistence:
             raise UnsupportedFeature(
                 feature="persistent engines", backend=self._lease.backend.id, fix="open the backend `cpu`, or dispatch."
             )
-        pipeline = self.compile(program, config, **shorthand)
-        jobs = PersistentJobs(
-            self._lease, executor, pipeline.program, pipeline.config, capacity, backpressure=backpressure
-        )
+        jobs = self._jobs_of(executor, self.compile(program, config, **shorthand), capacity, backpressure=backpressure)
         if inputs is not None:
             jobs.open_for(inputs)
         return jobs
+
+    def dispatch_many(
+        self,
+        program: ProgramLike,
+        batch: Iterable[Inputs],
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
+    ) -> list[Result]:
+        """Runs ``program`` once for each item of ``batch``; returns the results in the order of the batch.
+
+        On a backend with an async executor the dispatches overlap; on one with persistent engines the items become
+        jobs of one where that is predicted to take less time, unless the config disables persistent threads.  The first
+        failure is raised after all dispatches that were started have ended.  ``shorthand`` as for ``compile``.
+        """
+        from vyre.app.persistent.many import LEAST_ITEMS, no_times, run_all  # imported on use
+
+        items = list(items_of("batch", batch))
+        backend = self._lease.backend
+        if backend.async_executor is None:
+            if type(program) is not Program:
+                return [self.dispatch(program, inputs, config, **shorthand) for inputs in items]
+            pipeline = self.compile(program, config, **shorthand)
+            return [pipeline(inputs) for inputs in items]
+
+        def submit(inputs: Inputs) -> Future[Result]:
+            return self.submit(program, inputs, config, **shorthand)
+
+        if backend.persistent is None or len(items) < LEAST_ITEMS or type(program) is not Program:
+            return run_all(items, submit, _failure_of_future, no_times().dispatched)
+        pipeline = self.compile(program, config, **shorthand)
+        times = self._item_times.setdefault(pipeline, no_times())
+        if not self._keeps(pipeline, len(items), times):
+            return run_all(items, submit, _failure_of_future, times.dispatched)
+        with self._jobs_of(backend.persistent, pipeline, USUAL_CAPACITY, backpressure=True) as jobs:
+            return run_all(items, jobs.submit, Ticket.exception, times.kept)
+
+    # ---- details
+    def _jobs_of(
+        self, executor: PersistentExecutor, pipeline: Pipeline, capacity: int, *, backpressure: bool
+    ) -> PersistentJobs:
+        return PersistentJobs(
+            self._lease, executor, pipeline.program, pipeline.config, capacity, backpressure=backpressure
+        )
+
+    def _keeps(self, pipeline: Pipeline, items: int, times: ItemTimes) -> bool:
+        """Decides whether so many items become jobs of an engine."""
+        if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE:
+            return False
+        from vyre.app.persistent.many import pays
+        from vyre.app.tuning.keys import time_kind
+        from vyre.domain.launch_costs import ASSUMED, Provenance
+
+        try:
+            costs = self._calibration().load()
+        except VyreError:
+            costs = ASSUMED
+        kernel_ns = [timing.device_ns for timing in tuple(pipeline.timings) if timing.device_ns is not None]
+        measured = time_kind(self._lease.backend).is_measured
+        provenance = Provenance.MEASURED if measured else Provenance.EMULATED
+        return pays(items, times, kernel_ns, costs, provenance, self._decisions)
+
+
+def _failure_of_future(future: Future[Result]) -> BaseException | None:
+    return future.exception()

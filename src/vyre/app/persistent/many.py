@@ -1,0 +1,100 @@
+"""One program over many inputs: a dispatch for each, or jobs of a persistent engine, as is predicted to take less time.
+
+Both ways submit every item and then collect all results, so that they are timed alike.  The host time of an item is
+what ``plan_execution`` takes as the cost of a launch, or as the time in which a resident kernel finds an item; until a
+way was timed, the known launch costs stand for it.  So the first batches of a program teach what later ones decide by.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from vyre.app.result import Result
+from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
+
+LEAST_ITEMS: Final = 16
+"""Batches of fewer items are dispatched: a decision takes as long as some dispatches."""
+_PARTS: Final = 8
+"""Samples of the time of an item that one batch gives."""
+_KEPT: Final = 64
+T = TypeVar("T")
+
+
+class ItemTimes(NamedTuple):
+    """The last host times of an item in ns, when it was dispatched and when it was a job of an engine."""
+
+    dispatched: deque[int]
+    kept: deque[int]
+
+
+def no_times() -> ItemTimes:
+    """Returns the times of a program that was not run yet."""
+    return ItemTimes(deque(maxlen=_KEPT), deque(maxlen=_KEPT))
+
+
+def pays(
+    items: int,
+    times: ItemTimes,
+    kernel_ns: Sequence[int],
+    costs: LaunchCosts,
+    provenance: Provenance,
+    sink: DecisionSink | None,
+) -> bool:
+    """Returns whether so many items take less time as jobs of an engine that is opened for them."""
+    kernel = _measured(kernel_ns, provenance)
+    if kernel is None:
+        return False
+    known: dict[str, Any] = {}
+    if (dispatched := _measured(times.dispatched, provenance)) is not None:
+        known["launch"] = dispatched
+    if (found := _measured([max(0, ns - kernel.median_ns) for ns in times.kept], provenance)) is not None:
+        known["persistent_poll"] = found
+    workload = Workload(nodes=1, batch=items, repeats=1, kernel=kernel)
+    inputs = ExecutionInputs(
+        workload=workload, costs=replace(costs, kernels=(), **known), executable=frozenset({ExecutionMode.PERSISTENT})
+    )
+    return decide(sink, plan_execution, inputs).mode is ExecutionMode.PERSISTENT
+
+
+def run_all(
+    items: Sequence[T],
+    start: Callable[[T], Any],
+    failure: Callable[[Any], BaseException | None],
+    times: deque[int],
+) -> list[Result]:
+    """Starts every item, and returns the results in order; adds the host times of an item to ``times``.
+
+    ``failure`` waits for a started item and returns its error.  The first failure, also to start an item, is raised
+    after all started ones have ended.
+    """
+    started: list[Any] = []
+    samples: list[int] = []
+    size = max(1, -(-len(items) // _PARTS))
+    try:
+        for first in range(0, len(items), size):
+            part = items[first : first + size]
+            began = time.perf_counter_ns()
+            started.extend(map(start, part))
+            samples.append((time.perf_counter_ns() - began) // len(part))
+    finally:
+        began = time.perf_counter_ns()
+        failures = [error for each in started if (error := failure(each)) is not None]
+    if failures:
+        raise failures[0]
+    found: list[Result] = [each.result() for each in started]
+    if items:
+        collecting = (time.perf_counter_ns() - began) // len(items)
+        times.extend(sample + collecting for sample in samples)
+    return found
+
+
+def _measured(samples: Sequence[int] | deque[int], provenance: Provenance) -> Measured | None:
+    return of_samples(list(samples), provenance) if len(samples) >= LEAST_SAMPLES else None

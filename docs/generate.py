@@ -76,6 +76,7 @@ STATEMENTS: tuple[tuple[type[Node], str], ...] = (
     (stmt.If, "with p.if_(c): / with p.else_():"),
     (stmt.Switch, "with p.switch(x) as s: / with s.case(1, 2): / with s.default():"),
     (stmt.Loop, "with p.for_(start, stop, step) as k:"),
+    (stmt.GridLoop, "with p.grid_loop(limit, flag) as rounds:"),
     (stmt.Break, "p.break_()"),
     (stmt.Continue, "p.continue_()"),
     (stmt.Return, "p.return_()"),
@@ -131,6 +132,26 @@ Out of range it yields 0 and changes nothing. In the builder it is a method of t
 {statements}
 
 `with p.while_(c):` records a loop of 2^32 - 1 rounds that ends with a `break` once `c` does not hold.
+
+## Grid loops
+
+A grid loop runs its body up to `limit` times, a u32 on which the whole grid agrees. Before each round element 0 of the
+flag is 0; grid barriers stand before the first round and after each one; the loop ends after a round that left the
+element 0. Its value is the number of rounds run. With the limit 0 no round runs, and the flag keeps its value; else it
+has the value that the last round left.
+
+The whole grid agrees on literals, specialization constants, scalar parameters, lengths, the number of workgroups, the
+rounds of earlier grid loops, and loads from read-only and uniform buffers at indices on which it agrees.
+
+- A grid loop stands at the top level; blocks and regions around it are allowed. In its body a grid barrier may also be
+  inside an `if` or a `switch` on which the whole grid agrees.
+- The body stores to the flag and updates it by atomics; it does not read it, because lanes that have begun the next
+  round reset it.
+- No variable of the body lives into the next round. Workgroup and private memory are zero at the start of each one.
+- `return` and `trap` in the body are refused, and `break` and `continue` of the grid loop itself.
+
+A launch gives the same bytes whether the rounds run inside one kernel or are launched one by one. Rounds do not count
+as loop steps of a step budget.
 """
 
 GALLERY = """# The gallery

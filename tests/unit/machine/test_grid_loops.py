@@ -10,7 +10,7 @@ import pytest
 
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
-from vyre.adapters.cuda.ptx import barriers, statements
+from vyre.adapters.cuda.ptx import barriers
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.opening import open as open_session
@@ -92,7 +92,7 @@ def test_without_barriers_of_the_grid_the_bytes_are_wrong(monkeypatch: pytest.Mo
     def workgroup_only(k: Kernel) -> None:
         barriers.workgroup(k)
 
-    monkeypatch.setattr(statements.barriers, "grid", workgroup_only)
+    monkeypatch.setattr(barriers, "grid", workgroup_only)
     assert differs(cuda_machine(kernels=RunOptions(check_races=False, workgroups_at_once=1)))
 
 

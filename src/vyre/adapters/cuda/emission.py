@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
+from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.emission import NATIVE, EmissionOptions
 
 if TYPE_CHECKING:
@@ -45,9 +46,14 @@ class PtxEmission:
         return tuple(assumption.value for assumption in Assumption)
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
-        """Implements ``CodeEmission.emit``."""
+        """Implements ``CodeEmission.emit``; a grid loop is not split, because its rounds need a host between them."""
         from vyre.adapters.cuda.ptx.emit import emit
+        from vyre.domain.grid_sync import has_grid_loops
 
+        if options.grid_sync != NATIVE and has_grid_loops(program):
+            raise UnsupportedFeature(
+                feature="splitting a grid loop in emitted code", backend="cuda", fix="emit it with grid_sync=native."
+            )
         return emit(program, _options(options), spec)
 
     def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:

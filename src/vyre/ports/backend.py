@@ -92,6 +92,11 @@ class ResidentBuffer(ABC):
         """Whether the handle has been closed."""
         return self._closed
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether other handles may hold the same bytes, because the memory belongs to another library."""
+        return False
+
     @final
     def close(self) -> None:
         """Returns the allocation to the device.  Later calls do nothing."""

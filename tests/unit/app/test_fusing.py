@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+import vyre
 from support.stage_chains import Array, call
 from vyre.app.fusing import FusedGroup, FusionLimits, plan_groups
 from vyre.domain.fusion.stages import JoinedStages, StageBarrier, StageCall
@@ -17,6 +19,7 @@ from vyre.policies.journal import Decision
 from vyre.policies.stage_fusion.fusion import AccessRelation, FusionInputs, decide_fusion
 from vyre.policies.stage_fusion.launch_fusion import DataflowInputs, plan_dataflow
 from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
+from vyre.testing import cuda_machine
 
 S = ScalarType
 N = 1000
@@ -149,3 +152,21 @@ def test_what_cannot_be_compared_begins_a_launch() -> None:
 
 def test_no_stages_are_no_groups() -> None:
     assert plan_groups([]) == ()
+
+
+def test_memory_of_another_library_is_not_joined() -> None:
+    """Two arrays may be the same memory: the second step reads what the first one wrote under another name."""
+    with cuda_machine(export_fake=True).open() as session:
+        held = session.resident(np.arange(N, dtype=np.float32))
+        same, out = session.adopt(held), session.resident(np.zeros(N, np.float32))
+        source = session.resident(np.arange(N, dtype=np.float32))
+        steps = [
+            vyre.Step(scaled(), {"x": source, "y": held}),
+            vyre.Step(scaled(reach=1), {"x": same, "y": out}),
+        ]
+        with pytest.raises(vyre.UnsupportedFeature, match="memory of another library"):
+            session.sequence(steps, modes={"fused": True})()
+        session.sequence(steps)()
+        assert out.download()[7] == 32.0
+        for array in (same, held, out, source):
+            array.close()

@@ -65,6 +65,8 @@ def stays_apart(step: WorkStep) -> str:
     config = step.step.config
     if step.kernels > 1:
         return "its config asks for several launches"
+    if any(isinstance(resource, ResidentBuffer) and resource.shares_memory for resource in step.step.resources):
+        return "it uses memory of another library, which other arrays may share"
     return next((why for name, why in _OWN if getattr(config, name) not in (None, False)), "")
 
 

@@ -51,6 +51,10 @@ class CudaBuffer(ResidentBuffer):
         self._busy: Stream | None = None
         super().__init__(backend_id=store.device.backend, nbytes=nbytes, epoch=store.device.epoch, label=label)
 
+    @property
+    def shares_memory(self) -> bool:
+        return self._foreign is not None
+
     def occupy(self, stream: Stream) -> None:
         """Records that work on ``stream`` may still use the memory."""
         self._busy = stream

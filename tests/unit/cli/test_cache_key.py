@@ -11,7 +11,6 @@ import pytest
 
 import vyre
 from vyre import ProgramBuilder, f32, u32
-from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import native_tools
 from vyre.adapters.disk.artifact_store import DiskArtifactStore
@@ -106,29 +105,26 @@ def test_keys_for_the_processor_are_those_of_what_a_session_stores(
     monkeypatch.setenv("VYRE_CPU_THREADS", threads)
     file, store = tmp_path / "counted.vyre", tmp_path / "store"
     file.write_text(counted(workgroup).to_text(), encoding="utf-8")
-    found = document(capsys, str(file), "--target", "cpu", "--spec", "weight=3")["keys"]
-    assert [key["policy"]["pipeline"] for key in found] == [pipeline.value for pipeline in Pipeline]
-    for key in found:
-        assert list(key) == [*FIELDS, "digest"]
-        assert (key["kind"], key["program"]) == ("object", counted(workgroup).digest.hex())
-        assert key["policy"]["exclusive"] == ("true" if threads == "1" else "false")
-        assert key["policy"]["joined"] == ("true" if workgroup == 4 else "false")
+    key = document(capsys, str(file), "--target", "cpu", "--spec", "weight=3")
+    assert list(key) == [*FIELDS, "digest"]
+    assert (key["kind"], key["program"]) == ("object", counted(workgroup).digest.hex())
+    assert key["policy"]["exclusive"] == ("true" if threads == "1" else "false")
+    assert key["policy"]["joined"] == ("true" if workgroup == 4 else "false")
     with vyre.open("cpu", cache=store) as session:
         session.compile(counted(workgroup), spec={"weight": 3})
     assert main(["cache", "list", "--dir", str(store), "--json"]) == 0
-    stored = [entry for entry in json.loads(capsys.readouterr().out) if entry["program"] == found[0]["program"]]
-    light = next(key for key in found if key["policy"]["pipeline"] == "light")
+    stored = [entry for entry in json.loads(capsys.readouterr().out) if entry["program"] == key["program"]]
     assert [(entry["key"], entry["policy"], entry["workgroup"]) for entry in stored] == [
-        (light["digest"], light["policy"], light["workgroup"])
+        (key["digest"], key["policy"], key["workgroup"])
     ]
 
 
-def test_people_get_what_keys_have_in_common_once(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_get_the_key_of_machine_code(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "key", path, "--target", "cpu"]) == 0
     lines = [line.rstrip().rsplit("  ", 1) for line in capsys.readouterr().out.splitlines()]
     shown = [(name.strip(), value.strip()) for name, value in lines]
-    names, ways = [name for name, _ in shown], len(Pipeline)
-    assert (names.count("program"), names.count("digest"), names.count("policy pipeline")) == (1, ways, ways)
+    names = [name for name, _ in shown]
+    assert (names.count("program"), names.count("digest")) == (1, 1)
     keys = emission_keys(scaled(), target="cpu")
     assert [value for name, value in shown if name == "digest"] == [key.digest.hex() for key in keys]
     assert ("policy lanes", dict(keys[0].policy)["lanes"]) in shown
@@ -146,7 +142,7 @@ def test_listed_objects_name_their_variant_and_the_runtime(
     assert main(["cache", "list", "--dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     code = next(line for line in lines if counted(64).digest.hex()[:12] in line)
-    assert re.search(r"\bexclusive lanes=\d+ pipeline=light\b", code) and "joined" not in code
+    assert re.search(r"\bexclusive lanes=\d+\b", code) and "joined" not in code
     assert any("vyre runtime of worker threads" in line and " 0.0 ms" not in line for line in lines)
 
 

@@ -137,13 +137,12 @@ class CpuEmission:
         return CpuModule(located_assembly(text, host().arch), ASSEMBLY, program, code)
 
     def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
-        """Returns the keys of the machine code that most launches on this machine use, of each pipeline of the
-        compiler.
+        """Returns the key of the machine code that most launches on this machine use.
 
         Launches with a step budget, with large buffers, with copies for atomics or with a grid of several axes may use
         other variants.
         """
-        from vyre.adapters.cpu.native.compilation import Pipeline, llvm_version
+        from vyre.adapters.cpu.native.compilation import llvm_version
         from vyre.adapters.cpu.pool.options import default_threads, options_from
         from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys
         from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
@@ -154,10 +153,7 @@ class CpuEmission:
         threads = found.threads or default_threads(found.affinity)
         usual = variants_of(VariantInputs(program, host(), threads), None).usual
         compiler = llvm_version() or ""
-        return tuple(
-            ObjectKeys(host(), usual, pipeline, compiler).key(program, spec, program.workgroup_size)
-            for pipeline in Pipeline
-        )
+        return (ObjectKeys(host(), usual, compiler).key(program, spec, program.workgroup_size),)
 
 
 def _refuse(program: Program) -> None:

@@ -1,8 +1,9 @@
 """Keys of the objects that a compilation for the host yields.
 
 Everything that decides the bytes is part of a key: the program, the values of its constants, the workgroup, every
-option of the emitter and its own source, the features of the processor, the pipeline of the compiler and its version.
-Names of buffers are not: code knows buffers by their position.
+option of the emitter and its own source, the features of the processor and the version of the compiler.  Names of
+buffers are not: code knows buffers by their position.  Neither is the pipeline of the compiler: an entry holds the best
+code that was made so far, and says which pipeline made it, so that one look-up finds it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import fields
 from typing import Final
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.source_digest import LLVM, emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
@@ -32,7 +32,7 @@ class ObjectKeys:
 
     __slots__ = ("_family",)
 
-    def __init__(self, features: CpuFeatures, options: EmitOptions, pipeline: Pipeline, compiler: str) -> None:
+    def __init__(self, features: CpuFeatures, options: EmitOptions, compiler: str) -> None:
         self._family: Final = KeyFamily(
             ArtifactKey(
                 kind=ArtifactKind.OBJECT,
@@ -40,7 +40,7 @@ class ObjectKeys:
                 device=feature_facts(features),
                 tool=compiler,
                 emitter=emitter_digest(LLVM),
-                policy=facts({**_written(options), "pipeline": pipeline.value}),
+                policy=facts(_written(options)),
                 program=_NO_PROGRAM,
             )
         )

@@ -1,8 +1,8 @@
 """From a program to an object of machine code: read from the artifact store, or emitted, compiled and stored.
 
-The code of the full pipeline is used where it is stored, else that of the light one, or of the quick one, by which
-long texts are compiled.  Without a compiler, code that another version of it has made serves as well: all versions give
-the same bytes.
+An entry of the store begins with the code of the light pipeline, or of the quick one, by which long texts are compiled;
+that of the full pipeline takes its place.  Without a compiler, code that another version of it has made serves as well:
+all versions give the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.llvm.emit import EmittedCode
     from vyre.adapters.cpu.llvm.options import EmitOptions
 
-_BEST_FIRST: Final = (Pipeline.FULL, Pipeline.LIGHT, Pipeline.QUICK)
 MAKERS: Final = 64
 """The number of ways of compiling whose key makers are kept."""
 
@@ -41,7 +40,6 @@ class Code(NamedTuple):
 
     image: bytes
     layout: CodeLayout
-    pipeline: Pipeline
     compile_ns: int | None = None
 
 
@@ -54,7 +52,7 @@ class CodeMaker:
         self._counters = counters
         self._store: ArtifactStore | None = None
         self._opened = False
-        self._keys: dict[tuple[EmitOptions, Pipeline], ObjectKeys] = {}
+        self._keys: dict[EmitOptions, ObjectKeys] = {}
 
     @property
     def decisions(self) -> DecisionSink | None:
@@ -76,22 +74,21 @@ class CodeMaker:
             steps.missed = ""
             return self._made(source, options, steps)
         with steps.step("read"):
-            for pipeline in _BEST_FIRST:
-                found = self._stored(store, self._key(source, options, pipeline), pipeline)
-                if found is not None:
-                    self._counters.stored_loads += 1
-                    return found
+            found = self._stored(store, self._key(source, options))
+        if found is not None:
+            self._counters.stored_loads += 1
+            return found
         return self.anew(source, options, steps)
 
     def anew(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
         """Returns the code of the light or quick pipeline, compiled now, and stores it."""
         store = self._open()
         if store is not None:
-            self._explain(store, self._key(source, options, Pipeline.LIGHT), steps)
+            self._explain(store, self._key(source, options), steps)
         made = self._made(source, options, steps)
         if store is not None:
             with steps.step("store"):
-                self._put(store, self._key(source, options, made.pipeline), made)
+                self._put(store, self._key(source, options), made)
         return made
 
     def full(self, source: KernelSource, options: EmitOptions) -> Code:
@@ -100,12 +97,12 @@ class CodeMaker:
         emitted = self._emitted(source, options, steps)
         with steps.step("compile"):
             image = self.tools.compile_apart(emitted.text, self.tools.features, Pipeline.FULL)
-        made = Code(image, layout_of(emitted), Pipeline.FULL, steps.spent_ns("compile"))
+        made = Code(image, layout_of(emitted, Pipeline.FULL), steps.spent_ns("compile"))
         self._counters.full_compiles += 1
         self._counters.full_compile_ns += steps.spent_ns("compile")
         store = self._open()
         if store is not None:
-            self._put(store, self._key(source, options, Pipeline.FULL), made)
+            self._put(store, self._key(source, options), made)
         return made
 
     # ---- details
@@ -116,7 +113,7 @@ class CodeMaker:
             image = self.tools.compile(emitted.text, self.tools.features, pipeline)
         self._counters.compiles += 1
         self._counters.compile_ns += steps.spent_ns("compile")
-        return Code(image, layout_of(emitted), pipeline, steps.spent_ns("compile"))
+        return Code(image, layout_of(emitted, pipeline), steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
         with steps.step("emit"):
@@ -132,21 +129,20 @@ class CodeMaker:
             self._opened = True
         return self._store
 
-    def _key(self, source: KernelSource, options: EmitOptions, pipeline: Pipeline) -> ArtifactKey:
-        made = self._keys.get((options, pipeline))
+    def _key(self, source: KernelSource, options: EmitOptions) -> ArtifactKey:
+        made = self._keys.get(options)
         if made is None:
             if len(self._keys) >= MAKERS:
                 self._keys.clear()
-            made = ObjectKeys(self.tools.features, options, pipeline, self.tools.version() or "")
-            self._keys[options, pipeline] = made
+            made = self._keys[options] = ObjectKeys(self.tools.features, options, self.tools.version() or "")
         return made.key(source.program, source.spec, source.sized.workgroup_size)
 
-    def _stored(self, store: ArtifactStore, key: ArtifactKey, pipeline: Pipeline) -> Code | None:
+    def _stored(self, store: ArtifactStore, key: ArtifactKey) -> Code | None:
         found = stored(store, key, any_compiler=not self.can_compile)
         if found is None:
             return None
         try:
-            return Code(found.code, decode_layout(found.metadata), pipeline)
+            return Code(found.code, decode_layout(found.metadata))
         except MalformedWire as error:  # the file is whole, but its content is no object
             self._warn("vyre.compile.unusable", problem=error.message)
             return None
@@ -172,7 +168,7 @@ def first_choice(text: str, sink: DecisionSink | None) -> Pipeline:
     return Pipeline.QUICK if isinstance(verdict, QuickPipeline) else Pipeline.LIGHT
 
 
-def layout_of(emitted: EmittedCode) -> CodeLayout:
-    """Returns what a launcher must know of emitted code."""
+def layout_of(emitted: EmittedCode, pipeline: Pipeline) -> CodeLayout:
+    """Returns what a launcher must know of emitted code that this pipeline compiles."""
     kernels = tuple(KernelLayout(*kernel) for kernel in emitted.kernels)
-    return CodeLayout(emitted.lanes, kernels)
+    return CodeLayout(emitted.lanes, pipeline, kernels)

@@ -185,7 +185,7 @@ class KernelCache:
                 backend="cpu",
                 fix="divide the program into several, or run it on `reference`.",
             )
-        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.pipeline)
+        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.layout.pipeline)
 
     def discard(self, programs: Collection[bytes] | None) -> None:
         """Removes the modules of these programs, or all for None; they are made anew when they are next needed."""

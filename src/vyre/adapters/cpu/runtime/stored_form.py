@@ -1,23 +1,30 @@
-"""The layout of kernels as canonical JSON, which a store keeps beside their object.
+"""The layout of kernels as bytes, which a store keeps beside their object.
 
-Decoded values are checked against what a launcher relies on, whatever the source of the bytes.
+Integers are little-endian, a text is its length in bytes and its UTF-8, and a number that may be absent follows a byte
+that is 1 where it is there.  Decoded values are checked against what a launcher relies on, whatever the source of the
+bytes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.captures import Capture, scratch_for
+from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.domain.errors import MalformedWire
-from vyre.domain.plain_values import counts, texts
-from vyre.domain.record import U64_MAX
 
-FORMAT: Final = "vyre-object/2"
+FORMAT: Final = b"vyre-object/3"
 _SCRATCH_MAX: Final = 1 << 48
-_WRITTEN: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
-_READ: Final = json.JSONDecoder().decode
+_LANES_MAX: Final = 64
+_HEAD: Final = Struct(f"<{len(FORMAT)}sBHI")
+_KERNEL: Final = Struct("<QBQIII")
+_CAPTURE: Final = Struct("<QBQI")
+_WORD: Final = Struct("<Q")
+_LENGTH: Final = Struct("<I")
+_PIPELINES: Final = tuple(Pipeline)
 _FIX: Final = "compile the program again."
 
 
@@ -41,55 +48,73 @@ class KernelLayout(NamedTuple):
 
 
 class CodeLayout(NamedTuple):
-    """The kernels of an object, which are launched in this order, and the number of lanes of their vectors."""
+    """The kernels of an object, which are launched in this order, the number of lanes of their vectors, and the
+    pipeline that made the object.
+    """
 
     lanes: int
+    pipeline: Pipeline
     kernels: tuple[KernelLayout, ...]
 
 
 def encode_layout(layout: CodeLayout) -> bytes:
-    """Returns a layout as canonical JSON."""
-    value = {
-        "format": FORMAT,
-        "lanes": layout.lanes,
-        "kernels": [[k.entry, k.scratch_bytes, list(k.trap_tags), k.bounded, _written(k)] for k in layout.kernels],
-    }
-    return _WRITTEN(value).encode("ascii")
+    """Returns a layout as bytes."""
+    parts = [_HEAD.pack(FORMAT, _PIPELINES.index(layout.pipeline), layout.lanes, len(layout.kernels))]
+    for entry, scratch, tags, bounded, captures in layout.kernels:
+        name = entry.encode("utf-8", "surrogatepass")
+        parts += (_KERNEL.pack(scratch, *_optional(bounded), len(name), len(tags), len(captures)), name)
+        for tag in tags:
+            text = tag.encode("utf-8", "surrogatepass")
+            parts += (_LENGTH.pack(len(text)), text)
+        for lanes, slots, most in captures:
+            parts += (_CAPTURE.pack(lanes, *_optional(most), len(slots)), *map(_WORD.pack, slots))
+    return b"".join(parts)
 
 
 def decode_layout(data: bytes) -> CodeLayout:
     """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
-        value = _READ(data.decode("ascii"))
-        if not isinstance(value, dict) or value.get("format") != FORMAT:
-            raise ValueError(f"its format is not {FORMAT}")
-        lanes = value["lanes"]
-        if not counts(lanes, least=1, most=64):
+        form, pipeline, lanes, count = _HEAD.unpack_from(data)
+        if form != FORMAT:
+            raise ValueError(f"its format is not {FORMAT.decode()}")
+        if not 1 <= lanes <= _LANES_MAX:
             raise ValueError("its number of lanes is none")
-        layout = CodeLayout(lanes, tuple(map(_kernel, value["kernels"])))
-        if not layout.kernels or encode_layout(layout) != data:
+        kernels, at = [], _HEAD.size
+        for _ in range(count):
+            kernel, at = _kernel(data, at)
+            kernels.append(kernel)
+        layout = CodeLayout(lanes, _PIPELINES[pipeline], tuple(kernels))
+        if not kernels or encode_layout(layout) != data:
             raise ValueError("it is not written canonically")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+    except (ValueError, IndexError, StructError) as error:  # UnicodeDecodeError is a ValueError
         raise MalformedWire(f"not the layout of an object: {error}", fix=_FIX) from None
     return layout
 
 
-def _kernel(value: Any) -> KernelLayout:
-    entry, scratch, tags, bounded, captures = value
-    if not texts(entry, *tags) or not entry:
-        raise ValueError("a name is no text")
-    if not counts(scratch, most=_SCRATCH_MAX) or not (bounded is None or counts(bounded, most=U64_MAX)):
-        raise ValueError("a size is no number")
-    return KernelLayout(entry, scratch, tuple(tags), bounded, tuple(map(_capture, captures)))
+def _kernel(data: bytes, at: int) -> tuple[KernelLayout, int]:
+    """Returns the kernel at an offset, and the offset behind it."""
+    scratch, is_bounded, bounded, length, tag_count, capture_count = _KERNEL.unpack_from(data, at)
+    at += _KERNEL.size
+    entry = data[at : at + length].decode("utf-8", "surrogatepass")
+    at += length
+    if not entry or scratch > _SCRATCH_MAX:
+        raise ValueError("its name is empty, or its scratch memory too large")
+    tags, captures = [], []
+    for _ in range(tag_count):
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        tags.append(data[at - length : at].decode("utf-8", "surrogatepass"))
+    for _ in range(capture_count):
+        lanes, is_most, most, slot_count = _CAPTURE.unpack_from(data, at)
+        at += _CAPTURE.size
+        slots = data[at : at + slot_count * _WORD.size]
+        at += slot_count * _WORD.size
+        found = Capture(lanes, tuple(slot for (slot,) in _WORD.iter_unpack(slots)), most if is_most else None)
+        if max(lanes, most, *found.slots) > _SCRATCH_MAX or not (is_most or found.slots):
+            raise ValueError("what is captured has no bound")
+        captures.append(found)
+    return KernelLayout(entry, scratch, tuple(tags), bounded if is_bounded else None, tuple(captures)), at
 
 
-def _written(kernel: KernelLayout) -> list[Any]:
-    return [[capture.lanes, list(capture.slots), capture.most] for capture in kernel.captures]
-
-
-def _capture(value: Any) -> Capture:
-    lanes, slots, most = value
-    bounds = [lanes, *slots, *(() if most is None else (most,))]
-    if not all(counts(bound, most=_SCRATCH_MAX) for bound in bounds) or (most is None and not slots):
-        raise ValueError("what is captured has no bound")
-    return Capture(lanes, tuple(slots), most)
+def _optional(value: int | None) -> tuple[int, int]:
+    return (0, 0) if value is None else (1, value)

@@ -20,6 +20,7 @@ from benchmarks import (
     disk_cache_rows,
     emission_rows,
     engine_rows,
+    fixpoint_rows,
     host_rows,
     interpreter_rows,
     kernel_rows,
@@ -45,6 +46,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "regret": regret.ROWS,
     "kernels": kernel_rows.ROWS,
     "persistent": persistent_rows.ROWS,
+    "fixed-points": fixpoint_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}

@@ -53,7 +53,7 @@ DEMO_JOBS: Final = (
 
 
 @contextmanager
-def _session(**options: Any) -> Iterator[Session]:
+def opened_session(**options: Any) -> Iterator[Session]:
     try:
         session = opened(backend(), **options)
     except VyreError as error:
@@ -64,7 +64,7 @@ def _session(**options: Any) -> Iterator[Session]:
 
 # ---------------------------------------------------------------- launches
 @contextmanager
-def _words(session: Session) -> Iterator[tuple[ResidentArray, ResidentArray]]:
+def two_words(session: Session) -> Iterator[tuple[ResidentArray, ResidentArray]]:
     """Yields two resident arrays of u32: 0, 1, 2, ... and zeros."""
     with (
         session.resident(np.arange(_LANES, dtype=np.uint32)) as x,
@@ -74,7 +74,7 @@ def _words(session: Session) -> Iterator[tuple[ResidentArray, ResidentArray]]:
 
 
 def _bound_launch(rounds: int) -> Samples:
-    with _session() as session, _words(session) as (x, y):
+    with opened_session() as session, two_words(session) as (x, y):
         with session.bind_resident(kernels.one_store(), {"x": x, "y": y}) as bound:
             samples = measure(bound.launch, rounds)
         if not np.array_equal(y.download(), np.arange(1, _LANES + 1)):
@@ -84,7 +84,7 @@ def _bound_launch(rounds: int) -> Samples:
 
 def _dispatch(rounds: int) -> Samples:
     program, x = kernels.one_store(), np.arange(_LANES, dtype=np.uint32)
-    with _session() as session:
+    with opened_session() as session:
         if not np.array_equal(session.dispatch(program, {"x": x})["y"], x + 1):
             raise AssertionError("one_store computes something else")
         return measure(lambda: session.dispatch(program, {"x": x})["y"], rounds)
@@ -92,7 +92,7 @@ def _dispatch(rounds: int) -> Samples:
 
 def _list_step(rounds: int) -> Samples:
     """Seconds a step of a sequence of small launches, each of which reads what the one before has written."""
-    with _session() as session, _words(session) as (x, y):
+    with opened_session() as session, two_words(session) as (x, y):
         program = kernels.one_store()
         pair = [Step(program, {"x": x, "y": y}), Step(program, {"x": y, "y": x})]
         sequence = session.sequence(pair * (_STEPS // 2))
@@ -118,7 +118,7 @@ def _compile(make: Callable[[int], Program], size: int, rounds: int) -> Samples:
     """Programs that nothing has seen, without a store, until a launch of 64 lanes has ended."""
     inputs: dict[str, bytes] = {}
     found = []
-    with _session(cache=False) as session:
+    with opened_session(cache=False) as session:
         for index in range(rounds + 1):
             fresh = make(next(_VARIANTS))
             if index == 0:
@@ -165,7 +165,7 @@ def _stored(first: str, rounds: int) -> Samples:
 
     They must not import llvmlite.
     """
-    with _session():
+    with opened_session():
         pass  # the backend can run here
     with tempfile.TemporaryDirectory() as folder:
 
@@ -215,7 +215,7 @@ def _demo_job(index: int, rounds: int) -> Samples:
     """Returns the processor seconds of a job of ``make demo``, and those of the reference."""
     job = demo.all_jobs()[index]
     program = job.program()
-    with _session() as ours, vyre.open("reference") as reference:
+    with opened_session() as ours, vyre.open("reference") as reference:
         if not np.array_equal(job.run(ours, program), job.expected()):
             raise AssertionError(f"{job.name}: the answer is wrong")
         job.run(reference, program)
@@ -232,7 +232,7 @@ def gallery() -> dict[str, object]:
     """Measures every example of the gallery on both backends: processor milliseconds from host array to host array."""
     found: dict[str, object] = {}
     try:
-        with _session() as ours, vyre.open("reference") as reference:
+        with opened_session() as ours, vyre.open("reference") as reference:
             for name, example in examples().items():
                 program, case = example.program(), example.case()
                 times = {}

@@ -400,13 +400,13 @@ class _PreparedSequence:
 
     def _expected_ns(self, repeat_count: int) -> float:
         """Returns the time of that many rounds by the times measured of their launches; infinite if one has none."""
-        total = 0
+        total = 0.0
         for number, step in enumerate(self._prepared):
             shape = step.shape
-            if shape.estimate.group_ns is None:
+            if shape.estimate.least_ns is None:
                 return inf
             rounds = 1 if number < self._once else repeat_count
-            total += rounds * step.iterations * shape.groups * shape.estimate.group_ns
+            total += rounds * step.iterations * shape.groups * shape.estimate.least_ns
         return total
 
     def _timed(self, job: Job, short: bool) -> int:

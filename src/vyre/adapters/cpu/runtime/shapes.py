@@ -27,18 +27,25 @@ They take some ten milliseconds at most, for which an interrupt may wait.
 
 
 class Estimate:
-    """The measured time of a launch.  ``due`` is the run whose time is used next: the 1st, 2nd, 4th and so on."""
+    """The measured time of a launch.  ``due`` is the run whose time is used next: the 1st, 2nd, 4th and so on.
 
-    __slots__ = ("due", "group_ns", "runs")
+    ``least_ns`` is the least processor time of a workgroup in any run; a busy machine makes most of them longer.
+    """
+
+    __slots__ = ("due", "group_ns", "least_ns", "runs")
 
     def __init__(self) -> None:
         self.group_ns: int | None = None
+        self.least_ns: float | None = None
         self.runs: int = 0
         self.due: int = 1
 
     def took(self, processor_ns: int, groups: int) -> bool:
         """Records a run; returns whether launches should be planned anew."""
         self.runs += 1
+        each = processor_ns / max(1, groups)
+        if self.least_ns is None or each < self.least_ns:
+            self.least_ns = each
         if self.runs < self.due:
             return False
         self.due = 2 * self.runs

@@ -11,7 +11,8 @@ from driver_contract.code import words
 from driver_contract.ptx import GUARDED, STORE, launch_shape, load, parameter_block
 from driver_contract.rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Attribute, Result
-from vyre.adapters.cuda.seam import GraphExec
+from vyre.adapters.cuda.runtime.conditions import END_ROUND
+from vyre.adapters.cuda.seam import CudaCallError, GraphExec
 
 CASES: Final = Cases()
 
@@ -182,6 +183,76 @@ def cooperative_kernel_node_can_be_added(rig: AnyRig) -> None:
     parameters = parameter_block("QI", rig.device(128 * blocks), 3)
     driver.graph_add_kernel(graph, [], kernel, launch_shape(blocks, cooperative=True), parameters)
     _replay(rig, driver.graph_instantiate(graph))
+
+
+def _loop(rig: AnyRig, limit: int) -> tuple[GraphExec, int, int]:
+    """A graph whose body sets a flag in each round, and whose kernel counts rounds up to a limit; record and flag."""
+    driver, graph = rig.driver, rig.driver.graph_create()
+    record, flag = rig.upload(bytes(64)), rig.upload(bytes(64))
+    kernel = driver.library_kernel(driver.library_load(END_ROUND.encode() + b"\0").library, "vyre_end_round")
+    clear = driver.graph_add_memset8(graph, [], record, 0, 8)
+    condition = driver.graph_condition(graph)
+    loop = driver.graph_add_while(graph, [clear], condition)
+    driver.graph_add_memset8(graph, [loop.node], record + 16, 7, 4)
+    store = driver.graph_add_memset8(loop.body, [], flag, 1, 4)
+    parameters = parameter_block("QQQI", condition, record, flag, limit)
+    driver.graph_add_kernel(loop.body, [store], kernel, launch_shape(1, 1), parameters)
+    return driver.graph_instantiate(graph), record, flag
+
+
+def _has_loops(rig: AnyRig) -> bool:
+    try:
+        rig.driver.graph_condition(rig.driver.graph_create())
+    except CudaCallError as error:
+        assert error.code == Result.NOT_SUPPORTED
+        return False
+    return True
+
+
+@CASES(needs_execution=True)
+def while_node_runs_its_body_until_the_condition_is_clear(rig: AnyRig) -> None:
+    if not _has_loops(rig):
+        return
+    for limit in (1, 5):
+        executable, record, flag = _loop(rig, limit)
+        for _ in range(2):  # the condition is set again at each launch
+            _replay(rig, executable)
+            assert rig.download(record, 20) == words(limit, 0x01010101, 0, 0, 0x07070707)
+            assert rig.download(flag, 4) == words(0x01010101)
+
+
+@CASES(needs_execution=True)
+def body_of_a_loop_outlives_its_graph(rig: AnyRig) -> None:
+    if not _has_loops(rig):
+        return
+    driver, graph, address = rig.driver, rig.driver.graph_create(), rig.upload(bytes(64))
+    kernel = driver.library_kernel(driver.library_load(END_ROUND.encode() + b"\0").library, "vyre_end_round")
+    condition = driver.graph_condition(graph)
+    body = driver.graph_add_while(graph, [], condition).body
+    driver.graph_add_kernel(
+        body, [], kernel, launch_shape(1, 1), parameter_block("QQQI", condition, address, address + 16, 9)
+    )
+    executable = driver.graph_instantiate(graph)
+    driver.graph_add_memset8(body, [], address + 32, 1, 4)
+    driver.graph_destroy(graph)
+    _replay(rig, executable)
+    assert rig.download(address, 64) == words(1) + bytes(60)
+
+
+@CASES(needs_execution=True, hardware=False)
+def loops_are_used_as_they_are_meant(rig: AnyRig) -> None:
+    driver, graph, other = rig.driver, rig.driver.graph_create(), rig.driver.graph_create()
+    condition = driver.graph_condition(graph)
+    assert code_of(partial(driver.graph_add_while, other, [], condition)) == Result.INVALID_VALUE
+    assert code_of(partial(driver.graph_instantiate, graph)) == Result.INVALID_VALUE
+    loop = driver.graph_add_while(graph, [], condition)
+    for call in (
+        partial(driver.graph_add_while, graph, [], condition),
+        partial(driver.graph_destroy, loop.body),
+        partial(driver.graph_instantiate, loop.body),
+    ):
+        assert code_of(call) == Result.INVALID_VALUE
+    assert code_of(partial(driver.graph_add_event_record, loop.body, [], driver.event_create())) == Result.NOT_SUPPORTED
 
 
 @CASES(needs_execution=True)

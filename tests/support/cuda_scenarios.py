@@ -114,6 +114,30 @@ def fed(backend: Backend) -> bytes:
     return bytes(back)
 
 
+COUNT_DOWN: Final = Program.from_text("""
+    workgroup_size 32, 1, 1
+    param first @0 u32
+    buffer x @1 read_write u32[runtime]
+    buffer changed @2 read_write u32[1]
+    body { if x[gid.x] > first { x[gid.x] = x[gid.x] - 1u let old = atomic_or(changed, 0u, 1u) } }
+""")
+
+
+def looped(backend: Backend) -> bytes:
+    """Rounds that a graph repeats until nothing changes, twice with one limit and once with another."""
+    memory, executor = backend.require_memory(), backend.require_resident_executor()
+    back = bytearray(8 * N)
+    with memory.allocate(4 * N) as x, memory.allocate(4) as flag:
+        for limit, first in ((50, 4), (50, 4), (3, 0)):
+            memory.upload([Upload(x, memoryview(np.full(N, 9, np.uint32).tobytes()))])
+            scalar = memoryview(np.uint32(first).tobytes())
+            step = ResidentStep(COUNT_DOWN, (scalar, x, flag))
+            reads = (Readback(x, memoryview(back)[4 * N * (limit == 3) :][: 4 * N]),)
+            timing = executor.run(ResidentSequence(repeated=(step,), repeat_count=limit, reads=reads, flag=flag))
+            assert (timing.rounds, timing.converged) == ((6, True) if limit == 50 else (3, False))
+    return bytes(back)
+
+
 def bound(backend: Backend) -> bytes:
     """A launch prepared once, run three times."""
     memory = backend.require_memory()
@@ -147,6 +171,7 @@ SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
     "resident": (resident, _expected(3)),
     "replayed": (replayed, _expected(3)),
     "fed": (fed, _expected(3)),
+    "looped": (looped, np.full(N, 4, np.uint32).tobytes() + np.full(N, 6, np.uint32).tobytes()),
     "bound": (bound, _expected(3)),
     "costs": (costs, b""),
 }

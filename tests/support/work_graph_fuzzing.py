@@ -344,10 +344,8 @@ def _item(graph: Graph, number: int, step: Step) -> Step | Batch:
 def _stated(graph: Graph, before: int, number: int) -> bool:
     """Returns whether one call may be stated to be before another: it is listed in the same part or an earlier one."""
 
-    def part(one: int) -> int:
-        return next((at for at, found in enumerate(graph.parts) if one in found.calls), -1)
-
-    return part(before) <= part(number)
+    places = {one: at for at, part in enumerate(graph.parts) for one in part.calls} | dict.fromkeys(graph.first, -1)
+    return before in places and places[before] <= places.get(number, -2)
 
 
 def difference(graph: Graph, want: Sequence[Ended], got: Sequence[Ended]) -> str:

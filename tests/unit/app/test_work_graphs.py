@@ -281,3 +281,18 @@ def test_a_list_is_one_submission_and_plain_launches_are_many(cpu: vyre.Session)
             assert after["resident_runs"] - before["resident_runs"] == (1 if submissions == 1 else 0)
             assert [group.steps for group in run.plan.groups] == [("steps[0]",), ("steps[1]",), ("steps[2]",)]
         np.testing.assert_array_equal(y.download(), X * np.uint32(60))
+
+
+def test_a_part_that_never_runs_writes_no_temporary_array(session: vyre.Session) -> None:
+    """Without its write the array holds zeros when a run begins, also after a run that left something else there."""
+    with session.resident(X) as x, session.resident(np.zeros(N, np.uint32)) as y:
+        between = session.temporary(u32, N)
+        steps: list[Step | Repeat] = [
+            Repeat([Step(SCALED, {"k": 3, "x": x, "y": between})], 0),
+            Step(SCALED, {"k": 1, "x": between, "y": y}),
+            Step(ADDED, {"x": x, "y": between}),
+        ]
+        with session.sequence(steps) as sequence:
+            for _ in range(2):
+                sequence()
+                np.testing.assert_array_equal(y.download(), np.ones(N, np.uint32))

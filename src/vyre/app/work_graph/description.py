@@ -137,19 +137,21 @@ def describe(
         listed, stated = _ordered(part.steps, known)
         known.extend(one.step for one in listed)
         told.append((ListedPart(listed, part.times), [_bound(one, bind) for one in listed], stated))
-    cleared = _to_clear([work for _, works, _ in told for work in works])
+    once_told = [one for one in told[: len(first)] if one[0].times]
+    told = [one for one in told[len(first) :] if one[0].times]
+    cleared = _to_clear([work for _, works, _ in (*once_told, *told) for work in works])
     numbers = _Numbers()
     clearing = [_clearing(lease, buffer) for buffer in cleared]
     once, works_once = [listed for listed, _ in clearing], [work for _, work in clearing]
     stated_once: list[tuple[int, ...]] = [()] * len(once)
-    for part, works, stated in told[: len(first)]:
+    for part, works, stated in once_told:
         for _ in range(part.times):
             shift = len(once)
             once.extend(part.steps)
             works_once.extend(works)
             stated_once.extend(tuple(at + shift for at in before) for before in stated)
     made = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, sink)]
-    made += [_part(part, works, stated, numbers, sink) for part, works, stated in told[len(first) :]]
+    made += [_part(part, works, stated, numbers, sink) for part, works, stated in told]
     return Work(made[0], tuple(made[1:]), _temporaries(made))
 
 

@@ -23,6 +23,7 @@ from support.work_graph_fuzzing import (
     reduced,
     templates,
 )
+from vyre.app import fusing
 from vyre.app.work_graph import joining
 from vyre.domain.fusion.stages import JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.operators import Ordering
@@ -96,13 +97,13 @@ def first_failure(sessions: dict[str, vyre.Session], seeds: range) -> str:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    join = joining.join_stages
+    join = fusing.join_stages
 
-    def wrong(*arguments: Any) -> Any:
-        found = join(*arguments)
+    def wrong(*arguments: Any, **limits: Any) -> Any:
+        found = join(*arguments, **limits)
         return BROKEN[case](found) if isinstance(found, JoinedStages) and len(arguments[0]) > 1 else found
 
-    monkeypatch.setattr(joining, "join_stages", wrong)
+    monkeypatch.setattr(fusing, "join_stages", wrong)
     with ExitStack() as stack:
         sessions = opened(stack, ["cpu"])
         assert "differs" in first_failure(sessions, range(60))
@@ -110,12 +111,12 @@ def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case:
 
 def test_a_temporary_array_that_others_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All arrays are declared temporary, so that what the group leaves is lost."""
-    join = joining.join_stages
+    join = fusing.join_stages
 
-    def wrong(stages: list[StageCall], _: Any) -> Any:
-        return join(stages, {identity for stage in stages for identity in stage.buffers})
+    def wrong(stages: list[StageCall], _: Any, **limits: Any) -> Any:
+        return join(stages, {identity for stage in stages for identity in stage.buffers}, **limits)
 
-    monkeypatch.setattr(joining, "join_stages", wrong)
+    monkeypatch.setattr(fusing, "join_stages", wrong)
     with ExitStack() as stack:
         sessions = opened(stack, ["reference"])
         assert first_failure(sessions, range(20))
@@ -130,13 +131,13 @@ def test_steps_that_are_gathered_in_any_order_are_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_failure_is_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = joining.join_stages
+    join = fusing.join_stages
 
-    def wrong(*arguments: Any) -> Any:
-        found = join(*arguments)
+    def wrong(*arguments: Any, **limits: Any) -> Any:
+        found = join(*arguments, **limits)
         return in_too_few_groups(found) if isinstance(found, JoinedStages) else found
 
-    monkeypatch.setattr(joining, "join_stages", wrong)
+    monkeypatch.setattr(fusing, "join_stages", wrong)
     with ExitStack() as stack:
         sessions = opened(stack, ["reference"])
         graph = next(graph for seed in range(60) if check(sessions, graph := graph_of(seed), Counter()))

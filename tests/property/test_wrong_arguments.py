@@ -212,6 +212,16 @@ class World:
                 refused=True,
             ),
             "StepSequence": Row(self.sequence, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "StepSequence.explain": Row(
+                self.sequence.explain,
+                {"rounds": 1, "repeats": 1, "costs": "assumed", "kernel_time_ns": 10},
+                {
+                    "rounds": {"one", "zero"},
+                    "repeats": {"one"},
+                    "costs": {"none"},
+                    "kernel_time_ns": {"one", "zero", "none"},
+                },
+            ),
             "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
             "Temporary.upload": Row(self.temporary.upload, {"data": X, "offset": 0}, refused=True),
             "ResidentArray.upload": Row(
@@ -432,7 +442,8 @@ NOT_CALLED: Final = {
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
     # made by the session
-    "FixedPoint", "FixedPointResult", "SequenceRun", "StepSequence.close", "Temporary", "WorkGroup", "WorkPlan",
+    "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
+    "Temporary", "WorkGroup", "WorkPlan",
 }  # fmt: skip
 
 

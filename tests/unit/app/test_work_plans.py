@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final, TypeAlias
@@ -15,7 +16,8 @@ from vyre import ExecutionMode, ProgramBuilder, Repeat, Step, u32
 from vyre.app.journal import DecisionJournal
 from vyre.app.work_graph.planner import BUILD_NS, JOINING_NS, Chosen, WorkPlanner
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature
+from vyre.policies.launching.execution_prices import Price
 
 Words: TypeAlias = npt.NDArray[np.uint32]
 N: Final = 96
@@ -243,3 +245,36 @@ def test_a_forbidden_mode_is_never_taken(cpu: vyre.Session) -> None:
     ):
         planner = planner_of(sequence)
         assert not any(is_joined(run(planner, {"apart": 9 * BUILD_NS, "fused": 1})) for _ in range(10))
+
+
+def test_an_explanation_prices_what_would_be_run(session: vyre.Session) -> None:
+    with session.resident(X) as x, session.resident(np.zeros(N, np.uint32)) as y:
+        with session.sequence(chain(session, MAPS, x, y)) as sequence:
+            found = sequence.explain(1000, repeats=1000, costs="assumed", kernel_time_ns=100_000)
+            (group,) = found.groups
+            assert (group.mode, found.temporary_bytes) == (ExecutionMode.FUSED, 0)
+            quotes = {quote.mode: quote for quote in found.quotes}
+            fused = quotes[ExecutionMode.FUSED]
+            assert isinstance(fused, Price)
+            assert {term.cost: term.times for term in fused.terms}["fused_kernel"] == 10**6
+            assert "no resident workers" in str(quotes[ExecutionMode.PERSISTENT]) and "fused:" in str(found)
+            short = sequence.explain(costs="assumed", kernel_time_ns=100)
+            assert len(short.groups) == 4, "one short run does not pay for the build"
+            assert "nobody timed" in str(sequence.explain(costs="assumed"))
+            assert "nothing" not in str(sequence.plan())
+            np.testing.assert_array_equal(y.download(), np.zeros(N, np.uint32))  # nothing ran
+        for modes in ({"fused": False}, None):
+            with session.sequence(chain(session, [mapped(2, traps=True), MAPS[0]], x, y), modes=modes) as apart:
+                why = "forbidden" if modes else "trap"
+                assert re.search(rf"fused: unavailable: .*{why}", str(apart.explain(costs="assumed")))
+
+
+@pytest.mark.parametrize("wrong", [{"repeats": 0}, {"repeats": 1.5}, {"kernel_time_ns": -1}, {"rounds": None}])
+def test_questions_without_an_answer_are_refused(cpu: vyre.Session, wrong: dict[str, Any]) -> None:
+    with (
+        cpu.resident(X) as x,
+        cpu.resident(np.zeros(N, np.uint32)) as y,
+        cpu.sequence(chain(cpu, MAPS, x, y)) as sequence,
+        pytest.raises(InvalidConfig, match=r"Fix:"),
+    ):
+        sequence.explain(**wrong)

@@ -44,7 +44,7 @@ def test_the_table_has_every_mode_with_its_time_or_the_reason_why_not(vyre: Vyre
     assert "1 x graph_record 20 us" in lines[3]
     assert [line for line in lines if "unavailable" in line] == [
         "persistent - - - unavailable: the backend does not execute it",
-        "fused - - - unavailable: the backend does not execute it",
+        "fused - - - unavailable: one program has no steps that could be joined (session.sequence(steps) joins steps)",
     ]
     (verdict,) = [line for line in lines if line.startswith("graph: ")]
     assert re.fullmatch(r"graph: graph is cheapest, (\d+) ns below plain launches \(gain \1 ns, margin 0 ns\)", verdict)

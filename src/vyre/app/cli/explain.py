@@ -85,9 +85,11 @@ def _print(found: Explanation) -> None:
     put(f"{one_line(found.program)} on {found.backend}: {work.repeats} x {work.batch} runs of {_each(found.work)}")
     rows = report.table("", "mode", "predicted", "a run", "costs", "made of")
     for quote in plan.quotes:
-        report.add_row(
-            rows, "*" if quote.mode is plan.mode else "", quote.mode.value, *_cells(quote, work.batch * work.repeats)
-        )
+        offer = found.offer(quote.mode)
+        shown = quote if offer is None else offer.quote
+        *cells, text = _cells(shown, work.batch * work.repeats)
+        text = text if offer is None else f"{text} ({offer.call})"
+        report.add_row(rows, "*" if quote.mode is plan.mode else "", quote.mode.value, *cells, text)
     report.put_table(rows)
     put(f"{plan.mode.value}: {plan.why} (gain {plan.gain_ns} ns, margin {plan.margin_ns} ns)")
     if found.others:
@@ -139,6 +141,7 @@ def _document(found: Explanation) -> dict[str, Any]:
         "launches": found.work.kernels,
         "operations": found.work.operations,
         "modes": [_quote_json(quote) for quote in found.plan.quotes],
+        "offers": [_quote_json(offer.quote) | {"call": offer.call} for offer in found.offers],
         "decisions": [answer._asdict() for answer in found.others],
         "inputs": to_json(found.inputs),
     }

@@ -14,10 +14,19 @@ from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.policies.journal import Decision, DecisionSink, decide, name_of, verdict_label
 from vyre.policies.launching.bindless import plan_resource_table
-from vyre.policies.launching.execution_prices import ExecutionMode, Price, PriceInputs, Workload, quote
+from vyre.policies.launching.execution_prices import (
+    ExecutionMode,
+    Price,
+    PriceInputs,
+    Quote,
+    Unavailable,
+    Workload,
+    quote,
+)
 from vyre.policies.launching.grid_sync_mode import choose_grid_sync
 from vyre.policies.launching.param_inlining import decide_param_inlining
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.record import Reason
 from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
 from vyre.ports.planning import DispatchWork
 
@@ -54,6 +63,16 @@ class Answer(NamedTuple):
     why: str
 
 
+class Offer(NamedTuple):
+    """A mode in which a dispatch is not run, and the ``call`` of a session that runs the same work in it.
+
+    ``quote``: the price of the runs in that mode, or why this program cannot be run so.
+    """
+
+    call: str
+    quote: Quote
+
+
 def answer(decision: Decision) -> Answer:
     """Returns a decision as an answer."""
     topic, words = _TOPICS.get(decision.name, (decision.name.replace("_", " "), verdict_label))
@@ -67,7 +86,8 @@ class Explanation:
 
     ``plan``: the verdict of ``plan_execution`` on ``inputs``.  ``costs``: the origin of the costs in them. ``work``:
     the operations of each run.  ``notes``: limits of the numbers' validity.  ``others``: further decisions about the
-    program.  ``decisions``: all of them, as they are recorded.
+    program.  ``decisions``: all of them, as they are recorded.  ``offers``: modes in which other calls of the session
+    run the same work.
     """
 
     program: str
@@ -79,6 +99,11 @@ class Explanation:
     notes: tuple[str, ...]
     others: tuple[Answer, ...]
     decisions: tuple[Decision, ...]
+    offers: tuple[Offer, ...] = ()
+
+    def offer(self, mode: ExecutionMode) -> Offer | None:
+        """Returns the call that runs the work in a mode that a dispatch does not use, or None."""
+        return next((found for found in self.offers if found.quote.mode is mode), None)
 
     def at(self, batch: int) -> dict[ExecutionMode, Price]:
         """Returns the price of each mode that has one, for a batch of another size."""
@@ -96,16 +121,20 @@ class Explanation:
     def __str__(self) -> str:
         work = self.inputs.workload
         lines = [f"`{self.program}` on `{self.backend}`, a batch of {work.batch}: {self.plan.mode.value}"]
-        lines += [f"  {mode}: {text}" for mode, text in modes(self.plan)]
+        lines += [f"  {mode}: {text}" for mode, text in modes(self)]
         lines += [f"  {topic}: {verdict}: {why}" for topic, verdict, why in self.others]
         return "\n".join((f"{lines[0]}, since {self.plan.why}", *lines[1:], *(f"note: {note}" for note in self.notes)))
 
 
-def modes(plan: ExecutionPlan) -> Iterator[tuple[str, str]]:
+def modes(found: Explanation) -> Iterator[tuple[str, str]]:
     """Yields each mode with its predicted time, or the reason why it has none."""
-    for found in plan.quotes:
-        text = f"{found.total_ns} ns" if isinstance(found, Price) else f"unavailable: {found.why}"
-        yield found.mode.value, text
+    for quoted in found.plan.quotes:
+        offer = found.offer(quoted.mode)
+        yield quoted.mode.value, _text(quoted) if offer is None else f"{_text(offer.quote)} ({offer.call})"
+
+
+def _text(quoted: Quote) -> str:
+    return f"{quoted.total_ns} ns" if isinstance(quoted, Price) else f"unavailable: {quoted.why}"
 
 
 def explain(backend: Backend, question: Question, sink: DecisionSink | None = None) -> Explanation:
@@ -144,6 +173,30 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
         notes=tuple(notes),
         others=others,
         decisions=journal.decisions,
+        offers=tuple(_offers(backend, question, kernel, work)),
+    )
+
+
+def _offers(backend: Backend, question: Question, kernel: Measured, work: DispatchWork) -> Iterator[Offer]:
+    """Yields the modes that only other calls of a session use: a job of a persistent engine is one item, whatever a
+    dispatch copies, and steps are joined where there are several.
+    """
+    if backend.persistent is not None and ExecutionMode.PERSISTENT not in work.executable:
+        item = Workload(1, question.batch, question.repeats, _times(kernel, work.kernels))
+        priced = quote(PriceInputs(item, question.costs, frozenset({ExecutionMode.PERSISTENT})))
+        found = next(each for each in priced if each.mode is ExecutionMode.PERSISTENT)
+        yield Offer("session.persistent(program)", found)
+    if backend.resident_executor is not None and ExecutionMode.FUSED not in work.executable:
+        why = Reason("one program has no steps that could be joined")
+        yield Offer("session.sequence(steps) joins steps", Unavailable(ExecutionMode.FUSED, why=why))
+
+
+def _times(kernel: Measured, count: int) -> Measured:
+    return replace(
+        kernel,
+        median_ns=kernel.median_ns * count,
+        spread_ns=kernel.spread_ns * count,
+        standard_error_ns=kernel.standard_error_ns * count,
     )
 
 

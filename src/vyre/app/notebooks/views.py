@@ -78,7 +78,9 @@ def explanation_view(found: Explanation) -> Html:
     prices = [quote for quote in plan.quotes if isinstance(quote, Price)]
     largest = max([1, *(price.total_ns for price in prices)])
     rows = []
-    for quote in plan.quotes:
+    for planned in plan.quotes:
+        offer = found.offer(planned.mode)
+        quote = planned if offer is None else offer.quote
         mode = bold(f"{quote.mode.value} (chosen)") if quote.mode is plan.mode else text(quote.mode.value)
         if isinstance(quote, Price):
             whole, each = duration(quote.total_ns), duration(quote.total_ns / runs)

@@ -32,6 +32,7 @@ class WorkPlan:
     ``mode``: how launches are submitted: ``PLAIN``, each by itself, or ``GRAPH``, a round or more at once.  ``groups``:
     the launches of ``first`` and of one round, in order.  ``quotes``: the prices on which the planner decided; empty
     where nothing was to be decided.  ``temporary_bytes``: the memory that temporary arrays have in this plan.
+    ``notes``: limits of the prices' validity.
     """
 
     mode: ExecutionMode
@@ -39,6 +40,7 @@ class WorkPlan:
     groups: tuple[WorkGroup, ...]
     quotes: tuple[Quote, ...] = ()
     temporary_bytes: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def unallocated_bytes(self) -> int:
@@ -53,7 +55,7 @@ class WorkPlan:
         for quoted in self.quotes:
             text = f"{quoted.total_ns} ns" if isinstance(quoted, Price) else f"unavailable: {quoted.why}"
             lines.append(f"  {quoted.mode.value}: {text}")
-        return "\n".join(lines)
+        return "\n".join((*lines, *(f"note: {note}" for note in self.notes)))
 
 
 class SequenceRun(NamedTuple):

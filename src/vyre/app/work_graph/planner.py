@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.app.work_graph.description import Work
@@ -29,8 +30,9 @@ from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_sampl
 from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.journal import decide
-from vyre.policies.launching.execution_prices import ExecutionMode, Fusion, Workload
+from vyre.policies.launching.execution_prices import ExecutionMode, Fusion, Quote, Unavailable, Workload
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.record import Reason
 from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
 from vyre.ports.backend import SequenceSubmission
 
@@ -42,9 +44,12 @@ BUILD_NS: Final = 50_000_000
 """The assumed time to join steps and to compile the result."""
 JOINING_NS: Final = 10_000_000
 """The device time of runs after which steps are joined, to know what the result would bind."""
+KERNEL_NS: Final = 5_000
+"""The assumed device time of a launch that nobody timed: a short one, for which launch costs matter."""
 SAMPLES: Final = 9
 MOST_NODES: Final = 4_096
 """The launches of a round beyond which nothing is decided: a decision looks at each of them."""
+_NO_WORKERS: Final = "no resident workers take launches on resident memory"
 _DEFAULTS: Final = {
     SequenceSubmission.EACH: (ExecutionMode.PLAIN, "the backend runs the steps of a sequence one by one"),
     SequenceSubmission.LIST: (ExecutionMode.GRAPH, "a run is one list of commands"),
@@ -112,7 +117,7 @@ class WorkPlanner:
         if modes.graph and backend.submission is SequenceSubmission.EACH:
             raise _cannot("graph", backend, "it launches the steps of a sequence one by one")
         if modes.persistent:
-            raise _cannot("persistent", backend, "no resident workers take launches on resident memory")
+            raise _cannot("persistent", backend, _NO_WORKERS)
         self._submission, self._why = _DEFAULTS[backend.submission]
         if modes.graph is not None:
             self._submission = ExecutionMode.GRAPH if modes.graph else ExecutionMode.PLAIN
@@ -137,6 +142,38 @@ class WorkPlanner:
         if self._now is None:
             self._now = self._chosen()
         return self._now
+
+    def explain(self, rounds: int, repeats: int, kernel: Measured | None, costs: LaunchCosts) -> WorkPlan:
+        """Returns the plan for so many runs of so many rounds if these were the costs; decides nothing.
+
+        ``kernel``: device time of a launch; None: that of the runs so far, else an assumed one.
+        """
+        notes = []
+        if kernel is None:
+            kernel = self._kernel(self._apart)
+        if kernel is None:
+            kernel = Measured(KERNEL_NS, KERNEL_NS, KERNEL_NS, 0, Provenance.ASSUMED)
+            notes.append(f"nobody timed the launches: {KERNEL_NS} ns each are assumed")
+        if self._joined is None and self._modes.fused is None:
+            self._joined = self._join(forced=False)
+        inputs = self._inputs(max(1, rounds), repeats, kernel, costs)
+        if inputs is None:
+            return replace(self._chosen().plan, notes=(*notes, "a round of so many launches is not planned"))
+        plan = decide(self._sink, plan_execution, replace(inputs, incumbent=None))
+        structure = self._joined if plan.mode is ExecutionMode.FUSED and self._joined is not None else self._structure
+        mode = self._submission
+        if self._may_be_plain and plan.mode is not ExecutionMode.FUSED:
+            mode = plan.mode
+        if plan.predicted is not None and plan.predicted.provenance is not Provenance.MEASURED:
+            notes.append("some of the costs are assumed")
+        return WorkPlan(
+            mode,
+            str(plan.why),
+            self._groups(structure, mode),
+            self._quotes(plan),
+            structure.temporary_bytes,
+            tuple(notes),
+        )
 
     def took(self, chosen: Chosen, rounds: int, timing: DispatchTiming) -> None:
         """Records the time of a run of these launches."""
@@ -169,23 +206,9 @@ class WorkPlanner:
         if kernel is None and self._modes.fused:
             kernel = self._kernel(self._structure)
         costs = self._costs()
-        one = self._apart.launches
-        nodes = one.kernels(1) - one.kernels(0)
-        if kernel is None or not 0 < nodes <= MOST_NODES or nodes * rounds > U32_MAX:
+        inputs = None if kernel is None else self._inputs(rounds, max(1, self._runs - 1), kernel, costs)
+        if inputs is None:
             return
-        fused = self._joins and self._modes.fused is not False
-        executable = {ExecutionMode.GRAPH} if self._submission is ExecutionMode.GRAPH or self._may_be_plain else set()
-        workload = Workload(
-            nodes=nodes,
-            batch=rounds,
-            repeats=max(1, self._runs - 1),
-            kernel=kernel,
-            recorded=True,
-            fusion=self._fusion(kernel, nodes) if fused else None,
-        )
-        inputs = ExecutionInputs(
-            workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
-        )
         self._plan = plan = decide(self._sink, plan_execution, inputs)
         self._why = str(plan.why)
         if plan.mode is ExecutionMode.FUSED and self._joined is not None:
@@ -197,6 +220,26 @@ class WorkPlanner:
                 self._submission = ExecutionMode.PLAIN
             else:
                 self._submission = ExecutionMode.GRAPH
+
+    def _inputs(self, rounds: int, repeats: int, kernel: Measured, costs: LaunchCosts) -> ExecutionInputs | None:
+        """Returns the work for ``plan_execution``, or None for a round of too many launches."""
+        one = self._apart.launches
+        nodes = one.kernels(1) - one.kernels(0)
+        if not 0 < nodes <= MOST_NODES or nodes * rounds > U32_MAX:
+            return None
+        fused = self._joins and self._modes.fused is not False
+        executable = {ExecutionMode.GRAPH} if self._submission is ExecutionMode.GRAPH or self._may_be_plain else set()
+        workload = Workload(
+            nodes=nodes,
+            batch=rounds,
+            repeats=repeats,
+            kernel=kernel,
+            recorded=True,
+            fusion=self._fusion(kernel, nodes) if fused else None,
+        )
+        return ExecutionInputs(
+            workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
+        )
 
     @property
     def _incumbent(self) -> ExecutionMode:
@@ -240,16 +283,38 @@ class WorkPlanner:
     def _chosen(self) -> Chosen:
         structure, mode = self._structure, self._submission
         one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is not SequenceSubmission.EACH
-        buffers = {key: use.buffer for key, use in self._work.temporaries.items()}
-        groups = tuple(
-            _group(unit, mode, sum(buffers[key].nbytes for key in unit.unallocated if key in buffers))
-            for unit in structure.units
-        )
-        quotes = () if self._plan is None else self._plan.quotes
-        plan = WorkPlan(mode, self._why, groups, quotes, structure.temporary_bytes)
+        quotes = () if self._plan is None else self._quotes(self._plan)
+        plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes)
         launches = structure.launches
         return Chosen(
             plan, structure, one_by_one, launches, Sum.of_rounds(launches.kernels), Sum.of_rounds(launches.nbytes)
+        )
+
+    def _quotes(self, plan: ExecutionPlan) -> tuple[Quote, ...]:
+        """Returns the quotes of a plan, with the reason of this graph where the backend is not what stands against
+        a mode.
+        """
+        whys = {ExecutionMode.PERSISTENT: _NO_WORKERS}
+        if self._modes.fused is False:
+            whys[ExecutionMode.FUSED] = "it is forbidden"
+        elif not self._joins:
+            units = () if self._joined is None else self._joined.units
+            apart_whys = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in units[1:])
+            whys[ExecutionMode.FUSED] = apart_whys or "steps are joined after runs that took longer than joining takes"
+        if self._modes.graph is False:
+            whys[ExecutionMode.GRAPH] = "it is forbidden"
+        return tuple(
+            Unavailable(found.mode, why=Reason("{}", (whys[found.mode],)))
+            if isinstance(found, Unavailable) and not found.unknown and found.mode in whys
+            else found
+            for found in plan.quotes
+        )
+
+    def _groups(self, structure: Structure, mode: ExecutionMode) -> tuple[WorkGroup, ...]:
+        buffers = {key: use.buffer for key, use in self._work.temporaries.items()}
+        return tuple(
+            _group(unit, mode, sum(buffers[key].nbytes for key in unit.unallocated if key in buffers))
+            for unit in structure.units
         )
 
 

@@ -20,11 +20,13 @@ from vyre.app.work_graph.planner import Chosen, WorkPlanner
 from vyre.app.work_graph.steps import Item, Step, parts_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
-from vyre.domain.record import U64_MAX
+from vyre.domain.launch_costs import Measured, Provenance
+from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
 from vyre.policies.launching.execution_prices import ExecutionMode
 
 if TYPE_CHECKING:
+    from vyre.app.explain.service import CostsOf, CostsWanted
     from vyre.app.lease import BackendLease
     from vyre.app.work_graph.temporary import TemporaryBuffer
     from vyre.domain.launch_costs import LaunchCosts
@@ -38,7 +40,7 @@ class WorkServices(NamedTuple):
     """The services of a session that sequences use.
 
     ``bind`` binds the memory of a step.  ``remember`` receives the timing of every run that launched a step by itself.
-    ``costs`` returns the launch costs to plan with.
+    ``costs`` returns the launch costs to plan with, and ``costs_of`` those that a caller asks for.
     """
 
     lease: BackendLease
@@ -46,6 +48,7 @@ class WorkServices(NamedTuple):
     remember: Callable[[DispatchTiming], None]
     costs: Callable[[], LaunchCosts]
     decisions: DecisionSink | None
+    costs_of: CostsOf
 
 
 class StepSequence:
@@ -127,6 +130,29 @@ class StepSequence:
         _check_rounds(rounds)
         with self._lock:
             return self._planner.choose(rounds, seen=False).plan
+
+    def explain(
+        self, rounds: int = 1, *, repeats: int = 1, costs: CostsWanted = None, kernel_time_ns: int | None = None
+    ) -> WorkPlan:
+        """Returns what would be decided for ``repeats`` runs of so many rounds, with the price of every mode; runs
+        nothing.
+
+        ``costs`` and ``kernel_time_ns``, the mean device time of a launch, as for ``Session.explain``.
+        """
+        from vyre.app.explain.service import known_costs  # imported on use
+
+        _check_rounds(rounds)
+        if type(repeats) is not int or not 1 <= repeats <= U32_MAX:
+            raise InvalidConfig(f"repeats={shown(repeats)}", fix="give an int from 1 to 2^32-1.")
+        kernel = None
+        if kernel_time_ns is not None:
+            if type(kernel_time_ns) is not int or not 0 <= kernel_time_ns <= U64_MAX:
+                raise InvalidConfig(f"kernel_time_ns={shown(kernel_time_ns)}", fix="give nanoseconds as an int.")
+            kernel = Measured(kernel_time_ns, 0, 0, 0, Provenance.ASSUMED)
+        self._services.lease.check_open()
+        known = known_costs(costs, self._services.costs_of)
+        with self._lock:
+            return self._planner.explain(rounds, repeats, kernel, known.costs)
 
     def close(self) -> None:
         """Frees the memory of temporary arrays and what was prepared; a later run prepares anew.  Idempotent."""

@@ -6,12 +6,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, path_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
-    from vyre.app.calibration.service import CalibrationService
+    from vyre.app.calibration.service import CalibrationService, KnownCosts
     from vyre.app.fixpoint import ExecutorName, FixedPoint
     from vyre.app.lease import BackendLease
     from vyre.app.resident import ResidentArray
@@ -106,7 +108,12 @@ class WorkGraphs:
             self._sequence_timings.append,
             lambda: self._calibration().planning_costs(),
             self._decisions,
+            self._launch_costs,
         )
+
+    def _launch_costs(self, path: Path | str | None = None, /, *, assume: bool = True) -> KnownCosts:
+        """Returns what launches cost, as ``Session.launch_costs`` does."""
+        return self._calibration().known(None if path is None else path_of("path", path), assume=assume)
 
     def _bound_work(self, step: Step) -> BoundWork:
         """Binds the memory of a step."""

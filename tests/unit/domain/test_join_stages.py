@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import vyre
 from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.builder import ProgramBuilder
@@ -265,6 +266,16 @@ def test_zeroing_of_an_output_that_others_use_before_is_refused() -> None:
     assert refused([stage(scaled(2.0), "a", "b"), stage(even, "a", "b")]).stage == 1
     alone = joined([stage(even, "a", "b"), stage(scaled(2.0), "b", "c")])
     assert [b.is_output for b in alone.program.abi_buffers] == [False, True, False]
+
+
+def test_an_index_that_is_in_range_for_some_lanes_stores_not_everything() -> None:
+    with ProgramBuilder("some", workgroup=256) as p:
+        x = p.input("x", S.F32)
+        y = p.output("y", S.F32, like=x)
+        i = p.let(p.global_id().cast(S.U64), "i")
+        y[vyre.select(i < 5, i, (1 << 64) - 1)] = x[i]
+    found = joined([stage(p.build(), "a", "b"), stage(scaled(2.0), "b", "c")])
+    assert [b.is_output for b in found.program.abi_buffers] == [False, True, False]
 
 
 def test_specialization_constants_keep_their_values() -> None:

@@ -52,7 +52,8 @@ def _stores(body: Body, name: str, count: int, indices: Indices) -> bool:
     """Returns whether each of the first ``count`` lanes stores to its own element."""
     for stmt in body:
         if isinstance(stmt, Store):
-            if stmt.buffer == name and indices.is_lane(indices.accesses[id(stmt)].at):
+            found = indices.accesses[id(stmt)]
+            if stmt.buffer == name and found.only is None and indices.is_lane(found.at):
                 return True
         elif isinstance(stmt, Block | Region):
             if _stores(stmt.body, name, count, indices):

@@ -16,11 +16,12 @@ from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
 from vyre.app.result import Result
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
+from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
 from vyre.ports.persistent import PersistentEngine, PersistentExecutor
 
@@ -148,7 +149,7 @@ class PersistentJobs:
     # ------------------------------------------------------------ ends of jobs
     def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:
         """Yields tickets as their jobs end.  Raises ``TimeoutError`` if ``timeout`` seconds pass first."""
-        found = list(tickets)
+        found = list(items_of("tickets", tickets))
         for ticket in found:
             expect("tickets", ticket, Ticket, "tickets", InvalidInput)
         return self.in_order_of_end(found, timeout)
@@ -309,8 +310,8 @@ class PersistentJobs:
 
     def _columns(self, columns: Inputs, jobs: int | None) -> tuple[int, frozenset[str]]:
         """Returns the number of jobs, and the names of the inputs that have a row for each."""
-        if jobs is not None and (type(jobs) is not int or jobs < 0):
-            raise InvalidConfig(f"jobs={shown(jobs)}", fix="give the number of jobs, an int that is not negative.")
+        if jobs is not None and (type(jobs) is not int or not 0 <= jobs <= U32_MAX):
+            raise InvalidConfig(f"jobs={shown(jobs)}", fix=f"give the number of jobs, an int from 0 to {U32_MAX}.")
         values = self._inputs.values(columns)
         rows: dict[str, int] = {}
         for name, value in zip(self._inputs.names, values, strict=True):

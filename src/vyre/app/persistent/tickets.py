@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from vyre.app.persistent.jobs import PersistentJobs
 
+MOST_SECONDS: Final = 1_000_000_000
+
 
 class Ticket:
     """One submitted job.  Every method may be called from any thread; ``await ticket`` gives the result, too.
@@ -42,6 +44,8 @@ class Ticket:
         The waiting is done without Python, and Ctrl-C ends it: the job goes on.  Raises the error of the job, which is
         that of this ticket alone, and ``TimeoutError``.
         """
+        if timeout is not None:
+            timeout = checked_timeout(timeout)
         outcome = self._outcome
         if outcome is None:
             outcome = self._collect(timeout)
@@ -51,6 +55,8 @@ class Ticket:
 
     def exception(self, timeout: float | None = None) -> VyreError | None:
         """Waits as ``result`` does; returns the error of the job, or None."""
+        if timeout is not None:
+            timeout = checked_timeout(timeout)
         outcome = self._outcome
         if outcome is None:
             outcome = self._collect(timeout)
@@ -73,7 +79,7 @@ class Ticket:
         return f"<{type(self).__name__} {self.number} of {self.jobs!r}, {'done' if self.done() else 'under way'}>"
 
     def __del__(self) -> None:
-        if self._outcome is None:
+        if getattr(self, "_outcome", self) is None:  # it was made, and not collected
             self._forget()
 
     def _forget(self) -> None:
@@ -81,8 +87,6 @@ class Ticket:
 
     def _collect(self, timeout: float | None) -> Result | VyreError:
         engine, number = self.engine, self.number
-        if timeout is not None:
-            timeout = checked_timeout(timeout)
         try:
             if not engine.done(number):
                 engine.wait(number, None, timeout=timeout)
@@ -162,7 +166,8 @@ class Part:
         self.columns: Final = columns
 
     def __del__(self) -> None:
-        self.engine.forget(self.first)
+        if hasattr(self, "first"):
+            self.engine.forget(self.first)
 
 
 class JobBatch:
@@ -283,7 +288,7 @@ class Deadline:
 
 
 def checked_timeout(timeout: object) -> float:
-    """Returns a timeout in seconds.  Raises ``InvalidConfig`` for anything but a number that is not negative."""
-    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout < float("inf"):
+    """Returns a timeout in seconds.  Raises ``InvalidConfig`` for anything but a number from 0 to ``MOST_SECONDS``."""
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout <= MOST_SECONDS:
         return float(timeout)
-    raise InvalidConfig(f"timeout={shown(timeout)}", fix="give seconds that are not negative, or None.")
+    raise InvalidConfig(f"timeout={shown(timeout)}", fix=f"give seconds from 0 to {MOST_SECONDS}, or None.")

@@ -1,0 +1,53 @@
+"""A small share of the soak of persistent engines, which ``make soak`` runs in full; and its record."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support import persistent_soak
+from support.limits import LIMIT_S
+from vyre.adapters.cpu.native.compilation import llvm_version
+
+pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+
+RECORD: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "persistent-soak.json"
+
+
+def test_jobs_wrap_round_the_ring_and_none_is_lost() -> None:
+    found = persistent_soak.run_jobs(6_000, 7)
+    assert found["jobs"] == 6_000 and found["wraps"] >= 15
+
+
+def test_engines_are_closed_at_random_moments() -> None:
+    found = persistent_soak.run_stops(30, 7)
+    assert found["ended"] > 30 and found["stopped"] > 30
+
+
+@pytest.mark.parametrize(("part", "count"), [("run_interrupts", 5), ("run_crashes", 3)])
+def test_interrupts_and_crashes_at_random_moments(part: str, count: int) -> None:
+    script = f"from support import persistent_soak as soak; print(soak.{part}({count}, 7))"
+    paths = [str(Path(persistent_soak.__file__).parents[1]), *sys.path]
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert str(count) in ran.stdout
+
+
+def test_the_record_is_of_the_whole_soak() -> None:
+    record = json.loads(RECORD.read_text("utf-8"))
+    assert not [part for part in record.values() if isinstance(part, dict) and "failure" in part]
+    assert record["jobs"]["jobs"] >= 1_000_000 and record["jobs"]["wraps"] >= 1_000
+    assert record["stops"]["engines"] >= 1_000
+    assert record["interrupts"]["interrupts"] >= 100 and record["crashes"]["processes"] >= 20

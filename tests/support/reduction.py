@@ -12,7 +12,7 @@ from support.edits import Path, replaced, sites, spliced
 from support.programs import Case
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import EXPR_TYPES, Literal, children
-from vyre.domain.ir.stmt import STMT_TYPES, Arm, Block, If, Loop, Region, Switch, bodies
+from vyre.domain.ir.stmt import STMT_TYPES, Arm, Block, GridLoop, If, Loop, Region, Switch, bodies
 from vyre.domain.ir.types import EXECUTABLE_TYPES
 from vyre.domain.specialization import spec_constants
 from vyre.domain.validation.validator import validate
@@ -71,7 +71,7 @@ def _flatter_statements(case: Case) -> list[Candidate]:
     return [
         partial(_edited, case, spliced, path, body)
         for path, value in sites(case.program)
-        if isinstance(value, If | Switch | Loop | Block | Region)
+        if isinstance(value, If | Switch | Loop | GridLoop | Block | Region)
         for body in filter(None, bodies(value))
     ]
 

@@ -17,7 +17,7 @@ from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
-from vyre.domain.errors import BackendError, DeviceOutOfMemory, UnsupportedFeature
+from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
@@ -125,6 +125,8 @@ class ReferencePipeline:
                 word = memory[self._control.name].view("<u4")
                 self._run_part(step.enter, memory, launch, options)
                 while word[step.word]:
+                    if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+                        raise DispatchTimeout("the deadline passed between rounds of a grid loop")
                     self._run_steps(step.body, memory, launch, options)
                     self._run_part(step.advance, memory, launch, options)
             else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.domain.errors import DispatchTimeout
+from vyre.ports.backend import BackendRole
 from vyre.testing.backend_contract.bench import Bench, u32s, words
-from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.known import Known, check_known
 
@@ -183,6 +185,25 @@ def rounds_on_resident_memory(bench: Bench) -> None:
     equal([bench.content(x), bench.content(flag), bench.content(n)], [_spread(length, 15), [1], [5]])
     bench.sequence(prefix=(step,))
     equal([bench.content(x), bench.content(n)], [_spread(length, 20), [5]])
+
+
+_MANY: Final = """workgroup_size 4, 1, 1
+buffer flag @0 read_write u32[1]
+param limit @1 u32
+body { let rounds = grid_loop(limit, flag) { flag[0u] = 1u } }"""
+
+
+@GRID_LOOPS.case()
+def a_timeout_ends_the_rounds(bench: Bench) -> None:
+    """A dispatch with a timeout ends after it, however many rounds its loop still has; the backend keeps working."""
+    _need_grid_barriers(bench)
+    if bench.subject.registration.role is BackendRole.EMULATION:
+        raise Skipped(f"`{bench.backend.id}` emulates a kernel within one call, during which no deadline can pass")
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        other.run(_MANY, words(0), words(1), grid=(1, 1, 1))
+        other.refuses(DispatchTimeout, _MANY, words(0), words(1 << 27), grid=(1, 1, 1), timeout_s=0.05)
+        equal(other.words(_MANY, words(0), words(3), grid=(1, 1, 1)), [1])
 
 
 def _need_grid_barriers(bench: Bench) -> None:

@@ -144,7 +144,8 @@ The whole grid agrees on literals, specialization constants, scalar parameters, 
 rounds of earlier grid loops, and loads from read-only and uniform buffers at indices on which it agrees.
 
 - A grid loop stands at the top level; blocks and regions around it are allowed. In its body a grid barrier may also be
-  inside an `if` or a `switch` on which the whole grid agrees.
+  inside an `if`, a `switch` or a loop on which the whole grid agrees. Such a loop has no `break` or `continue`,
+  accesses no workgroup or private memory, and has grid barriers before its first round and after each one.
 - The body stores to the flag and updates it by atomics; it does not read it, because lanes that have begun the next
   round reset it.
 - No variable of the body lives into the next round. Workgroup and private memory are zero at the start of each one.

@@ -11,11 +11,25 @@ from dataclasses import replace
 from typing import Final
 
 from support.programs import Case, generate
-from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
-from vyre.domain.ir.stmt import Barrier, Block, Body, GridLoop, If, Let, Region, Stmt, Store
-from vyre.domain.ir.types import u32
+from vyre.domain.ir.stmt import (
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    walk_statements,
+)
+from vyre.domain.ir.types import i32, u32, u64
 from vyre.domain.validation.validator import check_rules
 
 FLAG: Final = "loop flag"
@@ -73,10 +87,10 @@ def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: 
     most: Expr
     extra: list[Buffer] = [
         Buffer.make(flag, first, Access.READ_WRITE, u32, count),
-        Buffer.make(turns, first + 1, Access.READ_WRITE, u32, 1),
+        Buffer.make(turns, first + 1, Access.READ_WRITE, u32, 2),
         Buffer.make(seen, first + 2, Access.READ_WRITE, u32, 2),
     ]
-    words = {flag: [source.randrange(3)] * elements, turns: [0], seen: [0, 0]}
+    words = {flag: [source.randrange(3)] * elements, turns: [0, 0], seen: [0, 0]}
     match source.randrange(3):
         case 0:
             most = lit(rounds)
@@ -114,12 +128,31 @@ def _round(part: Body, source: random.Random, flag: str, turns: str, elements: i
     count = Store(turns, lit(0), binary(BinaryOp.ADD, Load(turns, lit(0)), lit(1)))
     counting: list[Stmt] = [If(_first_lane(), (count, If(again, set_flag)))]
     uniform = binary(BinaryOp.LT, LaunchId(IdKind.NUM_GROUPS, 0), lit(3))
-    match source.randrange(5):
+    match source.randrange(6):
         case 0:
             counting.insert(0, Barrier(_GRID))
+        case 5:
+            return _in_loop(part, counting, source, turns)
         case 1:
             counting = [If(uniform, (Barrier(_GRID), *counting), tuple(counting))]
     return (*part, *counting) if source.randrange(2) else (*counting, *part)
+
+
+def _in_loop(part: Body, counting: list[Stmt], source: random.Random, turns: str) -> Body:
+    """The part in a loop with grid barriers, of which the whole grid runs as many rounds."""
+    if any(isinstance(stmt, Break | Continue) for stmt in walk_statements(part)):
+        return (*part, *counting)
+    var = f"{turns} round"
+    start, stop, step = source.choice(((0, 2, 1), (7, 1, -3), (-1, 4, 4), (3, 3, 1)))
+    dtype = i32 if min(start, step) < 0 else source.choice((u32, u64))
+    bounds = [Literal.of(dtype, bound) for bound in (start, stop, step)]
+    if source.randrange(2):
+        groups = Cast(dtype, binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
+        bounds[1] = binary(BinaryOp.ADD, bounds[1], groups)  # type: ignore[call-overload]
+    mixed = binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
+    noted = If(_first_lane(), (Store(turns, lit(1), mixed),))
+    body = (*part, Barrier(_GRID), noted) if source.randrange(2) else (noted, Barrier(_GRID), *part)
+    return (Loop(var, *bounds, body), *counting)
 
 
 _GRID: Final = Ordering.GRID_SYNC

@@ -259,7 +259,9 @@ def _grid_case(code: str, what: str, broken: Stmt | Body, legal: Stmt | Body) ->
     _case(code, f"grid loop: {what}", *both)
 
 
-_SYNCED: Final = when(equal(LaunchId(IdKind.NUM_GROUPS, 0), _ONE), GRID_SYNC)
+_GROUPS: Final = LaunchId(IdKind.NUM_GROUPS, 0)
+_SYNCED: Final = when(equal(_GROUPS, _ONE), GRID_SYNC)
+_SYNCED_LOOP: Final = loop("k", _GROUPS, GRID_SYNC)
 _grid_case("V222", "an f32 limit", _rounds(limit=lit(1.0, f32)), _rounds(limit=BufferLength("out")))
 _grid_case("V222", "a flag in workgroup memory", _rounds(flag="sh"), _rounds(flag="out"))
 _grid_case("V222", "an f32 flag", _rounds(flag="flt"), _rounds())
@@ -286,7 +288,32 @@ _grid_case("V207", "a limit by workgroup", _rounds(limit=WGID), _rounds(limit=La
 _grid_case("V207", "a limit from written memory", _rounds(limit=load("out", _ONE)), _rounds())
 _grid_case("V207", "a barrier by workgroup", _rounds(when(UNIFORM, GRID_SYNC)), _rounds(_SYNCED))
 _grid_case("V207", "a barrier under a condition outside", (_SYNCED, _rounds()), _rounds(_SYNCED))
-_grid_case("V207", "a barrier in a loop", _rounds(loop("k", _ONE, GRID_SYNC)), _rounds(GRID_SYNC))
+_grid_case("V207", "a barrier in a loop by workgroup", _rounds(loop("k", WGID, GRID_SYNC)), _rounds(_SYNCED_LOOP))
+_grid_case("V207", "a barrier in a loop outside", (_rounds(), _SYNCED_LOOP), _rounds(_SYNCED_LOOP))
+_grid_case(
+    "V207",
+    "a barrier in a loop in a branch",
+    _rounds(when(equal(_GROUPS, _ONE), _SYNCED_LOOP)),
+    _rounds(loop("k", _GROUPS, when(equal(_GROUPS, _ONE), GRID_SYNC))),
+)
+_grid_case(
+    "V207",
+    "a loop with a barrier that is left",
+    _rounds(loop("k", _ONE, GRID_SYNC, when(equal(_GROUPS, _ONE), Break()))),
+    _rounds(loop("k", _ONE, GRID_SYNC, loop("q", _ONE, Break()))),
+)
+_grid_case(
+    "V208",
+    "a variable that a loop with a barrier changes",
+    _rounds(Let("x", LID), loop("k", _ONE, GRID_SYNC, Assign("x", _ONE))),
+    _rounds(loop("k", _ONE, GRID_SYNC, Let("x", LID), Assign("x", _ONE))),
+)
+_grid_case(
+    "V209",
+    "memory in a loop with a barrier",
+    _rounds(loop("k", _ONE, GRID_SYNC, store(_ONE, "sh"))),
+    _rounds(loop("k", _ONE, GRID_SYNC), store(_ONE, "sh")),
+)
 _grid_case(
     "V208",
     "a variable that a round changes",

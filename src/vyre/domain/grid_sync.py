@@ -4,9 +4,10 @@ Each part keeps the name, the buffers and the workgroup size of the whole progra
 local that an earlier part declared is computed again where a later part needs it; validation has ensured that this
 gives the same value.
 
-A grid loop becomes ``Rounds``.  What its parts have to know is kept in a hidden u32 buffer, the last one of every part:
-whether another round runs, the number of rounds run, and the limit.  Each part is an ordinary program, so every backend
-runs grid loops that runs programs and reads one word between two of them.
+A grid loop becomes ``Rounds``, as does a loop in it that has grid barriers.  What its parts have to know is kept in a
+hidden u32 buffer, the last one of every part: whether another round runs, the number of rounds run, and the limit.
+Each part is an ordinary program, so every backend runs grid loops that runs programs and reads one word between two of
+them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Final, TypeAlias
 
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     Arm,
     Block,
     Body,
+    Break,
     GridLoop,
     If,
     Let,
@@ -38,10 +40,11 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
+from vyre.domain.validation.typing import static_type
 from vyre.domain.validation.validator import check_rules
 
 WORDS_PER_LOOP: Final = 3
-"""The words of the hidden buffer for one grid loop: whether another round runs, the rounds run, and the limit."""
+"""The words of the hidden buffer for one loop: whether another round runs, the rounds run, and the limit."""
 _CACHED: Final = "grid_sync_plan"
 _CONTROL_CACHED: Final = "grid_control"
 _CONTROL: Final = "grid_control"
@@ -104,7 +107,8 @@ def has_grid_loops(program: Program) -> bool:
 def grid_control(program: Program) -> Buffer | None:
     """Returns the hidden buffer of a plan with grid loops, bound behind all others; None without grid loops.
 
-    It has ``WORDS_PER_LOOP`` u32 for each grid loop, which need no initial values.  Cached on the program.
+    It has ``WORDS_PER_LOOP`` u32 for each grid loop and each loop with grid barriers, which need no initial values.
+    Cached on the program.
     """
     if _CONTROL_CACHED not in program._cache:
         program._cache[_CONTROL_CACHED] = _control(program)
@@ -136,9 +140,11 @@ def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
 
 
 def _control(program: Program) -> Buffer | None:
-    loops = sum(type(stmt) is GridLoop for stmt in walk_statements(program.body))
-    if not loops:
+    statements = tuple(walk_statements(program.body))
+    if not any(type(stmt) is GridLoop for stmt in statements):
         return None
+    split = containers(program.body, is_grid_barrier)
+    loops = sum(type(stmt) is GridLoop or (type(stmt) is Loop and id(stmt) in split) for stmt in statements)
     name = _CONTROL
     while name in program.buffers_by_name:
         name += "_"
@@ -203,6 +209,9 @@ class _Splitter:
         self._split = containers(program.body, splits_grid)
         self._control = control
         self._loops = 0
+        self._buffers = program.buffers_by_name
+        self._types: dict[str, ScalarType] = {}
+        """The types of the locals that are visible."""
         (self._local,) = fresh_names(program, "limit")
 
     def split(self, body: Body) -> list[_Part]:
@@ -217,7 +226,12 @@ class _Splitter:
             elif isinstance(stmt, GridLoop):
                 parts += (current, self._grid_loop(stmt))
                 current = []
-                lets.append((len(parts) - 1, Let(stmt.name, self._word(self._loops - 1, 1), loc=stmt.loc)))
+                number = parts[-1].word // WORDS_PER_LOOP  # type: ignore[union-attr]
+                lets.append((len(parts) - 1, Let(stmt.name, self._word(number, 1), loc=stmt.loc)))
+                self._types[stmt.name] = ScalarType.U32
+            elif isinstance(stmt, Loop) and id(stmt) in self._split:
+                parts += (current, self._loop(stmt))
+                current = []
             elif isinstance(stmt, Block | Region | If | Switch) and id(stmt) in self._split:
                 first, *others = self._nested(stmt)
                 assert isinstance(first, list)
@@ -228,6 +242,7 @@ class _Splitter:
             else:
                 if isinstance(stmt, Let):
                     lets.append((len(parts), stmt))
+                    self._note_type(stmt.name, stmt.value)
                 current.append(stmt)
         parts.append(current)
         return [
@@ -278,6 +293,48 @@ class _Splitter:
         ]
         return _LoopParts(enter, self.split(stmt.body), advance, WORDS_PER_LOOP * number)
 
+    def _loop(self, stmt: Loop) -> _LoopParts:
+        """Returns the parts of a loop with grid barriers, of which the whole grid runs the same rounds.
+
+        The loop itself, from the first round on or from the last one that has run, tells whether another one follows.
+        """
+        number = self._loops
+        self._loops += 1
+        dtype = self._note_type(stmt.var, stmt.start)
+        run = Binary(BinaryOp.MUL, Cast(dtype, self._word(number, 1)), stmt.step)
+        at = Binary(BinaryOp.ADD, stmt.start, run)
+        go = self._set(number, 0, _u32(1))
+        enter: list[Stmt] = [
+            If(
+                _first_lane(),
+                (
+                    self._set(number, 0, _u32(0)),
+                    self._set(number, 1, _u32(0)),
+                    Loop(self._local, stmt.start, stmt.stop, stmt.step, (go, Break())),
+                ),
+            )
+        ]
+        is_next = Binary(BinaryOp.NE, self._var, at)
+        advance: list[Stmt] = [
+            If(
+                _first_lane(),
+                (
+                    self._set(number, 0, _u32(0)),
+                    Loop(self._local, at, stmt.stop, stmt.step, (If(is_next, (go, Break())),)),
+                    self._set(number, 1, Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
+                ),
+            )
+        ]
+        variable = Let(stmt.var, at, loc=stmt.loc)
+        body = [_mapped(part, lambda leaf: _with_locals(leaf, [variable])) for part in self.split(stmt.body)]
+        return _LoopParts(enter, body, advance, WORDS_PER_LOOP * number)
+
+    def _note_type(self, name: str, value: Expr) -> ScalarType:
+        dtype = static_type(value, self._types, self._buffers)
+        assert dtype is not None, "validated"
+        self._types[name] = dtype
+        return dtype
+
     @property
     def _var(self) -> Var:
         return Var(self._local)
@@ -299,10 +356,10 @@ def _first_lane() -> Expr:
 
 
 def _mapped(part: _Part, change: Callable[[list[Stmt]], Sequence[Stmt]]) -> _Part:
-    """Returns the part with each of its bodies changed, but for the step between rounds, which uses no locals."""
+    """Returns the part with each of its bodies changed."""
     if isinstance(part, _LoopParts):
         body = [_mapped(inner, change) for inner in part.body]
-        return _LoopParts(list(change(part.enter)), body, part.advance, part.word)
+        return _LoopParts(list(change(part.enter)), body, list(change(part.advance)), part.word)
     return list(change(part))
 
 

@@ -6,7 +6,8 @@ becomes a loop with a grid barrier at the end of each round.  A round that reset
 barrier, so that no lane reads it before or after that.  Therefore three hidden flags take turns: round k stores to flag
 k mod 3, reads it behind the barrier, and clears flag (k + 2) mod 3, which no lane touches before the next barrier.
 Element 0 of the program's own flag gets the last value behind the loop.  Where the body may touch other elements of the
-flag, or its element 0 may not exist, the program's own flag is used, with a second barrier in each round.
+flag, or its element 0 may not exist, the program's own flag is used, with a second barrier in each round.  Loops with
+grid barriers get further ones where a plan splits them.
 
 The result is no valid program, because its loops hold grid barriers; it is only written as code.
 """
@@ -41,7 +42,8 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.ir.walk import containers, unique_nodes
+from vyre.domain.validation.grid_barriers import is_grid_barrier
 
 _CACHED: Final = "native_rounds"
 _UNROLLED: Final = 16
@@ -68,6 +70,7 @@ class _Rounds:
         assert control is not None
         self._program = program
         self._control = control
+        self._with_barriers = containers(program.body, is_grid_barrier)
         self._loops = 0
         self._limit = self._round = self._more = self._value = self._index = ""
 
@@ -96,7 +99,8 @@ class _Rounds:
         self._loops += 1
         flag = self._program.buffers_by_name[stmt.flag]
         hidden = _may_be_hidden(stmt.body, flag)
-        body = _redirected(stmt.body, flag.name, self._control.name, self._turn(word, 0)) if hidden else stmt.body
+        synced = self._synced(stmt.body)
+        body = _redirected(synced, flag.name, self._control.name, self._turn(word, 0)) if hidden else synced
         round_ = self._hidden_round(word, flag) if hidden else self._own_round(word, flag)
         made: list[Stmt] = [
             Let(self._limit, stmt.limit, loc=stmt.loc),
@@ -119,6 +123,20 @@ class _Rounds:
         if any(use.buffer == flag.name for after in walk_statements(later) for use in accesses(after)):
             made.append(_GRID_BARRIER)
         return made
+
+    def _synced(self, body: Body) -> Body:
+        """Returns the body with a barrier before each loop with grid barriers in it, and at the end of its rounds."""
+        made: list[Stmt] = []
+        for stmt in body:
+            if id(stmt) not in self._with_barriers:
+                made.append(stmt)
+            elif isinstance(stmt, Loop):
+                made += (_GRID_BARRIER, replace(stmt, body=(*self._synced(stmt.body), _GRID_BARRIER)))
+            elif isinstance(stmt, Block | Region):
+                made.append(replace(stmt, body=self._synced(stmt.body)))
+            else:
+                made.append(stmt)  # branches with grid barriers hold no such loops
+        return tuple(made)
 
     def _start(self, word: int, flag: Buffer, hidden: bool) -> Body:
         """Returns the statements of the first lane before the first round."""

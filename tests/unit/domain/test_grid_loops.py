@@ -184,3 +184,29 @@ def test_loops_have_names_of_their_own() -> None:
     native = with_native_rounds(looping(rounds(SET, name="a"), rounds(SET, name="b")))
     declared = [stmt.name for stmt in walk_statements(native.body) if isinstance(stmt, Let)]
     assert len(declared) == len(set(declared))
+
+
+# Loops with grid barriers.
+
+
+def test_a_loop_with_barriers_is_rounds_of_its_own() -> None:
+    inner = Loop("k", lit(2), GROUPS, lit(3), (store(var("k")), GRID_SYNC, store(GID)))
+    program = looping(rounds(inner, SET))
+    (outer,) = plan_grid_sync(program)
+    assert isinstance(outer, Rounds)
+    loop, behind = outer.body
+    assert isinstance(loop, Rounds) and isinstance(behind, Program)
+    assert (outer.word, loop.word) == (0, WORDS_PER_LOOP)
+    control = grid_control(program)
+    assert control is not None and control.count == 2 * WORDS_PER_LOOP
+    first, second = loop.body
+    assert isinstance(first, Program) and isinstance(second, Program)
+    assert [type(stmt) for stmt in first.body] == [Let, Store]
+    assert second.body == (store(GID),)
+    assert behind.body == (SET,)
+    assert all(validate(part).ok for part in plan_programs(plan_grid_sync(program)))
+
+
+def test_native_loops_have_the_barriers_of_split_ones() -> None:
+    inner = Loop("k", lit(2), GROUPS, lit(3), (store(var("k")), GRID_SYNC, store(GID)))
+    assert barriers(with_native_rounds(looping(rounds(inner, SET)))) == 2 + 3

@@ -15,6 +15,8 @@ from vyre.domain.ir.stmt import (
     Barrier,
     Block,
     Body,
+    Break,
+    Continue,
     GridLoop,
     If,
     Let,
@@ -25,6 +27,7 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
+    bodies,
     operands,
     walk_statements,
 )
@@ -57,10 +60,11 @@ def check_grid_barriers(program: Program, findings: Findings) -> None:
 class _Declaration:
     """A local of a scope that grid barriers can split."""
 
-    __slots__ = ("is_assigned", "needs", "path", "segment", "stmt", "survives", "unstable")
+    __slots__ = ("is_assigned", "name", "needs", "path", "segment", "stmt", "survives", "unstable")
 
-    def __init__(self, stmt: Let | GridLoop, segment: int, path: Path) -> None:
+    def __init__(self, stmt: Let | GridLoop | Loop, segment: int, path: Path) -> None:
         self.stmt = stmt
+        self.name = stmt.var if isinstance(stmt, Loop) else stmt.name
         self.segment = segment
         self.path = path
         self.needs: list[_Declaration] = []
@@ -91,6 +95,8 @@ class _GridBarriers:
         self._flag: str | None = None
         """The flag of the grid loop around the statement."""
         self._split = containers(program.body, splits_grid)
+        self._branching = False
+        """Whether a branch with grid barriers is around the statement."""
         self._visible: ScopedNames[_Declaration] = ScopedNames()
         self._declarations: list[_Declaration] = []
         self._path: list[int] = []
@@ -118,6 +124,8 @@ class _GridBarriers:
                     self._split_branches(stmt)
                 case If() | Switch():
                     self._branches(stmt)
+                case Loop() if self._flag is not None and id(stmt) in self._split and not self._branching:
+                    self._split_loop(stmt)
                 case Loop(body=nested):
                     self._inside(nested, 0)
                 case Barrier(Ordering.GRID_SYNC):
@@ -126,6 +134,33 @@ class _GridBarriers:
                     pass
         del self._path[-2:]
         self._visible.leave(mark)
+
+    def _split_loop(self, stmt: Loop) -> None:
+        """Checks a loop with grid barriers, of which all lanes of the grid run the same rounds.
+
+        Its bounds are evaluated in every segment, and its variable is computed from them.
+        """
+        self._cut(stmt)
+        self._use(stmt)
+        self._segment += 1
+        if _is_left(stmt):
+            self._error("V207", "a loop with grid barriers has a `break` or `continue`", stmt)
+        for inner in walk_statements(stmt.body):
+            memory = {use.buffer for use in accesses(inner)} & self._unbound.keys()
+            for buffer in sorted(memory):
+                kind = self._unbound[buffer]
+                self._error("V209", f"{kind} `{buffer}` is accessed in a loop with grid barriers", stmt)
+        mark = self._visible.mark
+        variable = _Declaration(stmt, self._segment, tuple(self._path))
+        names = [node.name for node in unique_nodes((stmt.start, stmt.step)) if isinstance(node, Var)]
+        variable.needs += (self._visible[name] for name in names if name in self._visible)
+        self._visible.declare(stmt.var, variable)
+        self._declarations.append(variable)
+        self._scope(stmt.body)
+        self._visible.leave(mark)
+        self._cut(stmt)
+        self._use(stmt)
+        self._segment += 1
 
     def _grid_loop(self, stmt: GridLoop) -> None:
         """Checks a grid loop, whose limit is evaluated in a segment of its own."""
@@ -147,12 +182,14 @@ class _GridBarriers:
         The conditions are evaluated in each of them.
         """
         first = last = self._segment
+        around, self._branching = self._branching, True
         for body, number, link in branches(stmt):
             if link is not None:
                 self._use(link)
             self._segment = first
             self._scope(body, number)
             last = max(last, self._segment)
+        self._branching = around
         self._segment = last
         self._use(stmt)
         for _, _, link in branches(stmt):
@@ -187,12 +224,12 @@ class _GridBarriers:
                 self._path.pop()
             self._inside(body, number)
 
-    def _cut(self, stmt: Barrier | GridLoop) -> None:
+    def _cut(self, stmt: Barrier | GridLoop | Loop) -> None:
         self._segment += 1
         if self._ended is not None:
             word = "return" if isinstance(self._ended, Return) else "trap"
-            what = "a grid barrier" if isinstance(stmt, Barrier) else "the barriers of a grid loop"
-            self._error("V210", f"{what} after a {word}".removeprefix("a "), stmt)
+            what = "grid barrier" if isinstance(stmt, Barrier) else "the barriers of a grid loop"
+            self._error("V210", f"{what} after a {word}", stmt)
 
     def _declare(self, stmt: Let | GridLoop) -> None:
         declaration = _Declaration(stmt, self._segment, tuple(self._path))
@@ -240,13 +277,25 @@ class _GridBarriers:
 
     def _report_unstable(self) -> None:
         for declaration in self._declarations:
-            name, reason = declaration.stmt.name, declaration.unstable
+            name, reason = declaration.name, declaration.unstable
             if declaration.is_assigned:
                 reason = "it is assigned"
             for needed in declaration.needs:
                 if reason is None and needed.unstable is not None:
-                    reason = f"it depends on `{needed.stmt.name}`, which cannot either"
+                    reason = f"it depends on `{needed.name}`, which cannot either"
             declaration.unstable = reason
             if declaration.survives and reason is not None:
                 message = f"local `{name}` is used after a grid barrier but cannot be computed again: {reason}"
                 self._findings.add("V208", message, declaration.stmt, path=declaration.path)
+
+
+def _is_left(loop: Loop) -> bool:
+    """Returns whether a ``break`` or ``continue`` of the loop is in its body."""
+    pending: list[Body] = [loop.body]
+    while pending:
+        for stmt in pending.pop():
+            if isinstance(stmt, Break | Continue):
+                return True
+            if not isinstance(stmt, Loop):
+                pending += bodies(stmt)
+    return False

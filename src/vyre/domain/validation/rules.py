@@ -318,8 +318,9 @@ _CATALOGUE: Final = (
         "V207",
         "grid barrier below the top level",
         "A `grid_sync` barrier or a grid loop is inside an `if`, a `switch` or a loop. In a grid loop, a barrier may "
-        "be inside an `if` or a `switch` whose condition all lanes of the grid share; another grid loop may not. Or "
-        "the limit of a grid loop differs between lanes of the grid.",
+        "be inside an `if`, a `switch` or a loop whose condition or bounds all lanes of the grid share, but not in a "
+        "loop that a `break` or `continue` leaves, nor in a loop in a branch; another grid loop may not. Or the limit "
+        "of a grid loop differs between lanes of the grid.",
         "move it to the top level; blocks and regions around it are allowed.",
     ),
     Rule(
@@ -333,7 +334,8 @@ _CATALOGUE: Final = (
     Rule(
         "V209",
         "workgroup or private memory does not survive a grid barrier",
-        "A workgroup or private buffer is accessed both before and after a grid barrier.",
+        "A workgroup or private buffer is accessed both before and after a grid barrier, or in a loop with grid "
+        "barriers.",
         "use a buffer for each part, or keep the data in a storage buffer.",
     ),
     Rule(

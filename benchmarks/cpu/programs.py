@@ -154,29 +154,32 @@ def start_search() -> Program:
         source = p.param("source", u32)
         levels = p.inout("levels", u32)
         marks = p.inout("marks", u32)
-        changed = p.inout("changed", u32, 1)
+        depths = p.inout("depths", u32, 2)
         node = p.let(p.global_id(), "node")
         with p.if_(node < levels.length):
             level = p.let(select(node == source, u32(0), UNREACHED), "level")
             levels[node] = level
             marks[node] = level
         with p.if_(node == 0):
-            changed[0] = 0
+            depths[0] = 0
     return p.build()
 
 
 def bfs_push() -> Program:
-    """One level of a breadth-first search: each node at ``depth`` marks its targets.
+    """One level of a breadth-first search: each node at depth ``depths[0]`` marks its targets.
 
     All lanes that mark a target store the same word, so an atomic minimum without a result keeps the order out.
     """
     with ProgramBuilder("bfs_push", workgroup=64) as p:
-        depth = p.param("depth", u32)
         row_ptr = p.input("row_ptr", u32)
         col = p.input("col", u32)
         levels = p.input("levels", u32)
         marks = p.inout("marks", u32)
+        depths = p.inout("depths", u32, 2)
         node = p.let(p.global_id(), "node")
+        depth = p.let(depths[0], "depth")
+        with p.if_(node == 0):
+            depths[1] = depth + 1
         with (
             p.if_((node < levels.length) & (levels[node] == depth)),
             p.for_(row_ptr[node], row_ptr[node + 1], name="edge") as edge,
@@ -188,14 +191,17 @@ def bfs_push() -> Program:
 def bfs_settle() -> Program:
     """The second half of a level: marked nodes without a level get one, and ``changed`` says whether any did."""
     with ProgramBuilder("bfs_settle", workgroup=256) as p:
-        depth = p.param("depth", u32)
         marks = p.input("marks", u32)
         levels = p.inout("levels", u32)
         changed = p.inout("changed", u32, 1)
+        depths = p.inout("depths", u32, 2)
         node = p.let(p.global_id(), "node")
+        depth = p.let(depths[1], "depth")
+        with p.if_(node == 0):
+            depths[0] = depth
         with p.if_((node < levels.length) & (levels[node] == UNREACHED) & (marks[node] == depth)):
             levels[node] = depth
-            changed.atomic_max(0, depth)
+            changed.atomic_or(0, u32(1))
     return p.build()
 
 

@@ -17,7 +17,6 @@ from vyre.gallery.applications.graphs import UNREACHED
 PATTERNS: Final = (b"import ", b"def ", b"class ", b"return", b"self.", b"except", b"lambda", b"yield")
 _CHUNK: Final = 1024
 _MOST_LEVELS: Final = 64
-_LEVELS_AT_ONCE: Final = 4
 
 
 # ---------------------------------------------------------------- scan with an automaton
@@ -80,33 +79,26 @@ def _bfs(session: Session, data: Data) -> Side:
             "levels": np.zeros(nodes, np.uint32),
             "marks": np.zeros(nodes, np.uint32),
             "changed": np.zeros(1, np.uint32),
+            "depths": np.zeros(2, np.uint32),
         },
     )
-    levels, changed = memory.arrays["levels"], memory.arrays["changed"]
-    ends = memory.named(levels="levels", marks="marks", changed="changed")
-    initial = session.sequence([Step(programs.start_search(), {"source": data["source"], **ends}, extent=nodes)])
-    push, settle = programs.bfs_push(), programs.bfs_settle()
-    rows = memory.named(row_ptr="row_ptr", col="col", levels="levels", marks="marks")
-
-    def level(depth: int) -> list[Step]:
-        return [
-            Step(push, {"depth": depth, **rows}, extent=nodes),
-            Step(settle, {"depth": depth + 1, **ends}, extent=nodes),
-        ]
-
-    parts = [
-        session.sequence([step for depth in range(first, first + _LEVELS_AT_ONCE) for step in level(depth)])
-        for first in range(0, _MOST_LEVELS, _LEVELS_AT_ONCE)
-    ]
+    levels = memory.arrays["levels"]
+    state = memory.named(levels="levels", marks="marks", depths="depths")
+    rows = memory.named(row_ptr="row_ptr", col="col")
+    search = session.fixpoint(
+        [
+            Step(programs.bfs_push(), {**rows, **state}, extent=nodes),
+            Step(programs.bfs_settle(), {**memory.named(changed="changed"), **state}, extent=nodes),
+        ],
+        first=[Step(programs.start_search(), {"source": data["source"], **state}, extent=nodes)],
+        changed=memory.arrays["changed"],
+        limit=_MOST_LEVELS,
+    )
 
     def run() -> None:
-        """Searches up to the first level in which no node is reached; steps after it find nothing to do."""
-        initial()
-        for number, part in enumerate(parts, 1):
-            part()
-            if changed.download()[0] != number * _LEVELS_AT_ONCE:
-                return
-        raise AssertionError(f"more than {_MOST_LEVELS} levels")
+        """Searches up to the first level in which no node is reached."""
+        if not search().converged:
+            raise AssertionError(f"more than {_MOST_LEVELS} levels")
 
     return Side(run, levels.download, memory.close)
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from vyre.domain.errors import InvalidProgram
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import fresh_names, has_grid_barriers
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
@@ -42,20 +41,14 @@ def guarded(program: Program) -> Program | None:
 
 def _guarded(program: Program) -> Program | None:
     bound = [buffer for buffer in program.buffers if buffer.is_bound]
-    if any(buffer.is_output for buffer in bound):
+    if any(buffer.is_output for buffer in bound) or has_grid_barriers(program):
         return None
-    names = {buffer.name for buffer in program.buffers}
-    name = next(name for number in range(len(names) + 1) if (name := f"control{number or ''}") not in names)
+    (name,) = fresh_names(program, "control")
     binding = 1 + max((buffer.binding for buffer in bound), default=-1)
     control = Buffer.make(name, binding, Access.READ_ONLY, ScalarType.U32, CONTROL_WORDS)
     go = Binary(BinaryOp.NE, Load(name, Literal.of(ScalarType.U32, GO)), Literal.of(ScalarType.U32, 0))
     made = replace(program, buffers=(*program.buffers, control), body=(If(go, program.body, ()),))
-    try:
-        whole = len(plan_grid_sync(program)) == 1
-        check_rules(made).raise_if_invalid()
-    except InvalidProgram:
-        return None
-    return made if whole else None
+    return made if check_rules(made).ok else None
 
 
 @cache

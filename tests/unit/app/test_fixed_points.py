@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -296,3 +297,60 @@ def test_temporary_arrays_repeated_parts_and_batches(session: Session, executor:
         session.fixpoint([vyre.Repeat([Step(count, {"x": y})], 0)], changed=changed, limit=3)
     with pytest.raises(InvalidInput, match="4097 launches"):
         session.fixpoint([vyre.Repeat([Step(count, {"x": y})], 4097)], changed=changed, limit=3)
+
+
+# ---------------------------------------------------------------- counts, and what happens without early exit
+@NEEDS_LLVM
+def test_on_the_cpu_a_run_is_one_list_whatever_the_limit() -> None:
+    def spent(run: Any) -> dict[str, int]:
+        source = opened._lease.backend.metric_source
+        assert source is not None
+        metrics = source.metrics
+        before = metrics()
+        result = run()
+        found = {name: value - before[name] for name, value in metrics().items()}
+        assert result.timing.launches == found["list_kernels"]
+        return found
+
+    with vyre.open(backend="cpu") as opened:
+        graph = Graph.chain(6)
+        for limit in (10, 1000, 2**32 - 1):
+            found = spent(bound(opened, graph, LABELS, limit).run)
+            assert (found["resident_runs"], found["list_kernels"]) == (1, 12)
+            assert found["caller_runs"] + found["worker_runs"] == 1
+        # The controls: without leaving early launches grow with the limit, and so do runs where the host polls.
+        for limit in (10, 1000):
+            found = spent(bound(opened, graph, LABELS, limit, early_exit=False).run)
+            assert (found["resident_runs"], found["list_kernels"]) == (1, 3 * limit)
+            unrolled = spent(bound(opened, graph, LABELS, limit, executor="unrolled_graph").run)
+            assert unrolled["resident_runs"] == 1
+            assert unrolled["list_kernels"] >= 3 * limit
+        polled = spent(bound(opened, graph, LABELS, 1000, executor="polled").run)
+        assert (polled["resident_runs"], polled["list_kernels"]) == (6, 18)
+
+
+def test_a_guard_that_is_always_open_goes_on_changing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control of unrolled steps: without guards the rounds behind the last one would still run."""
+    from vyre.domain import guarding
+
+    forever = Program.from_text("""
+        workgroup_size 1, 1, 1
+        buffer x @0 read_write u32[1]
+        buffer changed @1 read_write u32[1]
+        body { if gid.x == 0u { x[0u] = x[0u] + 1u if x[0u] < 4u { changed[0u] = 1u } } }
+    """)
+
+    def value(session: Session) -> int:
+        x, changed = session.resident(np.zeros(1, np.uint32)), session.resident(np.zeros(1, np.uint32))
+        step = Step(forever, {"x": x, "changed": changed})
+        result = session.fixpoint([step], changed=changed, limit=9, executor="unrolled_graph")()
+        assert result.iterations == 4
+        return int(x.download()[0])
+
+    with vyre.open(backend="reference") as session:
+        assert value(session) == 4
+        made = guarding.guarded(forever)
+        assert made is not None
+        unguarded = replace(made, body=forever.body)
+        monkeypatch.setattr(guarding, "guarded", lambda program: unguarded)
+        assert value(session) == 9

@@ -199,6 +199,7 @@ class Chains:
             self._looped,
             self._switched,
             self._private,
+            self._between,
             self._ballot,
             self._special,
             self._wide_index,
@@ -401,6 +402,39 @@ class Chains:
                 held[k] = x[i] + self._number(element.widened, 1)
             with p.if_(i < x.length):
                 y[i] = self._cast(held[i % 4], made.widened)
+        return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
+
+    def _between(self, arrays: Sequence[Array], workgroup: int) -> StageCall:
+        """Declarations and memory between equal and opposite guards."""
+        rng = self.random
+        source, target = self._two(arrays)
+        element, made = self._element(source), self._element(target)
+        with ProgramBuilder("between", workgroup=workgroup) as p:
+            x, y = p.input("x", element), p.inout("y", made)
+            memory = p.array("memory", element, 2)
+            i = p.let(p.global_id(), "i")
+            held = p.var(p.let(x[i], "start"), "held")
+            for _ in range(rng.randint(1, 3)):
+                with p.if_(rng.choice((i < x.length, i >= x.length, x.length > i, i < 10))):
+                    held.assign(held + x[i])
+                    memory[rng.randint(0, 1)] = x[i]
+                with p.else_():
+                    if rng.random() < 0.5:
+                        held.assign(held + self._number(element.widened, 3))
+                    if rng.random() < 0.5:
+                        y[i] = self._cast(x[i], made.widened)
+                value = p.let(
+                    rng.choice(
+                        (
+                            held + self._number(element.widened, 1),
+                            memory[0],
+                            memory[1] + x[i],
+                            y[i].cast(element.widened),
+                        )
+                    )
+                )
+                with p.if_(rng.choice((i < x.length, i < 10))):
+                    y[i] = self._cast(value, made.widened)
         return call(p.build(), [source, target], grid=self._grid(target.nbytes // target.size, workgroup))
 
     def _ballot(self, arrays: Sequence[Array], workgroup: int) -> StageCall:

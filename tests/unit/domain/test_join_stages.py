@@ -346,3 +346,33 @@ def test_indices_without_a_bound_on_columns_are_shared_by_lanes() -> None:
         y[at] = x[at]
     stages = [image(p.build(), "a", "b"), image(p.build(), "b", "c")]
     assert joined(stages).barriers == (StageBarrier.GRID,)
+
+
+def between_guards(kind: str) -> Program:
+    """A value that is read between two equal guards, of which the first changes it."""
+    with ProgramBuilder(kind, workgroup=64) as p:
+        x, y = p.input("x", S.U32), p.inout("y", S.U32)
+        i = p.let(p.global_id(), "i")
+        if kind == "variable":
+            held = p.var(p.let(i, "start"), "held")
+            with p.if_(i < x.length):
+                held.assign(x[i])
+            read = p.let(held + 1, "read")
+        else:
+            memory = p.array("memory", S.U32, 1)
+            with p.if_(i < x.length):
+                memory[0] = x[i]
+            read = p.let(memory[0] + 1, "read")
+        with p.if_(i < x.length):
+            y[i] = read
+    return p.build()
+
+
+@pytest.mark.parametrize("kind", ["variable", "private"])
+def test_what_is_read_between_guards_is_what_the_first_one_left(kind: str) -> None:
+    program = between_guards(kind)
+    text = joined([stage(program, "a", "b"), stage(program, "b", "c")]).program.to_text()
+    lines = [line.strip() for line in text.splitlines()]
+    changed = next(n for n, line in enumerate(lines) if ":= x[" in line or "= x[i]" in line)
+    read = next(n for n, line in enumerate(lines) if line.startswith("let read ="))
+    assert changed < read, text

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.fusion.indices import Indices, Test
-from vyre.domain.ir.expr import Atomic, Binary, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.expr import Atomic, Binary, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.stmt import Body, If, Let, Stmt
+from vyre.domain.ir.stmt import Assign, Body, If, Let, Stmt, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 
 _OPPOSITE: Final = {
@@ -24,8 +24,8 @@ def merge_guards(body: Body, indices: Indices, written: Collection[str]) -> Body
     """Returns a body in which neighbouring ``if``s with equal or opposite conditions are one.
 
     An ``if`` whose condition only holds where that of the one before does moves into it.  Declarations between two of
-    them move before the first, if they read none of the buffers in ``written``.  What moves is only reordered against
-    other stages or other lanes, whose elements are others.
+    them move before the first, if they read none of the buffers in ``written`` and no local that it assigns.  Nothing
+    else is reordered.
     """
     return _Guards(indices, written).body(body)
 
@@ -43,7 +43,7 @@ class _Guards:
         test: Test | None = None
         for given in body:
             stmt = self._turn(given) if isinstance(given, If) else given
-            if opened is not None and isinstance(stmt, Let) and self._is_movable(stmt):
+            if opened is not None and isinstance(stmt, Let) and self._is_movable(stmt, made[opened]):
                 made.insert(opened, stmt)
                 opened += 1
                 continue
@@ -65,6 +65,8 @@ class _Guards:
             then, otherwise = stmt.then, stmt.otherwise
             if found.holds is not test.holds:
                 then, otherwise = otherwise, then
+            if first.otherwise and then:
+                return None  # the other branch comes first
             if _declared(first.then) & _declared(then) or _declared(first.otherwise) & _declared(otherwise):
                 return None
             return replace(first, then=first.then + then, otherwise=first.otherwise + otherwise)
@@ -96,11 +98,15 @@ class _Guards:
         then = self.body(stmt.then)
         return stmt if _same(then, stmt.then) else replace(stmt, then=then)
 
-    def _is_movable(self, stmt: Let) -> bool:
+    def _is_movable(self, stmt: Let, before: Stmt) -> bool:
+        """Returns whether a declaration has the same value in front of the statement before it."""
+        assigned = {inner.name for inner in walk_statements((before,)) if isinstance(inner, Assign)}
         for node in unique_nodes((stmt.value,)):
             if isinstance(node, Atomic | SubgroupAdd | SubgroupBallot | SubgroupShuffle):
                 return False
             if isinstance(node, Load) and node.buffer in self._written:
+                return False
+            if isinstance(node, Var) and node.name in assigned:
                 return False
         return True
 

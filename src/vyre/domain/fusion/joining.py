@@ -46,6 +46,8 @@ _BARRIERS: Final = {
 }
 SHARED_NBYTES: Final = 16 << 10
 """The bytes of workgroup memory in which temporaries live, unless a caller says otherwise."""
+_MOST_FORWARDED: Final = 1 << 31
+"""The elements of the largest array of which values are forwarded: a negative index is none of a larger one's."""
 _NEEDS_BARRIER: Final = frozenset({"V036", "V123"})
 """Rules that the stages without the barriers between them need not keep."""
 
@@ -232,7 +234,7 @@ class _Joining:
         pointwise = {
             joined.name: joined.element
             for joined in self._memory.all
-            if joined.is_written and dependences.is_pointwise(joined.name)
+            if joined.is_written and joined.length <= _MOST_FORWARDED and dependences.is_pointwise(joined.name)
         }
         atomics = {found.buffer for found in indices.accesses.values() if found.is_atomic}
         for name in atomics:
@@ -270,6 +272,7 @@ class _Joining:
             else:
                 runs += (_BARRIERS[barrier], body)
         written = {joined.name for joined in self._memory.all if joined.is_written}
+        written |= {buffer.name for buffer in self._unbound}
         forwarding = Forwarding(indices, pointwise, self._names)
         made: list[Stmt] = []
         for run in runs:

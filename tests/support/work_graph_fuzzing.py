@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ import numpy.typing as npt
 import vyre
 from support.stage_chains import Array, Chains
 from vyre import Batch, Repeat, Step
+from vyre.app.work_graph import planner
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import TrapError, UnsupportedFeature, VyreError
 from vyre.domain.ir.builder import ProgramBuilder
@@ -41,6 +42,7 @@ TEMPLATES: Final = 200
 MOST_STEPS: Final = 12
 _TRAPS: Final = 4
 """The templates that trap where they find a certain value."""
+FUSED: Final = vyre.ExecutionMode.FUSED
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Modes: TypeAlias = "dict[str, bool] | None"
 MODES: Final[dict[str, tuple[Modes, ...]]] = {
@@ -186,7 +188,12 @@ def graph_of(seed: int, most: int = MOST_STEPS) -> Graph:
         parts.append(Part(tuple(numbers[at:stop]), rng.choice((None, None, None, 0, 1, 2, 3))))
         at = stop
     return Graph(
-        seed, tuple(memory), tuple(calls), tuple(numbers[:cut]), tuple(parts), tuple(rng.choices((0, 1, 1, 2, 3), k=2))
+        seed,
+        tuple(memory),
+        tuple(calls),
+        tuple(numbers[:cut]),
+        tuple(parts),
+        tuple(rng.choices((0, 1, 1, 2, 3, 17), k=2)),
     )
 
 
@@ -324,13 +331,16 @@ def ran(session: vyre.Session, graph: Graph, modes: Modes, counts: Counter[str])
             try:
                 run = sequence(rounds)
                 counts["kernels"] += run.kernels
-                counts["joined groups"] += sum(group.mode is vyre.ExecutionMode.FUSED for group in run.plan.groups)
+                counts["joined groups"] += sum(group.mode is FUSED for group in run.plan.groups)
                 counts["bytes not allocated"] += run.plan.unallocated_bytes
             except TrapError as trap:
                 error = type(trap).__name__
             found.append(Ended(_bytes(graph, arrays, set()), error))
             if error:
                 break
+            if modes is None:
+                counts["joined by costs"] += any(group.mode is FUSED for group in run.plan.groups)
+                counts["probed"] += run.submissions == 2
     return found
 
 
@@ -346,6 +356,17 @@ def _stated(graph: Graph, before: int, number: int) -> bool:
 
     places = {one: at for at, part in enumerate(graph.parts) for one in part.calls} | dict.fromkeys(graph.first, -1)
     return before in places and places[before] <= places.get(number, -2)
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Lets the planner join steps of short work too, so that plans change between the runs of a graph."""
+    before = planner.JOINING_NS, planner.BUILD_NS
+    planner.JOINING_NS = planner.BUILD_NS = 0  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        planner.JOINING_NS, planner.BUILD_NS = before  # type: ignore[misc]
 
 
 def difference(graph: Graph, want: Sequence[Ended], got: Sequence[Ended]) -> str:
@@ -367,7 +388,8 @@ def check(sessions: Mapping[str, vyre.Session], graph: Graph, counts: Counter[st
     for backend, session in sessions.items():
         for modes in MODES.get(backend, ()):
             try:
-                got = ran(session, graph, modes, counts)
+                with eager() if modes is None else nullcontext():
+                    got = ran(session, graph, modes, counts)
             except Unforced:
                 counts["modes that cannot run"] += 1
                 continue
@@ -415,16 +437,19 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
 # ---------------------------------------------------------------- the campaign
 @dataclass
 class Campaign:
-    """A record: the next seed, counts, and failures by seed."""
+    """A record: the first seed and the next one, counts, and failures by seed."""
 
     backends: list[str]
     next_seed: int = 0
+    first_seed: int = -1
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, graphs: int, sessions: Mapping[str, vyre.Session], out: Path | None = None) -> None:
         """Runs so many further graphs."""
+        if self.first_seed < 0:
+            self.first_seed = self.next_seed
         for _ in range(graphs):
             began = time.perf_counter()
             seed, self.next_seed = self.next_seed, self.next_seed + 1
@@ -455,7 +480,12 @@ def read(out: Path, backends: list[str], first: int) -> Campaign:
         return Campaign(backends, first)
     data = json.loads(out.read_text("utf-8"))
     return Campaign(
-        data["backends"], data["next_seed"], data["seconds"], Counter(data["counts"]), dict(data["failures"])
+        data["backends"],
+        data["next_seed"],
+        data["first_seed"],
+        data["seconds"],
+        Counter(data["counts"]),
+        dict(data["failures"]),
     )
 
 

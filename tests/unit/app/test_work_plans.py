@@ -179,6 +179,41 @@ def test_a_repeated_part_is_joined_in_itself(session: vyre.Session) -> None:
         np.testing.assert_array_equal(y.download(), b)
 
 
+def test_a_long_first_run_is_decided_about_after_some_rounds(
+    cpu: vyre.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that pretend to be long are joined for the rounds that are left; temporary arrays keep their content."""
+    with ProgramBuilder("total", workgroup=16) as p:
+        x_, total = p.input("x", u32), p.inout("total", u32)
+        i = p.global_id()
+        with p.if_(i < x_.length):
+            total[i] = total[i] + x_[i]
+    count = p.build()
+    with cpu.resident(X) as x, cpu.resident(np.zeros(N, np.uint32)) as y:
+        kept = cpu.temporary(u32, N, label="kept")
+        steps = [*chain(cpu, MAPS, x, kept_input := cpu.temporary(u32, N))]
+        steps += [Step(count, {"x": kept_input, "total": kept}), Step(MAPS[0], {"x": kept, "y": y})]
+        took = WorkPlanner.took
+
+        def slow(self: WorkPlanner, kernels: int, chosen: Chosen, timing: DispatchTiming) -> None:
+            took(self, kernels, chosen, DispatchTiming(timing.wall_ns, kernels * BUILD_NS))
+
+        monkeypatch.setattr(WorkPlanner, "took", slow)
+        with cpu.sequence(steps) as sequence:
+            run = sequence(64)
+            assert (run.submissions, len(run.plan.groups)) == (2, 2), "the zeros of `kept`, and all steps"
+            assert run.kernels == 1 + 4 * 6 + 60 and run.plan.groups[1].mode is ExecutionMode.FUSED
+            want = X
+            for k in range(2, 6):
+                want = want * k + 1
+            np.testing.assert_array_equal(y.download(), want * 64 * 2 + 1)
+            again = sequence(64)
+            assert (again.submissions, again.kernels) == (1, 1 + 64)
+            np.testing.assert_array_equal(y.download(), want * 64 * 2 + 1)
+        with cpu.sequence(steps, modes={"fused": False}) as sequence:
+            assert sequence(64).submissions == 1
+
+
 # ---------------------------------------------------------------- decisions
 def planner_of(sequence: vyre.StepSequence) -> WorkPlanner:
     return sequence._planner
@@ -189,7 +224,7 @@ def run(planner: WorkPlanner, kernel_ns: dict[str, int], rounds: int = 1) -> Cho
     chosen = planner.choose(rounds)
     kinds = ["fused" if unit.is_joined else "apart" for unit in chosen.structure.units]
     ns = rounds * sum(kernel_ns[kind] for kind in kinds)
-    planner.took(chosen, rounds, DispatchTiming(ns, ns))
+    planner.took(chosen.kernels.of(rounds), chosen, DispatchTiming(ns, ns))
     return chosen
 
 

@@ -90,8 +90,8 @@ class Ran(NamedTuple):
 class WorkExecutor(Protocol):
     """Runs launches with all their memory."""
 
-    def run(self, rounds: int) -> Ran:
-        """Runs ``first`` once and the parts ``rounds`` times, and waits."""
+    def run(self, rounds: int, *, first: bool = True) -> Ran:
+        """Runs ``first`` once, unless it is left out, and the parts ``rounds`` times, and waits."""
         ...
 
     def close(self) -> None:
@@ -117,24 +117,25 @@ class AsLists:
     def _is_flat(self) -> bool:
         return all(times == 1 for _, times in self._parts)
 
-    def run(self, rounds: int) -> Ran:
+    def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
+        prefix = self._first if first else ()
         if self._body is not None:
-            sequence = ResidentSequence(prefix=self._first, repeated=self._body, repeat_count=rounds)
+            sequence = ResidentSequence(prefix=prefix, repeated=self._body, repeat_count=rounds)
             return Ran(self._executor.run(sequence), 1)
         if len(self._parts) == 1:
             steps, times = self._parts[0]
-            sequence = ResidentSequence(prefix=self._first, repeated=steps, repeat_count=times * rounds)
+            sequence = ResidentSequence(prefix=prefix, repeated=steps, repeat_count=times * rounds)
             return Ran(self._executor.run(sequence), 1)
-        pieces = _Sum()
-        first = self._first
+        pieces: list[Ran] = []
         for _ in range(rounds):
             for steps, times in self._parts:
-                pieces.add(self._executor.run(ResidentSequence(prefix=first, repeated=steps, repeat_count=times)))
-                first = ()
-        if first:
-            pieces.add(self._executor.run(ResidentSequence(prefix=first)))
-        return pieces.ran
+                sequence = ResidentSequence(prefix=prefix, repeated=steps, repeat_count=times)
+                pieces.append(Ran(self._executor.run(sequence), 1))
+                prefix = ()
+        if prefix:
+            pieces.append(Ran(self._executor.run(ResidentSequence(prefix=prefix)), 1))
+        return total(pieces)
 
     def close(self) -> None:
         """Does nothing: a sequence holds nothing."""
@@ -164,13 +165,13 @@ class OneByOne:
         self._bound.append(bound)
         return bound
 
-    def run(self, rounds: int) -> Ran:
+    def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
         began = time.perf_counter_ns()
         submitted = 0
-        for launch in self._first:
+        for launch in self._first if first else ():
             launch()
-        submitted += len(self._first)
+            submitted += 1
         for _ in range(rounds):
             for steps, times in self._parts:
                 for _ in range(times):
@@ -186,27 +187,19 @@ class OneByOne:
             step.close()
 
 
-class _Sum:
-    """The sum of the times of pieces."""
+def total(pieces: Sequence[Ran]) -> Ran:
+    """Returns the sums of the times of pieces that ran one after the other; what one of them lacks is unknown."""
 
-    def __init__(self) -> None:
-        self._timings: list[DispatchTiming] = []
+    def sums(values: Sequence[int | None]) -> int | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if known and len(known) == len(values) else None
 
-    def add(self, timing: DispatchTiming) -> None:
-        self._timings.append(timing)
-
-    @property
-    def ran(self) -> Ran:
-        def total(values: Sequence[int | None]) -> int | None:
-            known = [value for value in values if value is not None]
-            return sum(known) if known and len(known) == len(values) else None
-
-        found = self._timings
-        timing = DispatchTiming(
-            sum(one.wall_ns for one in found),
-            total([one.device_ns for one in found]),
-            total([one.enqueue_ns for one in found]),
-            total([one.wait_ns for one in found]),
-            total([one.launches for one in found]),
-        )
-        return Ran(timing, len(found))
+    timings = [piece.timing for piece in pieces]
+    timing = DispatchTiming(
+        sum(one.wall_ns for one in timings),
+        sums([one.device_ns for one in timings]),
+        sums([one.enqueue_ns for one in timings]),
+        sums([one.wait_ns for one in timings]),
+        sums([one.launches for one in timings]),
+    )
+    return Ran(timing, sum(piece.submissions for piece in pieces))

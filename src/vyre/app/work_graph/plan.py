@@ -76,6 +76,21 @@ class SequenceRun(NamedTuple):
     allocations: int = 0
     allocated_bytes: int = 0
 
+    def followed_by(self, other: SequenceRun) -> SequenceRun:
+        """Returns both runs as one, with the plan of the second."""
+        from vyre.app.work_graph.execution import Ran, total
+
+        ran = total([Ran(self.timing, self.submissions), Ran(other.timing, other.submissions)])
+        return SequenceRun(
+            ran.timing,
+            other.plan,
+            self.kernels + other.kernels,
+            ran.submissions,
+            self.bound_bytes + other.bound_bytes,
+            self.allocations + other.allocations,
+            self.allocated_bytes + other.allocated_bytes,
+        )
+
     @property
     def wall_ns(self) -> int:
         """The whole run in ns."""

@@ -6,7 +6,8 @@ It assumes as many further runs as were seen.
 
 Joined steps have no time before they were run once.  Until then they are predicted to take the time of the steps in
 proportion to the bytes that they bind; the first runs replace the prediction, and the next decision may undo the
-joining.  Steps are joined for a decision only after runs that took longer than joining takes.
+joining.  Steps are joined for a decision only if the work ahead takes longer than joining.  A first run of many rounds
+is timed for some of them, and decided about for the others.
 
 Units: nanoseconds.
 """
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 BUILD_NS: Final = 50_000_000
 """The assumed time to join steps and to compile the result."""
 JOINING_NS: Final = 10_000_000
-"""The device time of runs after which steps are joined, to know what the result would bind."""
+"""The device time of the work ahead for which steps are joined, to know what the result would bind."""
+PROBED: Final = 16
+"""The part of a long first run that is timed before the rest is decided about."""
 KERNEL_NS: Final = 5_000
 """The assumed device time of a launch that nobody timed: a short one, for which launch costs matter."""
 SAMPLES: Final = 9
@@ -111,7 +114,6 @@ class WorkPlanner:
         self._apart = apart(work)
         self._joined: Structure | None = None
         self._times: dict[int, deque[int]] = {}
-        self._device_ns = 0
         self._runs = self._batch = 0
         self._due = 0
         if modes.graph and backend.submission is SequenceSubmission.EACH:
@@ -175,12 +177,21 @@ class WorkPlanner:
             tuple(notes),
         )
 
-    def took(self, chosen: Chosen, rounds: int, timing: DispatchTiming) -> None:
-        """Records the time of a run of these launches."""
-        kernels = chosen.kernels.of(rounds)
-        if kernels and rounds:
+    def probe(self, rounds: int) -> int:
+        """Returns how many rounds of a first run are to be timed before the others are decided about; 0: none."""
+        if rounds < PROBED or self._runs or not self._is_free or self._modes.fused is not None or self._timed_steps:
+            return 0
+        return rounds // PROBED if len(self._apart.units) > 1 else 0
+
+    @property
+    def _timed_steps(self) -> bool:
+        """Returns whether a timeout bounds some step, which holds for a whole list of launches."""
+        return any(step.step.config.timeout_s is not None for step in self._work.steps)
+
+    def took(self, kernels: int, chosen: Chosen, timing: DispatchTiming) -> None:
+        """Records the time of a run of these launches, of which there were so many."""
+        if kernels:
             ns = timing.device_ns if timing.device_ns is not None else timing.wall_ns
-            self._device_ns += ns
             self._times.setdefault(id(chosen.structure), deque(maxlen=SAMPLES)).append(ns // kernels)
 
     # ---- deciding
@@ -200,9 +211,11 @@ class WorkPlanner:
         return self._joined is not None and any(unit.is_joined for unit in self._joined.units)
 
     def _decide(self, rounds: int) -> None:
-        if self._modes.fused is None and self._joined is None and self._device_ns >= JOINING_NS:
-            self._joined = self._join(forced=False)
         kernel = self._kernel(self._apart)
+        if self._modes.fused is None and self._joined is None and kernel is not None:
+            ahead_ns = kernel.median_ns * self._nodes * rounds * max(1, self._runs - 1)
+            if ahead_ns >= JOINING_NS:
+                self._joined = self._join(forced=False)
         if kernel is None and self._modes.fused:
             kernel = self._kernel(self._structure)
         costs = self._costs()
@@ -223,8 +236,7 @@ class WorkPlanner:
 
     def _inputs(self, rounds: int, repeats: int, kernel: Measured, costs: LaunchCosts) -> ExecutionInputs | None:
         """Returns the work for ``plan_execution``, or None for a round of too many launches."""
-        one = self._apart.launches
-        nodes = one.kernels(1) - one.kernels(0)
+        nodes = self._nodes
         if not 0 < nodes <= MOST_NODES or nodes * rounds > U32_MAX:
             return None
         fused = self._joins and self._modes.fused is not False
@@ -240,6 +252,12 @@ class WorkPlanner:
         return ExecutionInputs(
             workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
         )
+
+    @property
+    def _nodes(self) -> int:
+        """Returns the launches of a round in which nothing is joined."""
+        launches = self._apart.launches
+        return launches.kernels(1) - launches.kernels(0)
 
     @property
     def _incumbent(self) -> ExecutionMode:

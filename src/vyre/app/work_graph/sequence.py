@@ -102,25 +102,38 @@ class StepSequence:
         lease = self._services.lease
         lease.check_open()
         try:
-            with self._lock:
-                ready, allocations, allocated = self._prepare(rounds)
-                ran = ready.executor.run(rounds) if ready.exclusive else None
-            timing, submissions = ran or ready.executor.run(rounds)
+            probe = self._planner.probe(rounds)
+            if probe:  # two pieces, between which temporary arrays keep their content
+                with self._lock:
+                    one = self._run(probe, rounds)
+                    other = self._run(rounds - probe, rounds - probe, first=False)
+                return one.followed_by(other)
+            return self._run(rounds, rounds)
         except BackendError as error:
             error.add_note(f"backend={lease.backend.id} sequence={self!r}")
             raise
-        kernels = ready.chosen.kernels.of(rounds)
-        self._planner.took(ready.chosen, rounds, timing)
+
+    def _run(self, rounds: int, ahead: int, *, first: bool = True) -> SequenceRun:
+        """Runs so many rounds of those that are ahead, and ``first`` unless it is left out."""
+        with self._lock:
+            ready, allocations, allocated = self._prepare(ahead)
+            ran = ready.executor.run(rounds, first=first) if ready.exclusive else None
+        timing, submissions = ran or ready.executor.run(rounds, first=first)
+        chosen = ready.chosen
+        kernels, nbytes = chosen.kernels.of(rounds), chosen.nbytes.of(rounds)
+        if not first:
+            kernels, nbytes = kernels - chosen.kernels.of(0), nbytes - chosen.nbytes.of(0)
+        self._planner.took(kernels, chosen, timing)
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
-            if timing.launches is not None or ready.chosen.plan.mode is not ExecutionMode.PLAIN:
+            if timing.launches is not None or chosen.plan.mode is not ExecutionMode.PLAIN:
                 self._services.remember(timing)
-            lease.launched()
+            self._services.lease.launched()
         return SequenceRun(
             timing=timing,
-            plan=ready.chosen.plan,
+            plan=chosen.plan,
             kernels=kernels,
             submissions=submissions,
-            bound_bytes=ready.chosen.nbytes.of(rounds),
+            bound_bytes=nbytes,
             allocations=allocations,
             allocated_bytes=allocated,
         )

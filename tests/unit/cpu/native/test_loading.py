@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
 from vyre.adapters.cpu.native.elf import UnusableObject
 from vyre.adapters.cpu.native.features import host
-from vyre.adapters.cpu.native.loading import LoadedCode, load, load_by_llvm, load_elf
+from vyre.adapters.cpu.native.loading import LoadedCode, linked, load, load_by_llvm, load_elf
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 
@@ -67,7 +67,16 @@ def compiled() -> bytes:
     return compile_object(TEXT, host().at_most(128), Pipeline.LIGHT)  # in which roundeven is a call of the library
 
 
-LOADERS: Final[dict[str, Callable[..., LoadedCode]]] = {"elf": load_elf, "llvm": load_by_llvm, "default": load}
+def load_linked(data: bytes, symbols: Mapping[str, int]) -> LoadedCode:
+    return load(linked(data), symbols)
+
+
+LOADERS: Final[dict[str, Callable[..., LoadedCode]]] = {
+    "elf": load_elf,
+    "llvm": load_by_llvm,
+    "default": load,
+    "linked": load_linked,
+}
 
 
 @pytest.mark.parametrize("loader", LOADERS)
@@ -107,9 +116,10 @@ def both_at_once() -> set[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system lists no mappings")
-def test_no_page_is_writable_and_executable(compiled: bytes) -> None:
+@pytest.mark.parametrize("loader", [load_elf, load_linked])
+def test_no_page_is_writable_and_executable(loader: Callable[..., LoadedCode], compiled: bytes) -> None:
     before = both_at_once()  # the callbacks of ctypes are
-    code = load_elf(compiled, SYMBOLS)
+    code = loader(compiled, SYMBOLS)
     square, calls = code.addresses["square"], code.addresses["calls"]
     assert (mappings(square), mappings(calls)) == ("r-xp", "rw-p")
     assert both_at_once() <= before
@@ -117,9 +127,10 @@ def test_no_page_is_writable_and_executable(compiled: bytes) -> None:
     assert mappings(square) == ""
 
 
-def test_an_object_that_needs_an_unknown_function_is_refused(compiled: bytes) -> None:
+@pytest.mark.parametrize("form", [bytes, linked])
+def test_an_object_that_needs_an_unknown_function_is_refused(form: Callable[[bytes], bytes], compiled: bytes) -> None:
     with pytest.raises(UnusableObject, match=r"it needs 'offered', which neither the C library nor vyre offers. Fix: "):
-        load(compiled)
+        load(form(compiled))
 
 
 STORED: Final = """
@@ -133,9 +144,10 @@ print(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(code.addresses["square"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux loads objects without LLVM")
-def test_a_stored_object_runs_without_llvmlite(compiled: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [bytes, linked])
+def test_a_stored_object_runs_without_llvmlite(form: Callable[[bytes], bytes], compiled: bytes, tmp_path: Path) -> None:
     path = tmp_path / "kernel.o"
-    path.write_bytes(compiled)
+    path.write_bytes(form(compiled))
     command = [sys.executable, "-c", STORED, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.stdout.split() == ["9", "False"], done.stderr

@@ -86,6 +86,56 @@ class Image(NamedTuple):
     addresses: dict[str, int]
 
 
+class Parts(NamedTuple):
+    """The end of the code, the constants and the data in the mapping, in bytes; each begins where the last one ends.
+
+    ``relocations``: section, offset in it, type, symbol number and addend of each.
+    """
+
+    code: int
+    constants: int
+    data: int
+    relocations: list[tuple[int, int, int, int, int]]
+
+
+class Word(NamedTuple):
+    """A 64-bit address at offset ``at`` of an image: ``value`` bytes behind the function or variable ``name``, or
+    behind the beginning of the image for an empty name.  What is ``optional`` may be missing, and is then at address 0.
+    """
+
+    at: int
+    value: int
+    name: str
+    optional: bool = False
+
+
+class LinkedImage(NamedTuple):
+    """An object laid out in memory and relocated, but for some ``words``.
+
+    ``code`` and ``constants`` are where these parts end; data follow.  ``exports`` are offsets in ``contents`` by name.
+    """
+
+    code: int
+    constants: int
+    contents: bytearray
+    words: tuple[Word, ...]
+    exports: dict[str, int]
+
+
+def link_image(data: bytes, arch: str) -> LinkedImage | None:
+    """Returns ``data``, an object for ``arch``, in the form that needs the least work to be loaded.
+
+    None for an object that has other relocations than distances within it, slots and 64-bit addresses, and on AArch64.
+    Raises ``UnusableObject``.
+    """
+    if arch != X86_64:
+        return None
+    try:
+        return _Loader(data, arch, lambda name: None).link()
+    except (StructError, UnicodeDecodeError) as error:
+        raise UnusableObject(f"a record leaves the object ({error})") from None
+
+
 def load_image(data: bytes, arch: str, resolve: Resolver) -> Image:
     """Returns ``data``, an object for ``arch``, in memory that is ready to run.
 
@@ -169,7 +219,8 @@ class _Loader:
         return self.data[offset : offset + size]
 
     # ------------------------------------------------------------ laying out
-    def load(self) -> Image:
+    def lay_out(self) -> Parts:
+        """Gives every loaded section, stub and slot its place."""
         loaded = [(number, section) for number, section in enumerate(self.sections) if _loaded(section)]
         relocations = self._relocations({number for number, _ in loaded})
         stubs, slots = self._outside(relocations)
@@ -184,6 +235,10 @@ class _Loader:
         data = whole_pages(self._place(constants, [each for each in loaded if each[1].flags & _WRITE]))
         if not 0 < data <= MOST_BYTES:
             raise UnusableObject(f"it asks for {data} bytes of memory")
+        return Parts(code, constants, data, relocations)
+
+    def load(self) -> Image:
+        code, constants, data, relocations = self.lay_out()
         pages = Pages(data)
         try:
             pages.write(0, self._contents(pages.address, data, relocations))
@@ -193,6 +248,33 @@ class _Loader:
             pages.close()
             raise
         return Image(pages, self._exported(pages.address))
+
+    def link(self) -> LinkedImage | None:
+        code, constants, data, relocations = self.lay_out()
+        wanted = [(at + _STUB_BYTES - _SLOT_BYTES, number, 0) for number, at in self.stubs.items()]
+        wanted += [(at, number, 0) for number, at in self.slots.items()]
+        for owner, offset, kind, number, addend in relocations:
+            if kind == _ABSOLUTE_64:
+                wanted.append((self.placed[owner] + offset, number, addend))
+            elif kind not in DISTANCES_X86_64 or not self._moves_along(kind, number):
+                return None
+        if any(self.symbols[number].section == _ABSOLUTE for _, number, _ in wanted):
+            return None
+        self.resolve = lambda name: 0  # an address that depends on the process becomes a word
+        contents = self._contents(0, data, relocations)
+        words = tuple(self._word(*each) for each in wanted)
+        return LinkedImage(code, constants, contents, words, self._exported(0))
+
+    def _moves_along(self, kind: int, number: int) -> bool:
+        """Returns whether what a relocation refers to keeps its distance wherever the image lies."""
+        if kind in _THROUGH_SLOT[self.arch] or (kind in _CALLS[self.arch] and number in self.stubs):
+            return True
+        return self.symbols[number].section not in (_UNDEFINED, _ABSOLUTE)
+
+    def _word(self, at: int, number: int, addend: int) -> Word:
+        symbol = self.symbols[number]
+        name, is_weak = (symbol.name, symbol.binding == _WEAK) if symbol.section == _UNDEFINED else ("", False)
+        return Word(at, self._address(number, 0) + addend, name, is_weak)
 
     def _place(self, start: int, sections: list[tuple[int, _Section]]) -> int:
         for number, section in sections:
@@ -301,6 +383,9 @@ class _Loader:
 
 _THROUGH_SLOT: Final = {X86_64: frozenset((9, 41, 42)), AARCH64: frozenset((311, 312))}
 """Types of relocations whose target is a slot with the address of the symbol (GOTPCREL, ADR_GOT_PAGE and such)."""
+
+_ABSOLUTE_64: Final = 1
+"""The type of x86-64 relocations to a 64-bit address (R_X86_64_64)."""
 
 _CALLS: Final = {X86_64: frozenset((4,)), AARCH64: frozenset((282, 283, 314))}
 """Types of relocations of calls and jumps, which may go to a stub (PLT32, CALL26, JUMP26)."""

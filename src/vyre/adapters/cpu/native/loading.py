@@ -14,8 +14,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from vyre.adapters.cpu.native.elf import UnusableObject, exported_names, load_image
+from vyre.adapters.cpu.native.elf import UnusableObject, exported_names, link_image, load_image
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, host
+from vyre.adapters.cpu.native.linked_form import MAGIC, encode_linked, load_linked
 
 OWN_LOADER: Final = sys.platform == "linux"
 """Whether pages of this system may be made executable by ``mprotect``."""
@@ -54,8 +55,19 @@ class LoadedCode:
             self.close()
 
 
+def linked(data: bytes) -> bytes:
+    """Returns an object of ``compile_object`` for this machine in the form that ``load`` has the least work with.
+
+    That is the object itself where there is no other.  Raises ``UnusableObject``.
+    """
+    if not OWN_LOADER:
+        return data
+    image = link_image(data, host().arch)
+    return data if image is None else encode_linked(image)
+
+
 def load(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedCode:
-    """Returns the code of an object of ``compile_object``, ready to be called.
+    """Returns the code of an object of ``compile_object`` or ``linked``, ready to be called.
 
     ``symbols`` has addresses that the object may refer to by name, in front of those of the C library.  Raises
     ``UnusableObject``, which is a ``KernelCompileFailed``, if the object is damaged or does not fit this machine,
@@ -68,13 +80,16 @@ def load(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedCode:
 
 
 def load_elf(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedCode:
-    """Loads an object by vyre's own loader, without a compiler.  It raises what ``load`` raises."""
+    """Loads code by vyre's own loader, without a compiler.  It takes and raises what ``load`` does."""
     offered = symbols or {}
 
     def resolve(name: str) -> int | None:
         return offered.get(name) or library_function(name)
 
-    pages, addresses = load_image(data, host().arch, resolve)
+    if data.startswith(MAGIC) and host().arch == X86_64:
+        pages, addresses = load_linked(data, resolve)
+    else:
+        pages, addresses = load_image(data, host().arch, resolve)
     return LoadedCode(addresses, pages.nbytes, pages.close)
 
 

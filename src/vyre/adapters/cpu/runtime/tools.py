@@ -46,6 +46,7 @@ class Tools:
 
     ``version`` returns the version of the compiler, or None where none is installed; ``compile`` then raises
     ``BackendUnavailable``.  ``compile_apart`` compiles in another process, so that this one can compile meanwhile.
+    Both return code in the form that ``load`` has the least work with.
     """
 
     features: CpuFeatures
@@ -63,15 +64,16 @@ def native_tools(vector_bits: int | None = None) -> Tools:
     """
     from vyre.adapters.cpu.native.compilation import compile_object, llvm_version
     from vyre.adapters.cpu.native.features import host
-    from vyre.adapters.cpu.native.loading import load
+    from vyre.adapters.cpu.native.loading import linked, load
     from vyre.adapters.cpu.native.server import shared_server
 
+    compile_apart = partial(shared_server().compile_object, timeout_s=APART_S)
     return Tools(
         features=host() if vector_bits is None else host().at_most(vector_bits),
         emit=_emit,
         version=llvm_version,
-        compile=compile_object,
-        compile_apart=partial(shared_server().compile_object, timeout_s=APART_S),
+        compile=lambda *asked: linked(compile_object(*asked)),
+        compile_apart=lambda *asked: linked(compile_apart(*asked)),
         load=load,
     )
 

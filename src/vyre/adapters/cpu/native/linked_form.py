@@ -1,0 +1,103 @@
+"""Objects that were laid out and relocated when they were compiled, as bytes that take little work to load.
+
+Integers are little-endian; a text is its length in bytes and its UTF-8.
+
+    bytes   content
+    16      magic, with the architecture and the version of this form
+    4 x 7   where code, constants and data end in memory, and the bytes of the three parts that are stored; the number
+            of exported names
+    4       the number of words
+    ...     for each export its offset in memory (4 bytes) and its name
+    ...     for each word: offset in memory (4), value (8), whether it is optional (1), name
+    ...     code, constants and data, without the zeros at their ends
+
+A store verifies the bytes by their digest.  The loader checks all the same that no offset leaves the memory.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from vyre.adapters.cpu.native.elf import MOST_BYTES, Image, LinkedImage, Resolver, UnusableObject, Word
+from vyre.adapters.cpu.native.memory import PAGE_BYTES, Pages, Protection
+
+MAGIC: Final = b"vyre x86-64 / 1\0"
+_HEAD: Final = Struct("<16s8I")
+_EXPORT: Final = Struct("<II")
+_WORD: Final = Struct("<Iq?I")
+_ADDRESS: Final = Struct("<Q")
+_ADDRESSES: Final = 1 << 64
+
+
+def encode_linked(image: LinkedImage) -> bytes:
+    """Returns the form of an image."""
+    code, constants, contents, words, exports = image
+    parts = [bytes(contents[a:b]).rstrip(b"\0") for a, b in ((0, code), (code, constants), (constants, len(contents)))]
+    sizes = map(len, parts)
+    found = [_HEAD.pack(MAGIC, code, constants, len(contents), *sizes, len(exports), len(words))]
+    for name, at in exports.items():
+        text = name.encode()
+        found += (_EXPORT.pack(at, len(text)), text)
+    for at, value, name, optional in words:
+        text = name.encode()
+        found += (_WORD.pack(at, value, optional, len(text)), text)
+    return b"".join((*found, *parts))
+
+
+def load_linked(data: bytes, resolve: Resolver) -> Image:
+    """Returns an image in memory that is ready to run.
+
+    Raises ``UnusableObject``, ``DeviceOutOfMemory``, and ``DispatchFailed`` if the system allows no executable pages.
+    """
+    try:
+        _, code, constants, end, *sizes, export_count, word_count = _HEAD.unpack_from(data)
+        if not 0 <= code <= constants <= end <= MOST_BYTES or not end or (code | constants | end) % PAGE_BYTES:
+            raise UnusableObject("its parts are no pages")
+        at, exports = _HEAD.size, {}
+        for _ in range(export_count):
+            offset, length = _EXPORT.unpack_from(data, at)
+            at += _EXPORT.size + length
+            exports[data[at - length : at].decode()] = offset
+            if offset > end:
+                raise UnusableObject("a function lies beyond its end")
+        words = []
+        for _ in range(word_count):
+            place, value, optional, length = _WORD.unpack_from(data, at)
+            at += _WORD.size + length
+            words.append(Word(place, value, data[at - length : at].decode(), optional))
+    except (StructError, UnicodeDecodeError) as error:
+        raise UnusableObject(f"a record leaves the object ({error})") from None
+    room = (code, constants - code, end - constants)
+    if at + sum(sizes) != len(data) or any(size > most for size, most in zip(sizes, room, strict=True)):
+        raise UnusableObject("its parts have other sizes")
+    found = [(word.at, _address(word, resolve)) for word in words]
+    pages = Pages(end)
+    try:
+        for start, size in zip((0, code, constants), sizes, strict=True):
+            if size:
+                pages.write(start, data[at : at + size])
+            at += size
+        for (place, address), word in zip(found, words, strict=True):
+            base = 0 if word.name else pages.address
+            pages.write(place, _ADDRESS.pack((base + address) % _ADDRESSES))
+        pages.protect(0, code, Protection.EXECUTE)
+        pages.protect(code, constants - code, Protection.READ)
+    except ValueError as error:
+        pages.close()
+        raise UnusableObject(str(error)) from None
+    except BaseException:
+        pages.close()
+        raise
+    return Image(pages, {name: pages.address + offset for name, offset in exports.items()})
+
+
+def _address(word: Word, resolve: Resolver) -> int:
+    """Returns the address for a word, or its distance from the beginning of the image if it has no name."""
+    if not word.name:
+        return word.value
+    found = resolve(word.name)
+    if found is None and not word.optional:
+        raise UnusableObject(f"it needs {word.name!r}, which neither the C library nor vyre offers")
+    return (found or 0) + word.value

@@ -118,7 +118,7 @@ class PipelineExecutor(Generic[PipelineT]):
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
             config = replace(config, label=None)
         # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
-        key = PipelineKey(program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
+        key = PipelineKey(program_digest(program), tuple([b.name for b in program.abi_buffers]), config, counts)
         found = self._pipelines.get(key)
         if found is not None:
             return found, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -62,17 +62,33 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_buffers", "_converters", "_names", "_outputs", "_sizes", "_slots", "_title")
+    __slots__ = ("_bound", "_buffers", "_converters", "_names", "_single", "_sizes", "_slots", "_title")
+
+    _converters: tuple[Converter, ...]
+    _slots: tuple[tuple[str, Converter], ...]
 
     def __init__(self, program: Signature) -> None:
-        buffers = [b for b in program.abi_buffers if b.takes_input]
+        bound = program.abi_buffers
+        buffers = [b for b in bound if b.takes_input]
         self._title = program.name or "the program"
+        self._bound = bound
         self._buffers = tuple(buffers)
-        self._names = tuple(b.name for b in buffers)
-        self._outputs = frozenset(b.name for b in program.abi_buffers if not b.takes_input)
-        self._converters = tuple(converter_of(b) for b in buffers)
-        self._slots = tuple(zip(self._names, self._converters, strict=True))
+        self._names = tuple([b.name for b in buffers])
+        self._single: dict[str, Converter] = {}
         self._sizes = {name: size for name, size in size_parameters(program).items() if size[0] in self._names}
+
+    if not TYPE_CHECKING:  # type checkers know the slots
+
+        def __getattr__(self, name: str) -> object:
+            """Makes the converters of all inputs when they are first used: resident memory needs none."""
+            if name == "_converters":
+                found = tuple([converter_of(buffer) for buffer in self._buffers])
+            elif name == "_slots":
+                found = tuple(zip(self._names, self._converters, strict=True))
+            else:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            setattr(self, name, found)
+            return found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +140,10 @@ class HostInputs:
 
     def view(self, name: str, value: object) -> memoryview:
         """Returns the bytes of one input."""
-        return self._converters[self._names.index(name)](value)
+        convert = self._single.get(name)
+        if convert is None:
+            convert = self._single[name] = converter_of(self._buffers[self._names.index(name)])
+        return convert(value)
 
     def column(self, name: str, values: object) -> memoryview:
         """Returns the bytes of many values of a scalar parameter, which is an array of its type."""
@@ -140,7 +159,8 @@ class HostInputs:
             problems = [f"input {_list(missing)} is missing"] * (len(missing) == 1)
             problems += [f"inputs {_list(missing)} are missing"] * (len(missing) > 1)
             problems += [f"{_list(extra)} {'is no input' if len(extra) == 1 else 'are no inputs'}"] * bool(extra)
-            returned = [name for name in extra if name in self._outputs]
+            outputs = {buffer.name for buffer in self._bound if not buffer.takes_input}
+            returned = [name for name in extra if name in outputs]
             note = f"; an output takes the array that it fills from out={{{returned[0]!r}: array}}" if returned else ""
             raise InvalidInput(f"{self._title}: {' and '.join(problems)}", fix=f"{self._all}{note}.")
 

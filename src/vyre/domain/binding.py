@@ -119,19 +119,21 @@ def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
             raise InvalidProgram(
                 f"buffer `{buffer.name}` asks for an alignment of {hint} bytes", fix="use a power of two, or 0."
             )
+        taken, returned, size = buffer.takes_input, buffer.is_returned, element.size
         bindings.append(
             Binding(
                 buffer,
                 role_of(buffer),
-                element.size,
-                buffer.static_nbytes,
-                max(hint, element.size),
-                len(inputs) if buffer.takes_input else None,
-                len(outputs) if buffer.is_returned else None,
+                size,
+                buffer.count * size or None,
+                max(hint, size),
+                len(inputs) if taken else None,
+                len(outputs) if returned else None,
             )
         )
-        if buffer.takes_input:
+        if taken:
             inputs.append(position)
-        if buffer.is_returned:
+        if returned:
             outputs.append(position)
-    return BindingPlan(tuple(bindings), tuple(inputs), tuple(outputs), tuple(b for b in buffers if b.is_workgroup))
+    shared = tuple([buffer for buffer in buffers if buffer.access is Access.WORKGROUP])
+    return BindingPlan(tuple(bindings), tuple(inputs), tuple(outputs), shared)

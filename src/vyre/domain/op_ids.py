@@ -33,6 +33,8 @@ _IDS: Final[dict[type[Node], OpId]] = {
     **{t: OpId(f"vyre.{_snake(t)}") for t in EXPR_TYPES if t is not Literal},
 }
 
+_LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
+
 ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for t in EXECUTABLE_TYPES}
 
 
@@ -49,4 +51,6 @@ def required_ops(program: Program) -> frozenset[OpId]:
 
 def _required(program: Program) -> frozenset[OpId]:
     found = node_facts(program)
-    return frozenset((*(_IDS[kind] for kind in found.types - {Literal}), *map(_literal_id, found.literals)))
+    ids = set(map(_LITERAL_IDS.__getitem__, found.literals))
+    ids.update(map(_IDS.__getitem__, found.types - {Literal}))
+    return frozenset(ids)

@@ -148,12 +148,12 @@ class Buffer(Node):
     @property
     def takes_input(self) -> bool:
         """Whether the caller passes bytes for the buffer."""
-        return self.is_bound and not self.is_output
+        return not self.is_output and self.access not in _UNBOUND
 
     @property
     def is_returned(self) -> bool:
         """Whether the buffer's bytes are part of the result."""
-        return self.is_bound and (self.is_output or self.access is Access.READ_WRITE)
+        return (self.is_output or self.access is Access.READ_WRITE) and self.access not in _UNBOUND
 
     @property
     def is_writable(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import NO_HINTS, Buffer
 from vyre.domain.ir.expr import (
     EXPR_TYPES,
     LEAVES,
@@ -100,7 +100,11 @@ def check_writable(program: Program) -> None:
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
     total = 0
-    later: list[object] = [buffer for buffer in program.buffers if _is_later_buffer(buffer)]
+    later: list[object] = [
+        buffer
+        for buffer in program.buffers
+        if buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element)
+    ]
     checks = _checks(later)
     deepest = 0
     has_grid_loop = False
@@ -199,7 +203,8 @@ _NAMES: Final = {cls: _names_of(cls) for cls in (*EXPR_TYPES, *STMT_TYPES, Buffe
 
 
 def _check_launch_id(node: LaunchId) -> None:
-    _check_range("the axis of a launch id", node.axis, 2)
+    if not 0 <= node.axis <= 2:
+        raise _out_of_range("the axis of a launch id", node.axis, 2)
 
 
 def _check_atomic(node: Atomic) -> None:
@@ -240,10 +245,6 @@ def _checks(later: list[object]) -> _Checks:
     }
 
 
-def _is_later_buffer(buffer: Buffer) -> bool:
-    return buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element)
-
-
 def _check_header(program: Program) -> None:
     if len(program.buffers) > MAX_BUFFERS:
         raise InvalidProgram(
@@ -253,9 +254,15 @@ def _check_header(program: Program) -> None:
     if len(program.workgroup_size) != 3:
         raise InvalidProgram("the workgroup size has not three axes", fix="give (x, y, z).")
     for size in program.workgroup_size:
-        _check_range("an axis of the workgroup size", size, U32_MAX)
+        if not 0 <= size <= U32_MAX:
+            raise _out_of_range("an axis of the workgroup size", size, U32_MAX)
     for buffer in program.buffers:
-        _check_buffer(buffer)
+        if (
+            buffer.output_range is not None
+            or buffer.hints is not NO_HINTS
+            or not (0 <= buffer.binding <= U32_MAX and 0 <= buffer.count <= U32_MAX)
+        ):
+            _check_buffer(buffer)
 
 
 def _check_buffer(buffer: Buffer) -> None:
@@ -271,4 +278,8 @@ def _check_buffer(buffer: Buffer) -> None:
 
 def _check_range(what: str, value: int, high: int) -> None:
     if not 0 <= value <= high:
-        raise InvalidProgram(f"{what} is {value}", fix=f"use an integer in 0..{high}.")
+        raise _out_of_range(what, value, high)
+
+
+def _out_of_range(what: str, value: int, high: int) -> InvalidProgram:
+    return InvalidProgram(f"{what} is {value}", fix=f"use an integer in 0..{high}.")

@@ -86,10 +86,23 @@ for call, functions in (
     (lambda: driver.graph_add_kernel(graph, [], kernel, launch_shape(cooperative=True), parameters),
      ["cuGraphAddKernelNode", "cuGraphKernelNodeSetAttribute"]),
     (lambda: driver.mem_free_async(address, rig.stream), ["cuMemFreeAsync"]),
+    (lambda: driver.host_device_address(block), ["cuMemHostGetDevicePointer"]),
     (lambda: driver.host_free(block), ["cuMemFreeHost"]),
 ):
     call()
     assert (names := stub.take_names()) == functions, (functions, names)
+""",
+        library,
+    )
+
+
+def test_pinned_memory_is_mapped_if_asked_for(library: Path) -> None:
+    cuda_stub.run(
+        PROLOGUE
+        + """
+for mapped in (False, True):
+    driver.host_alloc(64, mapped=mapped)
+assert stub.take_log() == ["cuMemHostAlloc(64, 1)", "cuMemHostAlloc(64, 3)"]
 """,
         library,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from driver_contract.case import Cases
+from driver_contract.ptx import LOAD, STORE, launch_shape, load, parameter_block
 from driver_contract.rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Result
 
@@ -265,6 +267,35 @@ def pinned_memory_can_be_read_and_written(rig: AnyRig) -> None:
     block.view[2999] = 7
     assert ctypes.string_at(block.address, 3000) == bytes(2999) + b"\7"
     rig.driver.host_free(block)
+
+
+@CASES(needs_execution=True)
+def kernels_write_into_mapped_memory(rig: AnyRig) -> None:
+    block = rig.driver.host_alloc(4 * 96, mapped=True)
+    block.view[:] = bytes(4 * 96)
+    kernel, target = load(rig, STORE, "store"), rig.driver.host_device_address(block)
+    rig.driver.prepare_launch(kernel, launch_shape(2), rig.stream, parameter_block("QI", target + 4 * 32, 7))()
+    rig.driver.stream_synchronize(rig.stream)
+    assert bytes(block.view) == bytes(4 * 32) + struct.pack("<I", 7) * 64
+    rig.driver.host_free(block)
+
+
+@CASES(needs_execution=True)
+def kernels_read_what_the_host_wrote_into_mapped_memory(rig: AnyRig) -> None:
+    block, target = rig.driver.host_alloc(64, mapped=True), rig.device(4)
+    kernel, source = load(rig, LOAD, "load"), rig.driver.host_device_address(block)
+    for value in (3, 2**32 - 1):
+        block.view[8:12] = struct.pack("<I", value)
+        rig.driver.prepare_launch(kernel, launch_shape(1, 1), rig.stream, parameter_block("QQ", source + 8, target))()
+        assert rig.download(target, 4) == struct.pack("<I", value)
+    rig.driver.host_free(block)
+
+
+@CASES(hardware=False)
+def freed_memory_has_no_address_for_kernels(rig: AnyRig) -> None:
+    block = rig.driver.host_alloc(64, mapped=True)
+    rig.driver.host_free(block)
+    assert code_of(lambda: rig.driver.host_device_address(block)) == Result.INVALID_VALUE
 
 
 @CASES()

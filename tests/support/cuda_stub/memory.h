@@ -109,6 +109,13 @@ static Result cuMemHostAlloc(void **memory, size_t nbytes, unsigned flags) {
     return code;
 }
 
+static Result cuMemHostGetDevicePointer(Address *address, void *memory, unsigned flags) {
+    ENTER(CURRENT, "%p, %u", memory, flags);
+    REQUIRE(holding((Address)(uintptr_t)memory, 1, 1), INVALID_VALUE);
+    *address = (Address)(uintptr_t)memory;
+    return 0;
+}
+
 static Result cuMemFreeHost(void *memory) {
     ENTER(CURRENT, "%p", memory);
     return release(__func__, (Address)(uintptr_t)memory, 1);

@@ -49,6 +49,7 @@ BINARY_IMAGES: Final = (b"\x7fELF", b"P\xed\x55\xba")
 """The first bytes of a cubin and of a fat binary; any other image is text."""
 _NON_BLOCKING: Final = 1
 _PORTABLE: Final = 1
+_DEVICE_MAP: Final = 2
 _BLOCKING_SYNC: Final = 1
 _DISABLE_TIMING: Final = 2
 _ASSIGN_AT_LAUNCH: Final = 1
@@ -275,10 +276,15 @@ class RealDriver(DriverCalls):
         """Implements ``mem_free`` by ``cuMemFree``."""
         self._call("cuMemFree", address, address=address)
 
-    def host_alloc(self, nbytes: int) -> HostBlock:
+    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
         """Implements ``host_alloc`` by ``cuMemHostAlloc``."""
-        address = int(self._call("cuMemHostAlloc", nbytes, _PORTABLE, nbytes=nbytes))
+        flags = _PORTABLE | _DEVICE_MAP * mapped
+        address = int(self._call("cuMemHostAlloc", nbytes, flags, nbytes=nbytes, mapped=mapped))
         return HostBlock(address, memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"))
+
+    def host_device_address(self, block: HostBlock) -> DeviceAddress:
+        """Implements ``host_device_address`` by ``cuMemHostGetDevicePointer``."""
+        return int(self._call("cuMemHostGetDevicePointer", block.address, 0, address=block.address))
 
     def host_free(self, block: HostBlock) -> None:
         """Implements ``host_free`` by ``cuMemFreeHost``."""

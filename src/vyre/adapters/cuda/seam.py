@@ -405,8 +405,15 @@ class CudaDriver(Protocol):
         """Frees memory at once; the driver waits for work that may use it."""
         ...
 
-    def host_alloc(self, nbytes: int) -> HostBlock:
-        """Allocates ``nbytes`` of pinned host memory."""
+    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
+        """Allocates ``nbytes`` of pinned host memory.  ``mapped``: kernels can use it at ``host_device_address``."""
+        ...
+
+    def host_device_address(self, block: HostBlock) -> DeviceAddress:
+        """Returns the address at which kernels read and write a mapped block, also while the host does.
+
+        Copies and memsets take the block's host address instead.
+        """
         ...
 
     def host_free(self, block: HostBlock) -> None:

@@ -36,6 +36,7 @@ from vyre.adapters.cuda.machine.streams import (
     Engine,
     Operation,
     Outcome,
+    Pause,
     Scheduler,
     Stream,
 )
@@ -68,8 +69,8 @@ class Device:
             options.schedule, options.seed, threading.Condition(lock), clock, self._ran, self._failed
         )
         self._races = RaceDetector(self._report_race)
-        self.host: Final = HostMemory()
         self.memory: Final = DeviceMemory()
+        self.host: Final = HostMemory(self.memory)
         self.heap: Final = DeviceHeap(self.memory, self.total_memory)
         self.worker: Final = Worker(self.memory, self.preset.speed, options.kernels, options.seed, self._report_race)
 
@@ -78,8 +79,8 @@ class Device:
         """Enqueues an operation; an injected fault of its run comes first."""
         injector, action = self.gate.injector, operation.action
 
-        def run(start_ns: int) -> Outcome:
-            code = injector.run(operation.name)
+        def run(start_ns: int) -> Outcome | Pause:
+            code = injector.run(operation.name) if operation.paused is None else None
             if code is not None:
                 raise Status(code, f"made to order for a run of {operation.name}")
             return action(start_ns)
@@ -95,6 +96,7 @@ class Device:
             case CopyWork():
                 operation.engine = work.direction.value
             case LaunchWork():
+                operation.action = self.worker.launch(work)
                 operation.slow = self.gate.injector.launch(work.kernel.name)
                 operation.uses = frozenset((work.kernel.library.handle,))
             case _:

@@ -378,9 +378,14 @@ class MachineDriver:
         self._heap.end(self._heap.retire(address, self._handles.context, DONE))
 
     @seam_call("cuMemHostAlloc")
-    def host_alloc(self, nbytes: int) -> HostBlock:
+    def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
         """Implements ``CudaDriver.host_alloc``."""
-        return self._device.host.allocate(nbytes, self._handles.context)
+        return self._device.host.allocate(nbytes, self._handles.context, mapped=mapped)
+
+    @seam_call("cuMemHostGetDevicePointer")
+    def host_device_address(self, block: HostBlock) -> int:
+        """Implements ``CudaDriver.host_device_address``; it differs from the host's address."""
+        return self._device.host.mapped_at(block.address, self._handles.context)
 
     @seam_call("cuMemFreeHost")
     def host_free(self, block: HostBlock) -> None:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vyre.adapters.cuda.machine.compilation import END
-from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Round, Strand, counted, scatter
 from vyre.adapters.cuda.machine.launch import Launch
-from vyre.adapters.cuda.machine.options import KernelReport, RunOptions
+from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.seam import LaunchShape
 
-__all__ = ["KernelReport", "RunOptions", "run_kernel"]
+__all__ = ["KernelReport", "KernelRun", "Progress", "RunOptions", "run_kernel"]
 
 _LANES_AT_ONCE: Final = 8192
 _SHUFFLED_LANES: Final = 2048
@@ -53,15 +53,59 @@ def run_kernel(
     entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
 ) -> KernelReport:
     """Runs ``entry`` over the whole grid.  Raises ``KernelFault``; writes before the fault remain."""
-    with np.errstate(all="ignore"):
-        launch = Launch(entry, shape, parameters, memory, options)
+    return KernelRun(entry, shape, parameters, memory, options).finish()
+
+
+class KernelRun:
+    """A kernel that runs in slices, between which other work may run and the host may change memory that it shares.
+
+    A slice ends when all lanes of a batch wait for others or have ended.  If all lanes that are left wait for a change
+    of memory, that is a fault, unless one of them has polled memory that the host shares: then the kernel is *idle*.
+    """
+
+    def __init__(
+        self, entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
+    ) -> None:
+        self._memory = memory
+        with np.errstate(all="ignore"):
+            self._launch = Launch(entry, shape, parameters, memory, options)
+        self._scheduler = _Scheduler(self._launch)
+        self._slices = self._scheduler.slices()
+
+    def advance(self) -> Progress:
+        """Runs the next slice.  Raises ``KernelFault``; writes before the fault remain."""
+        launch = self._launch
+        launch.recent = None  # it may have been freed since
         try:
-            _Scheduler(launch).run()
-        finally:
+            with np.errstate(all="ignore"):
+                progress = next(self._slices, Progress.ENDED)
+        except BaseException:
             launch.settle()
-    races = launch.races
-    accesses = () if races is None else tuple(a for region in memory.regions() for a in races.accesses(region))
-    return KernelReport(launch.instructions, launch.lane_instructions, launch.barriers, launch.atomics, accesses)
+            raise
+        if progress is Progress.ENDED:
+            launch.settle()
+        return progress
+
+    def finish(self) -> KernelReport:
+        """Runs all that is left without a pause, and returns the report.  Raises ``KernelFault``, also if the kernel
+        is idle.
+        """
+        while (progress := self.advance()) is not Progress.ENDED:
+            if progress is Progress.IDLE:
+                raise self.endless()
+        return self.report()
+
+    def report(self) -> KernelReport:
+        """Returns the report of a kernel that has ended."""
+        launch, races = self._launch, self._launch.races
+        regions = self._memory.regions()
+        accesses = () if races is None else tuple(a for region in regions for a in races.accesses(region))
+        return KernelReport(launch.instructions, launch.lane_instructions, launch.barriers, launch.atomics, accesses)
+
+    def endless(self) -> KernelFault:
+        """Returns the fault of a kernel that is idle, and that nobody gives work to any more."""
+        self._launch.settle()
+        return self._scheduler.spinning()
 
 
 class _Scheduler:
@@ -81,17 +125,18 @@ class _Scheduler:
         self._schedule = launch.options.schedule
         self._limit = launch.options.step_limit
         self._ended = 0
+        self._waiting: deque[Batch] = deque()
         self._gives_way = False
         """Whether blocks that pass a barrier yield to the blocks before them."""
         self._gave_way = False
 
     # ------------------------------------------------------------------------------ batches
 
-    def run(self) -> None:
-        """Runs all blocks of the grid."""
+    def slices(self) -> Iterator[Progress]:
+        """Runs all blocks of the grid; yields after each turn of a batch that got on."""
         launch = self._launch
         coming = self._block_ids()
-        waiting: deque[Batch] = deque()
+        waiting = self._waiting
         resident, most = 0, launch.options.resident_blocks or launch.block_count
         idle, times = 0, 0
         first_again = 0
@@ -115,15 +160,20 @@ class _Scheduler:
                 waiting.append(batch)
             if self._gave_way:
                 self._gave_way = False
-                waiting = deque(sorted(waiting, key=lambda one: int(one.blocks[0])))
+                waiting = self._waiting = deque(sorted(waiting, key=lambda one: int(one.blocks[0])))
                 first_again = len(waiting)
             idle = idle + 1 if before == self._progress() else 0
             if idle > len(waiting):
                 launch.nanoseconds += _IDLE_NANOSECONDS
             if times != launch.clock_reads:  # a wait that reads the clock ends by itself
                 times, idle = launch.clock_reads, min(idle, len(waiting) + 1)
-            if idle > _IDLE_ROUNDS * len(waiting) > 0:
-                raise self._spinning(waiting[0])
+            if launch.polls_host and idle > len(waiting) > 0:
+                yield Progress.IDLE
+                idle = 0
+            elif idle > _IDLE_ROUNDS * len(waiting) > 0:
+                raise self.spinning()
+            elif not idle:
+                yield Progress.MADE
 
     def _progress(self) -> tuple[int, int, int]:
         return self._launch.writes, self._launch.barriers, self._ended
@@ -201,8 +251,9 @@ class _Scheduler:
         detail = "not all lanes of the block come to this barrier"
         return self._launch.fault(FaultKind.DEADLOCK, block.last, frame, detail=detail)
 
-    def _spinning(self, batch: Batch) -> Exception:
-        strand = next(one for one in batch.strands if one.groups)
+    def spinning(self) -> KernelFault:
+        """Returns the fault of lanes that all wait for a change of memory."""
+        strand = next(one for one in self._waiting[0].strands if one.groups)
         number, positions = next(iter(strand.groups.items()))
         frame = strand.frame(positions, ())
         detail = "all lanes that are left wait for a change of memory"

@@ -36,7 +36,8 @@ class Launch:
     ``registers`` is the template of every register file: poison, and the constants.
 
     Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads whose value other lanes
-    may change, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for other lanes.
+    may change, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for other lanes,
+    or, if it ``polls_host``, for the host.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Launch:
         self.atomics = 0
         self.writes = 0
         self.polls = 0
+        self.polls_host = False
         self.attempts = 0
         self.clock_reads = 0
         self.nanoseconds = 0

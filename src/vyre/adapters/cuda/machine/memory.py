@@ -34,18 +34,23 @@ class Region:
 
     ``data`` and ``known`` (0xFF for a byte that was written, else 0) are padded to whole 16-byte words; only the first
     ``nbytes`` count.  ``complete`` tells that every byte is known; it may be set later than it becomes true.
+    ``shared``: the host reads and writes the bytes, too, which all count as known.
     """
 
-    __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes")
+    __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes", "shared")
 
-    def __init__(self, base: int, nbytes: int) -> None:
+    def __init__(self, base: int, nbytes: int, host: memoryview | None = None) -> None:
+        """Makes a region of fresh bytes, or over bytes of the host, of which there are 16 more than ``nbytes``."""
         padded = -(-nbytes // _PADDING) * _PADDING
         self.base: Final = base
         self.nbytes: Final = nbytes
         self.end: Final = base + nbytes
-        self.data: Final[NDArray[np.uint8]] = np.full(padded, FRESH, np.uint8)
-        self.known: Final[NDArray[np.uint8]] = np.zeros(padded, np.uint8)
-        self.complete: bool = False
+        self.shared: Final = host is not None
+        self.data: Final[NDArray[np.uint8]] = (
+            np.full(padded, FRESH, np.uint8) if host is None else np.frombuffer(host, np.uint8, padded)
+        )
+        self.known: Final[NDArray[np.uint8]] = np.full(padded, _KNOWN if self.shared else 0, np.uint8)
+        self.complete: bool = self.shared
         self._views: dict[np.dtype[Any], tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def typed(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -84,6 +89,10 @@ class DeviceMemory:
         self._live = _Table([], [])
         self._freed: list[tuple[int, int]] = []  # (base, bytes), ascending
 
+    def share(self, host: memoryview, nbytes: int) -> DeviceAddress:
+        """Returns the address of an allocation over bytes of the host, of which there are 16 more than ``nbytes``."""
+        return self._add(nbytes, None, host)
+
     def allocate(self, nbytes: int, *, at: DeviceAddress | None = None) -> DeviceAddress:
         """Returns ``nbytes`` > 0 of uninitialised memory at a multiple of 256: at ``at``, or at an address of its own
         choice.
@@ -92,6 +101,9 @@ class DeviceMemory:
         """
         if nbytes < 1:
             raise ValueError("an allocation has at least one byte")
+        return self._add(nbytes, at, None)
+
+    def _add(self, nbytes: int, at: DeviceAddress | None, host: memoryview | None) -> DeviceAddress:
         address = at
         if address is None:
             # An odd multiple of 256, so that no code can rely on a larger alignment.
@@ -102,7 +114,7 @@ class DeviceMemory:
         overlaps_left = position > 0 and regions[position - 1].end > address
         if address % ALIGNMENT or overlaps_left or (position < len(bases) and bases[position] < address + nbytes):
             raise ValueError(f"{nbytes} bytes at {address:#x} overlap an allocation, or are not aligned to {ALIGNMENT}")
-        region = Region(address, nbytes)
+        region = Region(address, nbytes, host)
         self._freed = [old for old in self._freed if old[0] + old[1] <= address or address + nbytes <= old[0]]
         self._live = _Table(
             [*bases[:position], address, *bases[position:]], [*regions[:position], region, *regions[position:]]
@@ -124,6 +136,11 @@ class DeviceMemory:
         """Returns (base, bytes) of the live allocation that contains the byte at ``address``, or None."""
         region = self.region_at(address)
         return None if region is None else (region.base, region.nbytes)
+
+    @property
+    def shared(self) -> bool:
+        """Returns whether the host shares memory with kernels."""
+        return any(region.shared for region in self._live.regions)
 
     def region_at(self, address: DeviceAddress) -> Region | None:
         """Returns the live allocation that contains the byte at ``address``, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 from vyre.domain.record import IntRange, record
@@ -34,6 +35,14 @@ class RunOptions:
     workgroups_at_once: Positive | None = None
     resident_blocks: Positive | None = None
     step_limit: Positive = 20_000_000
+
+
+class Progress(Enum):
+    """The end of a slice of a kernel: it got on, all its lanes wait for the host, or it has ended."""
+
+    MADE = "made"
+    IDLE = "idle"
+    ENDED = "ended"
 
 
 class KernelReport(NamedTuple):

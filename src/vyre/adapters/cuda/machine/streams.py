@@ -5,6 +5,10 @@ all streams in seeded random order until its target is done, and a query runs a 
 shows under some seed.  Under ``EAGER`` every operation runs when it is enqueued.  The classes are not thread-safe: the
 driver's lock guards them, and a wait for a slow kernel releases that lock.
 
+A kernel may run in slices, while the host shares memory with kernels: between two of them other streams may run.  If
+all its lanes wait for the host, it is idle, which is no fault; while nothing else can run either, a wait lets other
+threads of the host go on.  A wait gives the kernel up after some seconds in which nothing happened.
+
 Time is virtual.  An operation starts when the host has enqueued it, its predecessors are done, and its stream and its
 engine are free; there is one engine for copies in each direction and one for kernels.
 """
@@ -28,6 +32,9 @@ from vyre.adapters.cuda.machine.status import Status
 QUEUE_LIMIT: Final = 1024
 _LONGEST_NAP: Final = 0.02
 _MOST_STEPS_OF_A_QUERY: Final = 3
+_IDLE_NAP: Final = 0.001
+_MOST_NAPS: Final = 2_000
+"""The naps in a row, of a wait for an idle kernel, after which nobody is expected to give it work."""
 
 
 class StreamSchedule(Enum):
@@ -52,9 +59,21 @@ class Outcome(NamedTuple):
     accesses: tuple[Access, ...] = ()
 
 
+class Pause(NamedTuple):
+    """The end of a slice of an operation that goes on when it is called again.
+
+    ``idle``: it waits for the host.  ``give_up`` returns the error if the host never does what it waits for.
+    """
+
+    idle: bool
+    give_up: Callable[[], Status]
+
+
 NOTHING: Final = Outcome()
-Action = Callable[[int], Outcome]
-"""Performs an operation; its argument is the virtual start in ns.  Raises ``Status`` if the device faults."""
+Action = Callable[[int], "Outcome | Pause"]
+"""Performs an operation or a slice of it; its argument is the virtual start in ns.  Raises ``Status`` if the device
+faults.
+"""
 
 
 def _nothing(_: int) -> Outcome:
@@ -99,7 +118,8 @@ class Operation:
 
     ``after`` holds completions that must be done in addition to the entries before it.  ``records`` are completed in
     the middle of it.  ``uses`` holds handles of code that it runs.  ``carries`` tells whether it takes over a diagnosis
-    from ``after``; ``diagnosis`` is one that it has in any case.
+    from ``after``; ``diagnosis`` is one that it has in any case.  ``paused`` is the end of its latest slice, if it has
+    begun and not ended.
     """
 
     name: str
@@ -114,6 +134,7 @@ class Operation:
     completion: Completion = field(default_factory=Completion)
     enqueued_ns: int = 0
     hold: _Hold | None = None
+    paused: Pause | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -183,6 +204,8 @@ class Scheduler:
         self._ran = ran
         self._failed = failed
         self._busy: dict[int, Stream] = {}
+        self._idle_now: set[int] = set()
+        """The streams whose kernels were idle since anything else has happened."""
         self._engines = dict.fromkeys(Engine, 0)
         self.now_ns: int = 0
         self.host_clock: VectorClock = {}
@@ -280,20 +303,34 @@ class Scheduler:
         return ""
 
     def _finish(self, target: Completion) -> None:
+        naps = 0
         while not target.done:
-            if not self._step():
-                self._idle()
+            if self._step():
+                naps = 0
+            elif naps < _MOST_NAPS:
+                naps += self._idle()
+            else:
+                self._give_up()
 
     def _seen(self, target: Completion) -> None:
         self.host_clock = join(self.host_clock, target.clock)
         self.now_ns = max(self.now_ns, target.end_ns)
 
     def _step(self) -> bool:
-        ready = [stream for stream in self._busy.values() if self._can_run(stream.queue[0])]
-        if not ready:
-            return False
-        self._run(self._random.choice(ready))
-        return True
+        """Runs an operation or a slice of one; returns False if there is none, or if all of them were idle."""
+        while True:
+            idle = self._idle_now
+            ready = [s for s in self._busy.values() if s.handle not in idle and self._can_run(s.queue[0])]
+            if not ready:
+                idle.clear()
+                return False
+            stream = self._random.choice(ready)
+            self._run(stream)
+            paused = stream.queue[0].paused if stream.queue else None
+            if paused is None or not paused.idle:
+                idle.clear()
+                return True
+            idle.add(stream.handle)
 
     def _can_run(self, operation: Operation) -> bool:
         if not all(before.done for before in operation.after):
@@ -317,7 +354,11 @@ class Scheduler:
         outcome = NOTHING
         if diagnosis is None or engine is not Engine.COMPUTE:
             try:
-                outcome = operation.action(start)
+                performed = operation.action(start)
+                if isinstance(performed, Pause):
+                    operation.paused = performed
+                    return
+                outcome = performed
             except Status as failure:
                 if failure.code != DIAGNOSED:
                     self._failed(stream, operation, failure)
@@ -329,6 +370,8 @@ class Scheduler:
             for record in (completion, *operation.records):
                 record.diagnosis, record.done, record.end_ns = diagnosis, True, start
         end = start + outcome.duration_ns + (operation.slow.virtual_ns if operation.slow else 0)
+        if operation.paused is not None:
+            end = max(end, self.now_ns)  # the host has lived through it
         completion.end_ns = stream.free_ns = end
         if engine is not None:
             self._engines[engine] = end
@@ -339,11 +382,23 @@ class Scheduler:
         self._ran(stream, operation, outcome)
         self._changed.notify_all()
 
-    def _idle(self) -> None:
+    def _give_up(self) -> None:
+        """Ends an idle kernel with its error."""
+        for stream in tuple(self._busy.values()):
+            operation = stream.queue[0]
+            if operation.paused is not None:
+                self._failed(stream, operation, operation.paused.give_up())
+                return
+
+    def _idle(self) -> bool:
         """Skips the virtual time of a slow kernel, or releases the lock while real time passes, because no operation
-        can run.
+        can run.  Returns whether only idle kernels are left.
         """
-        holds: Sequence[_Hold] = [s.queue[0].hold for s in self._busy.values() if s.queue[0].hold is not None]
+        heads = [stream.queue[0] for stream in self._busy.values()]
+        holds: Sequence[_Hold] = [head.hold for head in heads if head.hold is not None and head.paused is None]
+        if not holds and any(head.paused is not None for head in heads):
+            self._changed.wait(_IDLE_NAP)
+            return True
         if not holds:
             raise RuntimeError(f"the emulated device is stuck: {self.broken()}")
         real = self._clock()
@@ -353,3 +408,4 @@ class Scheduler:
         else:
             nap = min(min(hold.real_end for hold in holds) - real, _LONGEST_NAP)
             self._changed.wait(nap)
+        return False

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from vyre.adapters.cuda.codes import DIAGNOSED, Result
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelReport, KernelRun, Progress
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
 from vyre.adapters.cuda.machine.graphs import (
     CopyWork,
@@ -29,7 +29,7 @@ from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.ordering import Access
 from vyre.adapters.cuda.machine.presets import Speed
 from vyre.adapters.cuda.machine.status import Status
-from vyre.adapters.cuda.machine.streams import NOTHING, Completion, Outcome
+from vyre.adapters.cuda.machine.streams import NOTHING, Action, Completion, Outcome, Pause
 
 CODE_OF_FAULT: Final[dict[FaultKind, int]] = {
     FaultKind.ILLEGAL_ADDRESS: Result.ILLEGAL_ADDRESS,
@@ -68,6 +68,26 @@ class Worker:
         self._report = report
         self.faults: list[KernelFault] = []
         self.lane_instructions: int = 0
+
+    def launch(self, work: LaunchWork) -> Action:
+        """Returns the action of a launch; while the host shares memory with kernels, each call of it runs a slice."""
+        if not self._memory.shared:
+            return lambda _: self._launch(work)
+        running: list[KernelRun] = []
+
+        def advance(_: int) -> Outcome | Pause:
+            if not running:
+                running.append(self._run_of(work))
+            run = running[0]
+            try:
+                progress = run.advance()
+            except KernelFault as fault:
+                raise self._status(work, fault) from None
+            if progress is Progress.ENDED:
+                return self._ended(run.report())
+            return Pause(progress is Progress.IDLE, lambda: self._status(work, run.endless()))
+
+        return advance
 
     def perform(self, work: Work) -> Outcome:
         """Performs an operation and returns its outcome.  Raises ``Status`` if the device faults."""
@@ -146,16 +166,24 @@ class Worker:
         return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
 
     def _launch(self, work: LaunchWork) -> Outcome:
+        try:
+            return self._ended(self._run_of(work).finish())
+        except KernelFault as fault:
+            raise self._status(work, fault) from None
+
+    def _run_of(self, work: LaunchWork) -> KernelRun:
         options = replace(
             self._options,
             resident_blocks=work.resident_blocks,
             check_races=self._options.check_races or work.shape.race_check,
         )
-        try:
-            report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, options)
-        except KernelFault as fault:
-            self.faults.append(fault)
-            code = CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED)
-            raise Status(code, str(fault), fault.finding(work.parameters, self._memory.read)) from None
+        return KernelRun(work.kernel.entry, work.shape, work.parameters, self._memory, options)
+
+    def _status(self, work: LaunchWork, fault: KernelFault) -> Status:
+        self.faults.append(fault)
+        code = CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED)
+        return Status(code, str(fault), fault.finding(work.parameters, self._memory.read))
+
+    def _ended(self, report: KernelReport) -> Outcome:
         self.lane_instructions += report.lane_instructions
         return Outcome(self._speed.kernel(report.lane_instructions), report.accesses)

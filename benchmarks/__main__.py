@@ -16,6 +16,7 @@ from benchmarks import (
     cache_key_rows,
     cpu_rows,
     cpu_wall_rows,
+    decision_clock,
     decision_rows,
     disk_cache_rows,
     emission_rows,
@@ -44,12 +45,17 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "prediction": prediction_rows.ROWS,
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),
     "regret": regret.ROWS,
+    "decision-clock": decision_clock.ROWS,
     "kernels": kernel_rows.ROWS,
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
-DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}
+DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {
+    "regret": regret.details,
+    "cpu": cpu_rows.details,
+    "decision-clock": decision_clock.details,
+}
 """Further parts of the record of a suite, by its name."""
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -17,7 +17,7 @@ from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleC
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class Provenance(Enum):
@@ -115,9 +115,10 @@ class LaunchCosts:
     Host and device: ``round_trip`` is the time from the end of the last submission until a wait returns, without the
     time of the kernels.
 
-    Host: ``launch`` submits one kernel.  ``graph_record`` captures and instantiates a graph, ``graph_update`` changes
-    parameters of a recorded graph, and ``graph_replay`` submits it; each has a fixed cost and a cost for every node
-    (of an update: every node that changes).  ``event_pair`` records two events.
+    Host: ``launch`` submits one kernel, and where nothing overlaps also awaits it; ``bind`` prepares one.
+    ``graph_record`` captures and instantiates a graph, ``graph_update`` changes parameters of a recorded graph, and
+    ``graph_replay`` submits it; each has a fixed cost and a cost for every node (of an update: every node that
+    changes).  ``event_pair`` records two events.
 
     Device: ``launch_gap`` lies between two kernels of a stream, ``graph_gap`` between two nodes of a graph.
     ``persistent_setup`` is the time of a persistent kernel from its launch to its first item and from its last item
@@ -132,6 +133,7 @@ class LaunchCosts:
     taken_at_s: U64
     round_trip: Measured | None = None
     launch: Measured | None = None
+    bind: Measured | None = None
     launch_gap: Measured | None = None
     graph_record: Measured | None = None
     graph_record_node: Measured | None = None
@@ -262,6 +264,8 @@ _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "round_trip": (4_000, 2_000, 30_000),
     # Launches through Python bindings (typical), from C (low), and on a slow machine (high).
     "launch": (3_080, 1_570, 6_500),
+    # Resolving the program, its memory and its arguments; no driver is called.
+    "bind": (30_000, 10_000, 100_000),
     "launch_gap": (1_300, 1_000, 2_000),
     # Capturing takes about as long as the launches would; instantiation is added to it.
     "graph_record": (20_000, 10_000, 50_000),

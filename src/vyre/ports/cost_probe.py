@@ -19,7 +19,9 @@ class CostExperiment(Enum):
     """
 
     LAUNCHES = "launches"
-    """Host time of submitting ``size`` launches."""
+    """Host time of submitting ``size`` launches, where the host runs them itself including their ends."""
+    BIND = "bind"
+    """Host time of preparing ``size`` launches for any number of runs."""
     KERNELS = "kernels"
     """Device time from before the first to after the last of ``size`` launches."""
     ROUND_TRIP = "round_trip"

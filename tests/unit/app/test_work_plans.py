@@ -195,7 +195,9 @@ def test_a_long_first_run_is_decided_about_after_some_rounds(
         steps += [Step(count, {"x": kept_input, "total": kept}), Step(MAPS[0], {"x": kept, "y": y})]
         took = WorkPlanner.took
 
-        def slow(self: WorkPlanner, kernels: int, chosen: Chosen, timing: DispatchTiming) -> None:
+        def slow(
+            self: WorkPlanner, kernels: int, chosen: Chosen, timing: DispatchTiming, whole_ns: int | None = None
+        ) -> None:
             took(self, kernels, chosen, DispatchTiming(timing.wall_ns, kernels * BUILD_NS))
 
         monkeypatch.setattr(WorkPlanner, "took", slow)

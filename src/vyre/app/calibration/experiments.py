@@ -45,6 +45,7 @@ class Line(NamedTuple):
 LINES: Final = (
     Line(CostExperiment.ROUND_TRIP, (1,), whole="round_trip"),
     Line(CostExperiment.LAUNCHES, (8, 40), part="launch"),
+    Line(CostExperiment.BIND, (4, 36), part="bind"),
     Line(CostExperiment.KERNELS, (8, 40), part="launch_gap"),
     Line(CostExperiment.GRAPH_RECORD, (4, 36), "graph_record", "graph_record_node"),
     Line(CostExperiment.GRAPH_UPDATE, (4, 36), "graph_update", "graph_update_node"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.domain.dispatch import DispatchTiming
@@ -106,6 +106,7 @@ class AsLists:
         self._executor = backend.require_resident_executor()
         self._first = tuple(launch.step for launch in launches.first)
         self._parts = tuple((tuple(one.step for one in part.launches), part.times) for part in launches.parts)
+        self._usual: ResidentSequence | None = None
         if sum(len(steps) * times for steps, times in self._parts) <= UNROLLED or self._is_flat:
             self._body: tuple[ResidentStep, ...] | None = tuple(
                 chain.from_iterable(steps * times for steps, times in self._parts)
@@ -121,7 +122,10 @@ class AsLists:
         """Implements ``WorkExecutor.run``."""
         prefix = self._first if first else ()
         if self._body is not None:
-            sequence = ResidentSequence(prefix=prefix, repeated=self._body, repeat_count=rounds)
+            sequence = self._usual
+            if sequence is None or sequence.repeat_count != rounds or sequence.prefix is not prefix:
+                sequence = ResidentSequence(prefix=prefix, repeated=self._body, repeat_count=rounds)
+                self._usual = sequence
             return Ran(self._executor.run(sequence), 1)
         if len(self._parts) == 1:
             steps, times = self._parts[0]
@@ -152,6 +156,9 @@ class OneByOne:
             self._parts = tuple(
                 (tuple(self._bind(one.step) for one in part.launches), part.times) for part in launches.parts
             )
+            self._each = sum(len(steps) * times for steps, times in self._parts)
+            written = self._each <= UNROLLED
+            self._body = tuple(chain.from_iterable(steps * times for steps, times in self._parts)) if written else None
         except BaseException:
             self.close()
             raise
@@ -168,17 +175,28 @@ class OneByOne:
     def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
         began = time.perf_counter_ns()
-        submitted = 0
-        for launch in self._first if first else ():
+        once = self._first if first else ()
+        for launch in once:
             launch()
-            submitted += 1
-        for _ in range(rounds):
-            for steps, times in self._parts:
-                for _ in range(times):
-                    for launch in steps:
-                        launch()
-                submitted += times * len(steps)
-        return Ran(DispatchTiming(time.perf_counter_ns() - began), submitted)
+        for launches in (self._body,) if rounds == 1 and self._body is not None else self._rounds(rounds):
+            for launch in launches:
+                launch()
+        ended = time.perf_counter_ns()
+        return Ran(DispatchTiming(ended - began), len(once) + rounds * self._each)
+
+    def _rounds(self, rounds: int) -> Iterator[Sequence[Callable[[], object]]]:
+        """Yields the launches of all rounds, many at once."""
+        if self._body is None:
+            for steps, times in chain.from_iterable(self._parts for _ in range(rounds)):
+                yield from repeat(steps, times)
+            return
+        at_once = max(1, UNROLLED // max(1, len(self._body)))
+        many, rest = divmod(rounds, at_once)
+        if many:
+            written = self._body * at_once
+            for _ in range(many):
+                yield written
+        yield self._body * rest
 
     def close(self) -> None:
         """Releases the bound launches."""

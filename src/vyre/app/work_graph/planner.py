@@ -14,7 +14,6 @@ Units: nanoseconds.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -24,10 +23,10 @@ from vyre.app.work_graph.execution import Launches
 from vyre.app.work_graph.modes import Modes
 from vyre.app.work_graph.plan import WorkGroup, WorkPlan
 from vyre.app.work_graph.structure import Structure, Unit, apart
-from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.app.work_graph.times import RunTimes
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.journal import decide
@@ -49,7 +48,6 @@ PROBED: Final = 16
 """The part of a long first run that is timed before the rest is decided about."""
 KERNEL_NS: Final = 5_000
 """The assumed device time of a launch that nobody timed: a short one, for which launch costs matter."""
-SAMPLES: Final = 9
 MOST_NODES: Final = 4_096
 """The launches of a round beyond which nothing is decided: a decision looks at each of them."""
 _NO_WORKERS: Final = "no resident workers take launches on resident memory"
@@ -113,7 +111,7 @@ class WorkPlanner:
         self._backend, self._work, self._modes, self._costs, self._sink = backend, work, modes, costs, sink
         self._apart = apart(work)
         self._joined: Structure | None = None
-        self._times: dict[int, deque[int]] = {}
+        self._times = RunTimes(overlaps=self._overlaps)
         self._runs = self._batch = 0
         self._due = 0
         if modes.graph and backend.submission is SequenceSubmission.EACH:
@@ -152,7 +150,7 @@ class WorkPlanner:
         """
         notes = []
         if kernel is None:
-            kernel = self._kernel(self._apart)
+            kernel = self._times.kernel(self._apart, costs)
         if kernel is None:
             kernel = Measured(KERNEL_NS, KERNEL_NS, KERNEL_NS, 0, Provenance.ASSUMED)
             notes.append(f"nobody timed the launches: {KERNEL_NS} ns each are assumed")
@@ -164,8 +162,8 @@ class WorkPlanner:
         plan = decide(self._sink, plan_execution, replace(inputs, incumbent=None))
         structure = self._joined if plan.mode is ExecutionMode.FUSED and self._joined is not None else self._structure
         mode = self._submission
-        if self._may_be_plain and plan.mode is not ExecutionMode.FUSED:
-            mode = plan.mode
+        if self._may_be_plain:
+            mode = _submission_of(plan)
         if plan.predicted is not None and plan.predicted.provenance is not Provenance.MEASURED:
             notes.append("some of the costs are assumed")
         return WorkPlan(
@@ -188,11 +186,16 @@ class WorkPlanner:
         """Returns whether a timeout bounds some step, which holds for a whole list of launches."""
         return any(step.step.config.timeout_s is not None for step in self._work.steps)
 
-    def took(self, kernels: int, chosen: Chosen, timing: DispatchTiming) -> None:
-        """Records the time of a run of these launches, of which there were so many."""
-        if kernels:
-            ns = timing.device_ns if timing.device_ns is not None else timing.wall_ns
-            self._times.setdefault(id(chosen.structure), deque(maxlen=SAMPLES)).append(ns // kernels)
+    def took(self, kernels: int, chosen: Chosen, timing: DispatchTiming, whole_ns: int | None = None) -> None:
+        """Records the time of a run of these launches, of which there were so many, and the time of the whole call,
+        unless more was done in it.
+        """
+        self._times.took(chosen.structure, kernels, timing, one_by_one=chosen.one_by_one, whole_ns=whole_ns)
+
+    @property
+    def structure(self) -> Structure:
+        """Returns the launches of the latest decision."""
+        return self._structure
 
     # ---- deciding
     @property
@@ -207,18 +210,23 @@ class WorkPlanner:
         return self._modes.graph is None and self._backend.submission is SequenceSubmission.LIST
 
     @property
+    def _overlaps(self) -> bool:
+        """Returns whether the host submits launches while the device executes, and does not run them itself."""
+        return self._backend.submission is not SequenceSubmission.LIST
+
+    @property
     def _joins(self) -> bool:
         return self._joined is not None and any(unit.is_joined for unit in self._joined.units)
 
     def _decide(self, rounds: int) -> None:
-        kernel = self._kernel(self._apart)
+        costs = self._costs()
+        kernel = self._times.kernel(self._apart, costs)
         if self._modes.fused is None and self._joined is None and kernel is not None:
             ahead_ns = kernel.median_ns * self._nodes * rounds * max(1, self._runs - 1)
             if ahead_ns >= JOINING_NS:
                 self._joined = self._join(forced=False)
         if kernel is None and self._modes.fused:
-            kernel = self._kernel(self._structure)
-        costs = self._costs()
+            kernel = self._times.kernel(self._structure, costs)
         inputs = None if kernel is None else self._inputs(rounds, max(1, self._runs - 1), kernel, costs)
         if inputs is None:
             return
@@ -229,10 +237,7 @@ class WorkPlanner:
         elif self._modes.fused is None:
             self._structure = self._apart
         if self._may_be_plain and costs.provenance is Provenance.MEASURED:
-            if plan.mode is ExecutionMode.PLAIN:
-                self._submission = ExecutionMode.PLAIN
-            else:
-                self._submission = ExecutionMode.GRAPH
+            self._submission = _submission_of(plan)
 
     def _inputs(self, rounds: int, repeats: int, kernel: Measured, costs: LaunchCosts) -> ExecutionInputs | None:
         """Returns the work for ``plan_execution``, or None for a round of too many launches."""
@@ -247,7 +252,9 @@ class WorkPlanner:
             repeats=repeats,
             kernel=kernel,
             recorded=True,
-            fusion=self._fusion(kernel, nodes) if fused else None,
+            fusion=self._fusion(kernel, nodes, costs) if fused else None,
+            overlaps=self._overlaps,
+            around=self._times.around,
         )
         return ExecutionInputs(
             workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
@@ -265,23 +272,12 @@ class WorkPlanner:
             return ExecutionMode.FUSED
         return self._submission
 
-    def _kernel(self, structure: Structure) -> Measured | None:
-        """Returns the mean device time of a launch of a structure, or None before it was run."""
-        times = self._times.get(id(structure))
-        if not times:
-            return None
-        each = sorted(times)
-        if len(each) >= LEAST_SAMPLES:
-            return of_samples(each, Provenance.MEASURED)
-        apart_ns = each[-1] - each[0]
-        return Measured(each[len(each) // 2], apart_ns, apart_ns, len(each), Provenance.MEASURED)
-
-    def _fusion(self, kernel: Measured, nodes: int) -> Fusion:
+    def _fusion(self, kernel: Measured, nodes: int, costs: LaunchCosts) -> Fusion:
         """Returns the stages of a round with the time of a joined launch, measured or predicted from its bytes."""
         assert self._joined is not None
-        stages = _stages(self._joined)
-        found = self._kernel(self._joined)
-        together = self._submission is ExecutionMode.GRAPH
+        stages = stages_of(self._joined)
+        found = self._times.kernel(self._joined, costs)
+        together = None if self._may_be_plain else self._submission is ExecutionMode.GRAPH
         if found is not None:
             return Fusion(stages, found, None, together)
         before, after = (one.launches.nbytes(1) - one.launches.nbytes(0) for one in (self._apart, self._joined))
@@ -336,7 +332,13 @@ class WorkPlanner:
         )
 
 
-def _stages(structure: Structure) -> DataflowInputs:
+def _submission_of(plan: ExecutionPlan) -> ExecutionMode:
+    """Returns how a plan submits launches, joined or not, where both ways are possible."""
+    together = plan.predicted is not None and plan.predicted.together
+    return ExecutionMode.GRAPH if together else ExecutionMode.PLAIN
+
+
+def stages_of(structure: Structure) -> DataflowInputs:
     """Returns the stages of a round for the prices: those of one launch have one layout, and share its memory."""
     stages: list[DataflowStage] = []
     layout = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from threading import RLock
 from types import TracebackType
@@ -28,6 +29,7 @@ from vyre.policies.launching.execution_prices import ExecutionMode
 if TYPE_CHECKING:
     from vyre.app.explain.service import CostsOf, CostsWanted
     from vyre.app.lease import BackendLease
+    from vyre.app.work_graph.structure import Structure
     from vyre.app.work_graph.temporary import TemporaryBuffer
     from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
@@ -115,6 +117,7 @@ class StepSequence:
 
     def _run(self, rounds: int, ahead: int, *, first: bool = True) -> SequenceRun:
         """Runs so many rounds of those that are ahead, and ``first`` unless it is left out."""
+        began, usual = time.perf_counter_ns(), self._ready
         with self._lock:
             ready, allocations, allocated = self._prepare(ahead)
             ran = ready.executor.run(rounds, first=first) if ready.exclusive else None
@@ -123,7 +126,8 @@ class StepSequence:
         kernels, nbytes = chosen.kernels.of(rounds), chosen.nbytes.of(rounds)
         if not first:
             kernels, nbytes = kernels - chosen.kernels.of(0), nbytes - chosen.nbytes.of(0)
-        self._planner.took(kernels, chosen, timing)
+        prepared = usual is not None and usual.executor is ready.executor
+        self._planner.took(kernels, chosen, timing, time.perf_counter_ns() - began if prepared else None)
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
             if timing.launches is not None or chosen.plan.mode is not ExecutionMode.PLAIN:
                 self._services.remember(timing)
@@ -166,6 +170,11 @@ class StepSequence:
         known = known_costs(costs, self._services.costs_of)
         with self._lock:
             return self._planner.explain(rounds, repeats, kernel, known.costs)
+
+    @property
+    def structure(self) -> Structure:
+        """Returns the launches of the latest plan."""
+        return self._planner.structure
 
     def close(self) -> None:
         """Frees the memory of temporary arrays and what was prepared; a later run prepares anew.  Idempotent."""

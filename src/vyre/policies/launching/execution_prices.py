@@ -14,8 +14,13 @@ launches these are ``n * launch + kernel`` and ``launch + n * (kernel + launch_g
   smaller.
 - Persistent: a step is an item that the resident kernel finds and runs.  The resident kernel is itself launched, so
   setting it up is no cheaper than a launch.
-- Fused: a step is a run of fewer launches, each submitted by itself or all together as those of a graph.  Without a
-  kernel time of their own they take as long as the stages that they join.
+- Fused: a step is a run of fewer launches, each submitted by itself or all together as those of a graph, or whichever
+  of the two is cheaper.  Without a kernel time of their own they take as long as the stages that they join.
+
+Where the host itself runs the launches, as on processors, or waits for each of them, nothing overlaps
+(``Workload.overlaps``): a batch takes the sum of all costs.  A plain launch costs a ``launch`` and its kernel, the wait
+included.  All runs of a batch are one graph, which is submitted and awaited once: ``graph_replay`` and a
+``graph_replay_node`` for each node, and in each run a ``graph_gap`` and a kernel for each node.
 
 vyre-driver adds up launches as if the host waited for each, and leaves out the gaps between kernels, the time in which
 a resident kernel finds an item, and the cost of changed parameters of a graph.
@@ -53,13 +58,13 @@ class Fusion:
 
     ``kernel`` is the mean device time of a launch of joined stages; None means the time of the stages that it joins.
     ``build`` is the time to compile the joined stages; None means that they are compiled.  ``together`` says that the
-    launches of joined stages are submitted together, as a graph, and not one by one.
+    launches of joined stages are submitted together, as a graph, and not one by one; None: as is cheaper.
     """
 
     stages: DataflowInputs
     kernel: Measured | None = None
     build: Measured | None = None
-    together: bool = False
+    together: bool | None = False
 
 
 @record
@@ -71,6 +76,9 @@ class Workload:
     - ``recorded``: whether a graph of the sequence exists.
     - ``changed_nodes``: number of nodes whose parameters change before every replay.
     - ``fusion``: None if the stages are unknown or must stay apart.
+    - ``overlaps``: the host submits while the device executes; False: it runs the launches itself, or awaits each.
+    - ``around``: host time of each batch that no other cost includes; None means none.
+    - ``bound``: whether plain launches are prepared; if not, each node costs a ``bind`` once.
     """
 
     nodes: Many
@@ -81,6 +89,9 @@ class Workload:
     recorded: bool = False
     changed_nodes: U32 = 0
     fusion: Fusion | None = None
+    overlaps: bool = True
+    around: Measured | None = None
+    bound: bool = True
 
     def __post_init__(self) -> None:
         for field, holds, expected in (
@@ -116,7 +127,8 @@ class Term(NamedTuple):
 class Price:
     """The price of all repeats: ``once_ns``, and for each batch ``start_ns`` and ``steps`` times ``step_ns``.
 
-    ``terms`` have the same sum.  ``provenance`` is that of the least trustworthy cost among them.
+    ``terms`` have the same sum.  ``provenance`` is that of the least trustworthy cost among them.  ``together``: the
+    launches of a run are submitted together.
     """
 
     mode: ExecutionMode
@@ -127,6 +139,7 @@ class Price:
     steps: int
     terms: tuple[Term, ...]
     provenance: Provenance
+    together: bool = False
 
     @property
     def batch_ns(self) -> int:
@@ -195,7 +208,8 @@ class _Way(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A mode in costs: ``once``, and in each batch a round trip and the longest of ``ways`` in ``steps`` steps.
+    """A mode in costs: ``once``, and in each batch what it costs ``always`` and the longest of ``ways`` in ``steps``
+    steps.
 
     The start costs at least ``floor``, if there is one.
     """
@@ -204,11 +218,13 @@ class _Shape(NamedTuple):
     steps: int
     once: _Sum
     floor: _Sum
+    always: _Sum = _ROUND_TRIP
+    together: bool = False
 
     def costs(self) -> dict[str, None]:
         """Returns the names of all costs that may be in the price, each once."""
         ways = (part for way in self.ways for part in way)
-        return dict.fromkeys(cost for part in (_ROUND_TRIP, *ways, self.once, self.floor) for cost in part)
+        return dict.fromkeys(cost for part in (self.always, *ways, self.once, self.floor) for cost in part)
 
 
 def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
@@ -217,6 +233,9 @@ def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
 
 
 def _plain(workload: Workload) -> _Shape:
+    if not workload.overlaps:
+        once = {} if workload.bound else {"bind": workload.nodes}
+        return _Shape((_Way({"launch": 1, "kernel": 1}, {}),), workload.launches, once, {}, {})
     return _Shape(_side_by_side({"launch": 1}, {"kernel": 1}), workload.launches, {}, {})
 
 
@@ -226,7 +245,15 @@ def _graph(workload: Workload) -> _Shape:
     if changed:
         host |= {"graph_update": 1, "graph_update_node": changed}
     once = {} if workload.recorded else {"graph_record": 1, "graph_record_node": nodes}
-    return _Shape(_side_by_side(host, {"kernel": nodes, "graph_gap": nodes - 1}), workload.batch, once, {})
+    if not workload.overlaps:
+        return _listed(host, {"kernel": nodes}, nodes, workload.batch, once)
+    ways = _side_by_side(host, {"kernel": nodes, "graph_gap": nodes - 1})
+    return _Shape(ways, workload.batch, once, {}, together=True)
+
+
+def _listed(host: _Sum, kernels: _Sum, nodes: int, batch: int, once: _Sum) -> _Shape:
+    """Returns the shape of a graph of all runs of a batch, which the host submits once and awaits."""
+    return _Shape((_Way(kernels | {"graph_gap": nodes}, host),), batch, once, {}, together=True)
 
 
 def _persistent(workload: Workload) -> _Shape:
@@ -235,7 +262,8 @@ def _persistent(workload: Workload) -> _Shape:
     return _Shape((items,), workload.launches, {}, {"launch": 1})
 
 
-def _fused(workload: Workload) -> _Shape | Reason:
+def _fused(workload: Workload) -> tuple[_Shape, ...] | Reason:
+    """Returns the shapes of joined stages: submitted one by one, together, or both."""
     fusion, nodes = workload.fusion, workload.nodes
     if fusion is None:
         return Reason("nothing is known of stages that could be joined")
@@ -249,18 +277,37 @@ def _fused(workload: Workload) -> _Shape | Reason:
         device, last = {"kernel": nodes}, {"kernel": -(-nodes // launches)}
     else:
         device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
+    found = []
+    if not fusion.together:
+        found.append(_fused_apart(workload, fusion, launches, device, last))
+    if fusion.together is not False:
+        found.append(_fused_together(workload, fusion, launches, device))
+    return tuple(found)
+
+
+def _fused_apart(workload: Workload, fusion: Fusion, launches: int, device: _Sum, last: _Sum) -> _Shape:
     once = {} if fusion.build is None else {"fused_build": 1}
-    if fusion.together:
-        host = {"graph_replay": 1, "graph_replay_node": launches}
-        if not workload.recorded or once:
-            once |= {"graph_record": 1, "graph_record_node": launches}
-        return _Shape(_side_by_side(host, device | {"graph_gap": launches - 1}), workload.batch, once, {})
+    if not workload.overlaps:
+        if once or not workload.bound:
+            once |= {"bind": launches}
+        return _Shape((_Way({"launch": launches} | device, {}),), workload.batch, once, {}, {})
     submissions = _Way({"launch": launches}, last)
     kernels = _Way(device | {"launch_gap": launches}, {"launch": 1, "launch_gap": -1})
     return _Shape((submissions, kernels), workload.batch, once, {})
 
 
-_SHAPES: Final[dict[ExecutionMode, Callable[[Workload], _Shape | Reason]]] = {
+def _fused_together(workload: Workload, fusion: Fusion, launches: int, device: _Sum) -> _Shape:
+    once = {} if fusion.build is None else {"fused_build": 1}
+    host = {"graph_replay": 1, "graph_replay_node": launches}
+    if not workload.recorded or once:
+        once |= {"graph_record": 1, "graph_record_node": launches}
+    if not workload.overlaps:
+        return _listed(host, device, launches, workload.batch, once)
+    ways = _side_by_side(host, device | {"graph_gap": launches - 1})
+    return _Shape(ways, workload.batch, once, {}, together=True)
+
+
+_SHAPES: Final[dict[ExecutionMode, Callable[[Workload], _Shape | tuple[_Shape, ...] | Reason]]] = {
     ExecutionMode.PLAIN: _plain,
     ExecutionMode.GRAPH: _graph,
     ExecutionMode.PERSISTENT: _persistent,
@@ -276,6 +323,7 @@ def _values(inputs: PriceInputs) -> _Values:
         "resident_kernel": workload.resident_kernel,
         "fused_kernel": None if fusion is None else fusion.kernel,
         "fused_build": None if fusion is None else fusion.build,
+        "around": workload.around,
     }
     return inputs.costs.known() | {name: value for name, value in of_workload.items() if value is not None}
 
@@ -283,15 +331,22 @@ def _values(inputs: PriceInputs) -> _Values:
 def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
     if mode is not ExecutionMode.PLAIN and mode not in inputs.executable:
         return Unavailable(mode, why=Reason("the backend does not execute it"))
-    shape = _SHAPES[mode](inputs.workload)
-    if isinstance(shape, Reason):
-        return Unavailable(mode, why=shape)
-    if unknown := tuple(cost for cost in shape.costs() if cost not in values):
+    found = _SHAPES[mode](inputs.workload)
+    if isinstance(found, Reason):
+        return Unavailable(mode, why=found)
+    shapes = (found,) if isinstance(found, _Shape) else found
+    missing = [tuple(cost for cost in shape.costs() if cost not in values) for shape in shapes]
+    if unknown := min(missing, key=len):
         return Unavailable(mode, unknown, Reason("unknown: {}", (", ".join(unknown),)))
-    return _price(mode, shape, inputs.workload.repeats, values)
+    prices = [
+        _price(mode, shape, inputs.workload, values)
+        for shape, without in zip(shapes, missing, strict=True)
+        if not without
+    ]
+    return min(prices, key=lambda price: price.total_ns)
 
 
-def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) -> Price:
+def _price(mode: ExecutionMode, shape: _Shape, workload: Workload, values: _Values) -> Price:
     def ns(paid: _Sum) -> int:
         total = 0
         for cost, times in paid.items():
@@ -303,9 +358,14 @@ def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) ->
         return ns(way.start) + shape.steps * step, step
 
     step, start = max(shape.ways, key=length)
-    start = _ROUND_TRIP | (max(start, shape.floor, key=ns) if shape.floor else start)
+    around = {} if workload.around is None else {"around": 1}
+    start = shape.always | around | (max(start, shape.floor, key=ns) if shape.floor else start)
     paid: _Sum = {}
-    for part, times in ((shape.once, 1), (start, repeats), (step, repeats * shape.steps)):
+    for part, times in (
+        (shape.once, 1),
+        (start, workload.repeats),
+        (step, workload.repeats * shape.steps),
+    ):
         for cost, count in part.items():
             paid[cost] = paid.get(cost, 0) + times * count
     terms = tuple(
@@ -314,4 +374,4 @@ def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) ->
         if times
     )
     provenance = weakest({values[term.cost].provenance for term in terms})
-    return Price(mode, ns(paid), ns(shape.once), ns(start), ns(step), shape.steps, terms, provenance)
+    return Price(mode, ns(paid), ns(shape.once), ns(start), ns(step), shape.steps, terms, provenance, shape.together)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from support.cpu_backends import CountedTools, backend_of
 from vyre.adapters.cpu.native.compilation import llvm_version
-from vyre.adapters.cpu.pool import Job
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.cost_probe import CpuCostProbe
+from vyre.adapters.cpu.runtime.resident import MEASURED_EACH, BoundStep, CpuMemory
 from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment
@@ -30,22 +32,30 @@ def probe_of(backend: Backend) -> CpuCostProbe:
     return probe
 
 
-def test_a_round_trip_waits_for_its_own_launches_alone(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[Job] = []
-    native = Job.wait
+def test_experiments_time_what_they_count(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock counts bound launches, steps that are bound, and runs of lists, each with a weight of its own."""
+    spent = [0]
 
-    def wait(self: Job, timeout_s: float | None = None) -> bool:
-        waits.append(self)
-        return native(self, timeout_s)
+    def paid(weight: int, native: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            spent[0] += weight
+            return native(*arguments, **named)
 
-    monkeypatch.setattr(Job, "wait", wait)
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: len(waits))  # the clock counts waits
+        return call
+
+    monkeypatch.setattr(BoundStep, "__call__", paid(1, BoundStep.__call__))
+    monkeypatch.setattr(CpuMemory, "bind", paid(1_000, CpuMemory.bind))
+    monkeypatch.setattr(WorkerPool, "run_short", paid(1_000_000, WorkerPool.run_short))
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: spent[0])
     with probe_of(backend).measuring() as timed:
         timed(CostExperiment.LAUNCHES, 40)
-        for size in (1, 3):
-            assert timed(CostExperiment.ROUND_TRIP, size) == size
-        assert timed(CostExperiment.LAUNCHES, 40) == 0
-        assert timed(CostExperiment.GRAPH_REPLAY, 4) == 0
+        timed(CostExperiment.GRAPH_REPLAY, 4)
+        for size in (8, 40):
+            measured_closely = 1_000_000 * size // MEASURED_EACH  # at most, if all of them are in the mean
+            assert size <= timed(CostExperiment.LAUNCHES, size) <= size + measured_closely
+        assert timed(CostExperiment.BIND, 5) == 5_000
+        assert timed(CostExperiment.GRAPH_REPLAY, 4) == 0, "the time that the list itself shows is subtracted"
+        assert timed(CostExperiment.ROUND_TRIP, 1) == timed(CostExperiment.KERNELS, 1) == 1_000_000
 
 
 def test_every_experiment_runs_and_leaves_no_work(backend: Backend) -> None:

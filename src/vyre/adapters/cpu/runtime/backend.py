@@ -108,7 +108,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         persistent=CpuPersistent(device, executor),
         lifecycle=CpuLifecycle(device, kernels, memory),
         metric_source=counters,
-        cost_probe=CpuCostProbe(device, executor),
+        cost_probe=CpuCostProbe(device, memory, executor),
         planning=CpuPlanning(executor, planner),
         submission=SequenceSubmission.LIST,
         stores_code=True,

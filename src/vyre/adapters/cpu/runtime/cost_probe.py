@@ -1,7 +1,9 @@
-"""Costs of launches on the processor, timed with the operations that dispatches consist of.
+"""Costs of launches on the processor, timed as sequences on resident memory run them.
 
-A submission queues a job for the worker threads.  A command list takes the place of a graph: recording it writes its
-commands, and replaying it is one submission.  A ring that a worker serves is a persistent kernel.
+A launch is a call of a bound step, which runs on the calling thread and has ended when the call returns.  A command
+list takes the place of a graph: recording it prepares its steps and writes its commands, and replaying it is one call,
+in which ``round_trip`` is the time of an empty list that its own clock shows.  A ring that a worker serves is
+a persistent kernel.
 """
 
 from __future__ import annotations
@@ -10,34 +12,35 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import addressof, c_int64
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from vyre.adapters.cpu.pool.commands import Command, CommandList
 from vyre.adapters.cpu.pool.layout import StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
 from vyre.adapters.cpu.pool.ring_layout import STATUS_BYTES
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.launch import Placement, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
+from vyre.adapters.cpu.runtime.resident import MEASURED_EACH, CpuMemory
 from vyre.adapters.empty_program import empty_program
 from vyre.adapters.host.memory import allocate_aligned
-from vyre.domain.dispatch import DEFAULT_CONFIG
-from vyre.domain.errors import DispatchFailed, UnsupportedFeature
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchTiming
+from vyre.domain.errors import UnsupportedFeature
+from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep, Upload
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.pool.job import Job
-
-_ALONE: Final = Placement(1, 1)
+AGAIN: Final = 9
+"""The runs in a row of which the median is taken, where a part costs a few ns."""
+_SETTLING: Final = 130
+"""The launches of a bound step after which few of them are measured."""
+_APART: Final = 27
+"""The launches between those of two steps that are measured, modulo their period."""
 
 
 class CpuCostProbe:
     """``CostProbe`` of the backend."""
 
-    def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
-        self._device = device
-        self._executor = executor
+    def __init__(self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor) -> None:
+        self._device, self._memory, self._executor = device, memory, executor
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
@@ -47,28 +50,29 @@ class CpuCostProbe:
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
         """Prepares the experiments; the context's value runs one experiment of a size and returns its nanoseconds."""
-        bench = _Bench(self._device, self._executor)
+        bench = _Bench(self._device, self._memory, self._executor)
         try:
             yield bench.time
         finally:
-            bench.settle()
+            bench.close()
 
 
 class _Bench:
-    """An empty kernel, jobs that launch it once, and command lists of many launches."""
+    """Empty kernels on host memory, launched as sequences on resident memory are: one by one, bound beforehand, or as
+    command lists.
+    """
 
-    def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
-        self._device = device
-        pipeline, _ = executor.pipeline(empty_program(), DEFAULT_CONFIG)
-        launch = self._launch = pipeline.launch((4,))
-        self._loaded = pipeline.module_for(launch).loaded
-        self._value, address = allocate_aligned(4)
-        self._address: Final = address
-        self._frame = StepFrame(launch, None)
-        self._frame.bind((address,))
-        (self._command,) = self._frame.kernels(self._loaded, launch, _ALONE)
-        self._launches: list[Job] = []
-        self._lists: dict[int, Job] = {}
+    def __init__(self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor) -> None:
+        self._device, self._memory = device, memory
+        self._program = empty_program()
+        pipeline, _ = executor.pipeline(self._program, DEFAULT_CONFIG)
+        self._launch = pipeline.launch((4,))
+        self._loaded = pipeline.module_for(self._launch).loaded
+        held, self._address = allocate_aligned(4)
+        self._value = held.data
+        self._bound: list[BoundResidentStep] = []
+        self._lists: dict[tuple[int, int], ResidentSequence] = {}
+        self._arrays: dict[int, tuple[ResidentBuffer, memoryview]] = {}
         self._now_ns: Callable[[], int] = time.perf_counter_ns
 
     def time(self, experiment: CostExperiment, size: int) -> int:
@@ -76,38 +80,61 @@ class _Bench:
         run = _EXPERIMENTS.get(experiment)
         if run is None:
             raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._device.backend)
-        found = run(self, size)
-        self.settle()
-        return found
+        if experiment in _NATIVE:
+            return sorted(run(self, size) for _ in range(AGAIN))[AGAIN // 2]
+        if experiment is CostExperiment.GRAPH_REPLAY:
+            run(self, size)
+        return run(self, size)
 
     # ---- experiments
     def launches(self, size: int) -> int:
-        jobs, submit = self._jobs(size), self._device.pool.submit
+        if size > len(self._bound):
+            more = self._prepared(size - len(self._bound))
+            for number, launch in enumerate(more):  # one of so many is looked at closely: each at another time
+                for _ in range(_SETTLING + _APART * number % MEASURED_EACH):
+                    launch()
+            self._bound += more
+        launches = self._bound[:size]
+        times = sorted(self._pass(launches) for _ in range(MEASURED_EACH))
+        kept = times[: -MEASURED_EACH // 16]  # without those that were disturbed most
+        return sum(kept) // len(kept)
+
+    def _pass(self, launches: list[BoundResidentStep]) -> int:
         started = self._now_ns()
-        for job in jobs:
-            submit(job)
+        for launch in launches:
+            launch()
         return self._now_ns() - started
+
+    def bind(self, size: int) -> int:
+        started = self._now_ns()
+        bound = self._prepared(size)
+        ended = self._now_ns()
+        for step in bound:
+            step.close()
+        return ended - started
 
     def round_trip(self, size: int) -> int:
-        self.launches(size)
-        waits = [job.wait for job in self._jobs(size)]  # these alone: a look at every other job takes time, too
-        started = self._now_ns()
-        for wait in waits:
-            wait()
-        return self._now_ns() - started
+        return self._device_ns(self._list(size, 1))
 
     def kernels(self, size: int) -> int:
-        return self._native(self._list(size))
+        return self._device_ns(self._list(1, size))
 
     def graph_record(self, size: int) -> int:
-        started = self._now_ns()
-        self._lists[size] = self._record(size)
-        return self._now_ns() - started
+        sequence = self._sequence(size, 1)
+        first, again = self._run(sequence), self._run(sequence)
+        return max(0, first.wall_ns - again.wall_ns)
 
     def graph_replay(self, size: int) -> int:
-        job, submit = self._list(size), self._device.pool.submit
+        timing = self._run(self._list(size, 1))
+        return max(0, timing.wall_ns - (timing.device_ns or 0))
+
+    def copy(self, size: int) -> int:
+        found = self._arrays.get(size)
+        if found is None:
+            found = self._arrays[size] = self._memory.allocate(size), memoryview(bytearray(size))
+        array, data = found
         started = self._now_ns()
-        submit(job)
+        self._memory.upload((Upload(array, data),))
         return self._now_ns() - started
 
     def persistent(self, size: int) -> int:
@@ -129,39 +156,46 @@ class _Bench:
         return self._now_ns() - started
 
     # ---- parts
-    def _jobs(self, size: int) -> list[Job]:
-        while len(self._launches) < size:
-            self._launches.append(self._device.job(CommandList((self._command,))))
-        return self._launches[:size]
+    def _step(self) -> ResidentStep:
+        return ResidentStep(self._program, (self._value,))
 
-    def _record(self, size: int) -> Job:
-        commands: tuple[Command, ...] = (self._command,) * size
-        return self._device.job(CommandList(commands))
+    def _prepared(self, size: int) -> list[BoundResidentStep]:
+        return [self._memory.bind(self._step()) for _ in range(size)]
 
-    def _list(self, size: int) -> Job:
-        found = self._lists.get(size)
+    def _sequence(self, size: int, rounds: int) -> ResidentSequence:
+        return ResidentSequence(repeated=tuple(self._step() for _ in range(size)), repeat_count=rounds)
+
+    def _list(self, size: int, rounds: int) -> ResidentSequence:
+        found = self._lists.get((size, rounds))
         if found is None:
-            found = self._lists[size] = self._record(size)
+            found = self._lists[size, rounds] = self._sequence(size, rounds)
+            self._run(found)
         return found
 
-    def _native(self, job: Job) -> int:
-        outcome = self._device.run(job, short=False)
-        if outcome:
-            raise DispatchFailed(f"an empty kernel ended with {outcome.name} on `{self._device.backend}`")
-        return job.elapsed_ns
+    def _run(self, sequence: ResidentSequence) -> DispatchTiming:
+        return self._memory.run(sequence)
 
-    def settle(self) -> None:
-        """Waits until all work has ended."""
-        for job in (*self._launches, *self._lists.values()):
-            job.wait()
+    def _device_ns(self, sequence: ResidentSequence) -> int:
+        return self._run(sequence).device_ns or 0
+
+    def close(self) -> None:
+        """Releases everything."""
+        for bound in self._bound:
+            bound.close()
+        for array, _ in self._arrays.values():
+            array.close()
 
 
 _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.LAUNCHES: _Bench.launches,
     CostExperiment.KERNELS: _Bench.kernels,
     CostExperiment.ROUND_TRIP: _Bench.round_trip,
+    CostExperiment.BIND: _Bench.bind,
     CostExperiment.GRAPH_RECORD: _Bench.graph_record,
     CostExperiment.GRAPH_REPLAY: _Bench.graph_replay,
     CostExperiment.GRAPH_KERNELS: _Bench.kernels,
     CostExperiment.PERSISTENT: _Bench.persistent,
+    CostExperiment.PAGEABLE_COPY: _Bench.copy,
 }
+_NATIVE: Final = frozenset({CostExperiment.KERNELS, CostExperiment.ROUND_TRIP, CostExperiment.GRAPH_KERNELS})
+"""The experiments that the clock of a command list times."""

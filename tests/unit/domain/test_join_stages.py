@@ -339,6 +339,12 @@ def test_rows_and_columns_belong_to_lanes_if_the_width_is_known() -> None:
     assert joined(narrower, ("b",)).barriers == (StageBarrier.GRID,)
 
 
+def test_grids_of_other_shapes_are_refused() -> None:
+    """Lanes for every row of the one and every element of the other would mostly do nothing."""
+    found = refused([image(rows(40), "a", "b"), stage(scaled(2.0, workgroup=16), "b", "c")])
+    assert found == CannotJoin("its grid has another shape than those of the stages before", 1)
+
+
 def test_indices_without_a_bound_on_columns_are_shared_by_lanes() -> None:
     with ProgramBuilder("flat", workgroup=(16, 16)) as p:
         x, y = p.input("x", S.F32), p.inout("y", S.F32)

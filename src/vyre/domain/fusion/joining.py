@@ -383,11 +383,16 @@ def _common_workgroup(stages: Sequence[StageCall]) -> Dim3:
 
 
 def _common_grid(stages: Sequence[StageCall], workgroup: Dim3) -> Dim3:
+    """Returns the workgroups that cover the lanes of all stages along each axis."""
     found = [1, 1, 1]
+    most = 0
     for number, call in enumerate(stages):
         lanes = _lanes(call)
+        most = max(most, prod(lanes))
         for axis in range(3):
             found[axis] = max(found[axis], -(-lanes[axis] // workgroup[axis]))
             if found[axis] * workgroup[axis] > U32_MAX + 1:
                 raise Refused("the ids of its lanes would not fit 32 bits in larger workgroups", number)
+        if prod(found) * prod(workgroup) > 2 * (most + prod(workgroup)):
+            raise Refused("its grid has another shape than those of the stages before", number)
     return found[0], found[1], found[2]

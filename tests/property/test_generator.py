@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.features import ALL_FEATURES, features
+from support.looped_programs import looped
 from support.programs import Order, generate
 
 SEEDS = 700
@@ -13,6 +14,9 @@ def test_the_generator_reaches_every_feature_of_the_language() -> None:
     for seed in range(SEEDS):
         for order in Order:
             found |= features(generate(seed, order=order, traps=True, indirect=True))
+    for seed in range(20):
+        if (case := looped(seed)) is not None:
+            found |= features(case)
     assert found <= ALL_FEATURES, sorted(found - ALL_FEATURES)
     print(f"reached {len(found)} of {len(ALL_FEATURES)} features ({len(found) / len(ALL_FEATURES):.1%})")
     assert found == ALL_FEATURES, sorted(ALL_FEATURES - found)

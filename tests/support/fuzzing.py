@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from support.features import ALL_FEATURES, features
-from support.programs import Case, Order, generate
+from support.looped_programs import any_program
+from support.programs import Case, Order
 from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Outcome, Outputs, has_data_race, oracle, run
@@ -89,7 +90,7 @@ class Campaign:
             time.monotonic() - start < seconds and campaign.programs < programs and len(campaign.failures) < stop_after
         ):
             for order in Order:
-                case = generate(first_seed + campaign.seeds, order=order, traps=True)
+                case = any_program(first_seed + campaign.seeds, order)
                 campaign.missed_features = still_missed(campaign.missed_features, case)
                 campaign._try(case)
             campaign.seeds += 1

@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 from typing import Final
 
-from support.programs import Case, generate
+from support.programs import Case, Order, generate
 from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
@@ -161,3 +161,12 @@ _GRID: Final = Ordering.GRID_SYNC
 def _first_lane() -> Expr:
     zeros = [binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), lit(0)) for axis in range(3)]
     return binary(BinaryOp.AND, binary(BinaryOp.AND, zeros[0], zeros[1]), zeros[2])
+
+
+def any_program(seed: int, order: Order, *, work: int = 40_000) -> Case:
+    """The case of a seed with traps, which has grid loops for some of the seeds."""
+    if order is Order.INDEPENDENT and seed % 8 == 5:
+        found = looped(seed, work=min(work, 8_000), traps=True)
+        if found is not None:
+            return found
+    return generate(seed, order=order, work=work, traps=True)

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from support.features import ALL_FEATURES
 from support.fuzzing import differences, still_missed
-from support.programs import Case, Order, generate
+from support.looped_programs import any_program
+from support.programs import Case, Order
 from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, run
@@ -81,7 +82,7 @@ def run_on(backend: Backend, case: Case) -> Outcome:
 
 def machine_case(seed: int, order: Order, work: int = 40_000) -> Case:
     """The case of a seed, without what a GPU does not count; ``work`` as for ``generate``."""
-    return _uncounted(generate(seed, order=order, work=work, traps=True))
+    return _uncounted(any_program(seed, order, work=work))
 
 
 def _uncounted(case: Case) -> Case:

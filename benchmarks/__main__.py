@@ -55,6 +55,7 @@ DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {
     "regret": regret.details,
     "cpu": cpu_rows.details,
     "decision-clock": decision_clock.details,
+    "persistent": persistent_rows.details,
 }
 """Further parts of the record of a suite, by its name."""
 RESULTS: Final = Path(__file__).parent / "results"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import cache
@@ -138,6 +139,14 @@ def _latencies(share: float, idle_s: float, pieces: int) -> Callable[[int], Samp
         return Samples(found)
 
     return measure
+
+
+def details() -> dict[str, object]:
+    """Returns how the system schedules this process: with a real-time policy other work does not disturb it."""
+    if not hasattr(os, "sched_getscheduler"):
+        return {}
+    names = {os.SCHED_OTHER: "other", os.SCHED_FIFO: "real-time, first in first out", os.SCHED_RR: "real-time, in turn"}
+    return {"scheduling": names.get(os.sched_getscheduler(0), "another")}
 
 
 _STATE: Final = "the engine is open, and has run jobs"

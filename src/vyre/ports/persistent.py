@@ -69,8 +69,8 @@ class PersistentEngine(Protocol):
     def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
         """Waits for a job, writes its outputs to ``outputs``, and returns the measured times.
 
-        The outputs of a ticket are collected once; with None they are not, and nothing is written.  Raises the error of
-        the job, ``TimeoutError`` after ``timeout`` seconds, and what a signal handler raises: the job goes on.
+        With None nothing is written.  The outputs are there until the ticket is forgotten.  Raises the error of the
+        job, ``TimeoutError`` after ``timeout`` seconds, and what a signal handler raises: the job goes on.
         """
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:

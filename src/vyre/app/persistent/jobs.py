@@ -76,8 +76,6 @@ class PersistentJobs:
         self._loops: dict[int, LoopNotices] = {}
         self._callbacks: Callbacks | None = None
         self._lock = Lock()
-        self.collecting: Final = Lock()
-        """Held while the outputs of a job that has ended are copied."""
         self._pushes: Final = frozenset(b.name for b in program.abi_buffers if b.is_push)
         self._closed = False
         self._is_inherited = False

@@ -86,29 +86,24 @@ class Ticket:
         self.engine.forget(self.number)
 
     def _collect(self, timeout: float | None) -> Result | VyreError:
-        engine, number = self.engine, self.number
+        """Waits and stores the outcome; several threads may do so at once, and all store the same."""
         try:
-            if not engine.done(number):
-                engine.wait(number, None, timeout=timeout)
-            with self.jobs.collecting:
-                if self._outcome is None:
-                    self._outcome = self._collected()
+            outcome: Result | VyreError = self._collected(timeout)
         except VyreError as error:
-            if not engine.done(number):
+            if self._outcome is not None:
+                return self._outcome  # another thread has stored it and forgotten the ticket
+            if not self.engine.done(self.number):
                 raise  # it is no error of the job
-            error.add_note(f"ticket={number} of {self.jobs!r}")
-            with self.jobs.collecting:
-                if self._outcome is None:
-                    self._outcome = error
-                    self._forget()
-        outcome = self._outcome
-        assert outcome is not None
+            error.add_note(f"ticket={self.number} of {self.jobs!r}")
+            outcome = error
+        self._outcome = outcome
+        self._forget()
         return outcome
 
-    def _collected(self) -> Result:
+    def _collected(self, timeout: float | None) -> Result:
         jobs = self.jobs
         storage = jobs.outputs.storage(self._shapes())
-        timing = self.engine.wait(self.number, storage)
+        timing = self.engine.wait(self.number, storage, timeout=timeout)
         return jobs.result(jobs.outputs.arrays(storage), timing, self.engine)
 
     def _shapes(self) -> Shapes | None:
@@ -141,8 +136,8 @@ class BatchTicket(Ticket):
     def _forget(self) -> None:
         """Does nothing: the batch keeps its results."""
 
-    def _collected(self) -> Result:
-        timing = self.engine.wait(self.number, None)
+    def _collected(self, timeout: float | None) -> Result:
+        timing = self.engine.wait(self.number, None, timeout=timeout)
         return self.jobs.result(self.batch.rows_of(self.index), timing, self.engine)
 
 

@@ -111,9 +111,11 @@ def test_results_outlive_their_slots_until_they_are_collected(backend: Backend) 
     assert sorted(set(tickets)) == tickets
     for value, ticket in reversed(list(enumerate(tickets))):
         assert collected(engine, ticket) == [value + 1, 1, 1, 1]
-        assert engine.done(ticket)
-        with pytest.raises(InvalidResource, match="were collected"):
+        assert engine.done(ticket) and collected(engine, ticket) == [value + 1, 1, 1, 1]
+        engine.forget(ticket)
+        with pytest.raises(InvalidResource, match="was forgotten"):
             collected(engine, ticket)
+    assert not engine._kept
 
 
 def test_forgotten_results_are_not_kept(backend: Backend) -> None:
@@ -320,7 +322,7 @@ def test_closing_ends_endless_jobs_and_keeps_the_results_of_others(backend: Back
     thread.join(LIMIT_S)
     assert not thread.is_alive() and isinstance(found[0], DispatchFailed)
     assert collected(engine, ended) == [3, 1, 1, 1]
-    for ticket in stuck[:-1]:
+    for ticket in stuck:
         with pytest.raises(DispatchFailed, match="engine was closed"):
             collected(engine, ticket)
     with pytest.raises(InvalidResource, match="is closed"):

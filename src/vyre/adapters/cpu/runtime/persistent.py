@@ -20,7 +20,7 @@ from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.pool import ring_layout as ring_at
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, RowStatus, read_status
-from vyre.adapters.cpu.pool.ring_layout import ROW_BITS
+from vyre.adapters.cpu.pool.ring_layout import ENTRY_BYTES, ROW_BITS
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
@@ -134,6 +134,8 @@ class CpuEngine:
         self._words: Final = self._ring.entries
         self._head: Final = c_int64.from_address(self._address + ring_at.RING_HEAD)
         self._publish: Final = self._pool.entries.ring_submit
+        self._native_wait: Final = self._pool.entries.ring_wait
+        self._first: Final = self._ring.first
         self._publish_one: Final = self._pool.entries.ring_submit_one
         self._is_watched: Final = self._pool.is_watched
         self._capacity: Final = spec.capacity
@@ -223,7 +225,7 @@ class CpuEngine:
             self._publish(self._address, jobs)
         if not self._is_watched():
             self._pool.await_begin()
-        return number << ring_at.ROW_BITS
+        return number << ROW_BITS
 
     def _batch(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> _Batch:
         """Returns the memory of a batch, with its inputs copied."""
@@ -262,7 +264,7 @@ class CpuEngine:
     # ------------------------------------------------------------ ends of jobs
     def done(self, ticket: int, /) -> bool:
         """Implements ``PersistentEngine.done``."""
-        number = ticket >> ring_at.ROW_BITS
+        number = ticket >> ROW_BITS
         if self._words[(number & self._mask) << 4] > number:
             return True
         batch = self._batches.get(number)
@@ -270,31 +272,26 @@ class CpuEngine:
 
     def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
         """Implements ``PersistentEngine.wait``."""
-        number = ticket >> ring_at.ROW_BITS
-        batch = self._batches.get(number)
-        if batch is not None:
-            if not self.done(ticket):
-                self._await(ticket, timeout, batch)
-            status = _status_of(batch, ticket & MOST_ROWS)
-            self._finish(number, batch)
-            return self._timing(status)
-        if self._waits_natively or self._words[(number & self._mask) << 4] <= number:
-            self._await(ticket, timeout, None)
-        if outputs is None:
-            return self._timing(self._peek(number))
+        number = ticket >> ROW_BITS
+        if number in self._batches:
+            return self._wait_row(ticket, self._batches[number], timeout)
+        place = number & self._mask
+        if self._waits_natively or self._words[place << 4] <= number:
+            self._waits += 1
+            limit = SLICE_NS if timeout is None else 0
+            if not self._native_wait(self._block, self._first + ENTRY_BYTES * place, number, limit):
+                self._await(ticket, timeout, None)
         with self._lock:
-            slot = self._slots[number & self._mask]
+            slot = self._slots[place]
             if slot is not None and slot.number == number:
                 words = slot.status
-                if words[0] == _COMPLETED:
-                    self._fill(outputs, slot.outputs)
-                    slot.number = _NOBODY
-                    elapsed = words[3]
-                else:
+                if words[0] != _COMPLETED:
                     found = read_status(words[:])
-                    slot.number = _NOBODY
                     assert found is not None
                     raise self._error(found)
+                elapsed = words[3]
+                if outputs is not None:
+                    self._fill(outputs, slot.outputs)
             else:
                 elapsed = self._from_kept(number, outputs)
         self._jobs_seen += 1
@@ -303,11 +300,22 @@ class CpuEngine:
             self._learn()
         return DispatchTiming(elapsed, elapsed, None, None, 0)
 
+    def _wait_row(self, ticket: int, batch: _Batch, timeout: float | None) -> DispatchTiming:
+        if not self.done(ticket):
+            self._waits += 1
+            self._await(ticket, timeout, batch)
+        status = _status_of(batch, ticket & MOST_ROWS)
+        self._finish(ticket >> ROW_BITS, batch)
+        if status.outcome:
+            raise self._error(status)
+        return DispatchTiming(status.elapsed_ns, status.elapsed_ns, None, None, 0)
+
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
         """Implements ``PersistentEngine.wait_many``."""
-        number = first >> ring_at.ROW_BITS
+        number = first >> ROW_BITS
         batch = self._batches[number]
         if not self._ring.has_ended(number):
+            self._waits += 1
             self._await(first, timeout, None)
         self._finish(number, batch)
         states = batch.status.view("<i8").reshape(jobs, _STATUS_WORDS)
@@ -320,14 +328,14 @@ class CpuEngine:
         number = self._head.value
         if self._words[(number & self._mask) << 4] <= number - self._capacity:
             try:
-                self._await((number - self._capacity) << ring_at.ROW_BITS, timeout, None)
+                self._await((number - self._capacity) << ROW_BITS, timeout, None)
             except TimeoutError:
                 return False
         return True
 
     def forget(self, ticket: int, /) -> None:
         """Implements ``PersistentEngine.forget``."""
-        number = ticket >> ring_at.ROW_BITS
+        number = ticket >> ROW_BITS
         if self._batches.pop(number, None) is None and self._kept.pop(number, None) is None:
             slot = self._slots[number & self._mask]
             if slot is not None and slot.number == number:
@@ -340,9 +348,7 @@ class CpuEngine:
         for number in range(max(0, head - self._capacity), head):
             if not self._ring.has_ended(number):
                 try:
-                    self._await(
-                        number << ring_at.ROW_BITS, None if end is None else max(0.0, end - time.monotonic()), None
-                    )
+                    self._await(number << ROW_BITS, None if end is None else max(0.0, end - time.monotonic()), None)
                 except TimeoutError:
                     return False
         return True
@@ -461,18 +467,17 @@ class CpuEngine:
             self._running[place] = None
         return slot
 
-    def _from_kept(self, number: int, outputs: OutputStorage) -> int:
+    def _from_kept(self, number: int, outputs: OutputStorage | None) -> int:
         """Collects outputs that were copied when their slot was used again; returns the time of the job."""
         kept = self._kept.get(number)
         if kept is None:
-            raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
+            raise InvalidResource("the ticket was forgotten", fix="keep the result.")
         status, arrays = kept
-        if isinstance(status, int):
+        if not isinstance(status, int):
+            raise self._error(status)
+        if outputs is not None:
             self._fill(outputs, arrays)
-            del self._kept[number]
-            return status
-        del self._kept[number]
-        raise self._error(status)
+        return status
 
     def _keep_outputs(self, slot: _Slot) -> None:
         """Copies the outputs of a slot that is used again, or keeps how its job failed."""
@@ -489,26 +494,6 @@ class CpuEngine:
         views = outputs.begin(tuple([data.nbytes for data in arrays]))
         for view, data in zip(views, arrays, strict=True):
             view[:] = data.data
-
-    def _peek(self, number: int) -> int | RowStatus:
-        """Returns the time of a job that has completed, or how it failed."""
-        with self._lock:
-            kept = self._kept.get(number)
-            if kept is not None:
-                return kept[0]
-            slot = self._slots[number & self._mask]
-            if slot is None or slot.number != number:
-                raise InvalidResource("the outputs of the ticket were collected", fix="keep the result.")
-            found = read_status(slot.status[:])
-        assert found is not None
-        return found if found.outcome else found.elapsed_ns
-
-    def _timing(self, found: int | RowStatus) -> DispatchTiming:
-        if isinstance(found, int):
-            return DispatchTiming(found, found, launches=0)
-        if found.outcome:
-            raise self._error(found)
-        return DispatchTiming(found.elapsed_ns, found.elapsed_ns, launches=0)
 
     def _error(self, status: RowStatus) -> BackendError:
         config, counters = self._pipeline.config, self._device.counters
@@ -533,10 +518,9 @@ class CpuEngine:
 
     def _await(self, ticket: int, timeout: float | None, batch: _Batch | None) -> None:
         """Waits until a job has ended, in slices, so that handlers of signals run.  Raises ``TimeoutError``."""
-        number, ring = ticket >> ring_at.ROW_BITS, self._ring
+        number, ring = ticket >> ROW_BITS, self._ring
         status = 0 if batch is None else batch.status_address + (ticket & MOST_ROWS) * ring_at.STATUS_BYTES
         end = None if timeout is None else time.monotonic_ns() + round(timeout * 1e9)
-        self._waits += 1
         while True:
             if self._pool.block != self._block:
                 raise self._refused()

@@ -22,7 +22,9 @@ READ_A_CLOCK = {
     "support/python_kernel_fuzzing.py",
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
+    "support/persistent_soak.py",  # its record tells how long closing took
     "support/reduction.py",  # of a failure
+    "support/work_graph_fuzzing.py",
     "unit/reference/test_executor.py",  # replaces it
     "unit/reference/test_scalar_oracle.py",  # for a deadline that has passed
     "unit/test_suite_rules.py",

@@ -11,6 +11,7 @@ from support.stage_chains import Chain, Chains, run, run_groups
 from vyre.app.fusing import FusionLimits, plan_groups
 from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages
+from vyre.domain.ir.program import Program
 
 SEEDS = range(48)
 
@@ -44,6 +45,8 @@ def joinable(seed: int) -> tuple[Chain, JoinedStages]:
 def test_joined_stages_have_the_bytes_of_the_stages(session: vyre.Session, part: int) -> None:
     for seed in share(session, part, 6):
         chain, found = joinable(seed)
+        assert Program.from_wire(found.program.to_wire()).digest == found.program.digest
+        assert Program.from_text(found.program.to_text()).digest == found.program.digest
         apart, fused = run(session, chain, None, seed), run(session, chain, found, seed)
         different = [name for name in fused if fused[name] != apart[name]]
         assert not different, (seed, different, found.program.to_text())

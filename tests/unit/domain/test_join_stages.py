@@ -218,6 +218,20 @@ def test_stages_that_stay_apart(program: Program, reason: str) -> None:
     assert refused([stage(scaled(2.0), "a", "b"), stage(program, *names)]) == CannotJoin(reason, 1)
 
 
+def counted(op: str) -> Program:
+    with ProgramBuilder(op, workgroup=256) as p:
+        x, y = p.input("x", S.U32), p.inout("y", S.U32)
+        getattr(y, f"atomic_{op}")(x[p.global_id()], 1)
+    return p.build()
+
+
+def test_atomics_that_do_not_commute_stay_apart() -> None:
+    alike = joined([stage(counted("add"), "a", "b"), stage(counted("add"), "c", "b")])
+    assert alike.barriers == (StageBarrier.GRID,)
+    found = refused([stage(counted("add"), "a", "b"), stage(counted("max"), "c", "b")])
+    assert found.stage == 1 and "order of atomics" in found.reason
+
+
 def with_barrier(workgroup: int) -> Program:
     with ProgramBuilder("barrier", workgroup=workgroup) as p:
         x, y = p.input("x", S.F32), p.inout("y", S.F32)

@@ -105,6 +105,7 @@ class _Joining:
         self._values = self._fixed_parameters()
         self._alike = counted_alike(self._memory, temporary)
         self._unbound: list[Buffer] = []
+        self._last = len(stages) - 1
 
     # ---- the words of one program
     def _fixed_parameters(self) -> dict[int, Literal]:
@@ -245,6 +246,8 @@ class _Joining:
         body = self._with_lengths(without_stores(body, dropped), kept)
         program = self._program(body, kept)
         self._check(program)
+        if check_rules(program).order_sensitive:
+            raise Refused("together with the stages before, its result depends on the order of atomics", self._last)
         return JoinedStages(
             program,
             self._grid,
@@ -256,7 +259,7 @@ class _Joining:
     def _check(self, program: Program, but: frozenset[str] = frozenset()) -> None:
         error = next((error for error in check_rules(program).errors if error.code not in but), None)
         if error is not None:
-            raise Refused(f"the joined program is not valid: [{error.code}] {error.message}", len(self._stages) - 1)
+            raise Refused(f"the joined program is not valid: [{error.code}] {error.message}", self._last)
 
     def _joined_body(
         self,

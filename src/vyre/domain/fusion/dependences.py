@@ -11,6 +11,7 @@ from vyre.domain.fusion.indices import Found, Indices, Limits
 from vyre.domain.fusion.stages import StageBarrier
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Atomic, Load
+from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Body, Store, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 
@@ -26,7 +27,7 @@ class Element(NamedTuple):
 
     at: Value | None
     writes: bool
-    is_atomic: bool = False
+    atomic: AtomicOp | None = None
     only: Hashable = None
     limits: Limits = frozenset()
 
@@ -50,9 +51,7 @@ def stage_accesses(body: Body, indices: Indices) -> StageAccesses:
         for node in nodes:
             access: Found | None = indices.accesses.get(id(node))
             if access is not None:
-                found[access.buffer].add(
-                    Element(access.at, access.writes, access.is_atomic, access.only, access.limits)
-                )
+                found[access.buffer].add(Element(access.at, access.writes, access.atomic, access.only, access.limits))
     return {name: frozenset(elements) for name, elements in found.items()}
 
 
@@ -89,7 +88,9 @@ class Dependences:
 
     def _relation(self, one: Element, other: Element) -> StageBarrier:
         first, second = one.at, other.at
-        alike = one.is_atomic is other.is_atomic  # the language wants a barrier between atomic and plain accesses
+        if one.atomic is not None and one.atomic is other.atomic:
+            return _NONE  # it commutes: a stage whose result depends on the order is not joined
+        alike = one.atomic is None and other.atomic is None  # the language wants a barrier around atomics
         if self._lanes == 1 and alike:
             return _NONE
         if first is not None and second is not None:

@@ -89,7 +89,9 @@ def _facts(
         elements = dependences.elements(number, joined.name)
         writes = any(element.writes for element in elements) or buffer.is_output
         replaces = buffer.is_output or (writes and covers(call, joined, use, body, indices))
-        reads = any(not element.writes or element.is_atomic for element in elements) or (writes and not replaces)
+        reads = any(not element.writes or element.atomic is not None for element in elements) or (
+            writes and not replaces
+        )
         uses.append(ArrayUse(joined.identity, use.count * joined.element.size, reads, writes, replaces))
     shared = sum(buffer.static_nbytes or 0 for buffer in call.program.buffers if buffer.is_workgroup)
     lengths = {b.name: b.count for b in call.program.buffers if not b.is_bound}

@@ -13,7 +13,7 @@ from vyre.domain.analysis.index_flow import Access, Step, Survey
 from vyre.domain.analysis.index_proofs import Fact
 from vyre.domain.analysis.index_values import Atom, Value
 from vyre.domain.ir.expr import Atomic, Binary, Expr, IdKind, Literal, Load, Select, Unary, Var
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Store
 from vyre.domain.ir.types import ScalarType
@@ -47,9 +47,9 @@ class Test(NamedTuple):
 class Found(NamedTuple):
     """One access: its buffer, the index ``at`` which (None if it is unknown), and what it does.
 
-    ``proven``: the index is certainly in range.  ``dtype`` is the type of the index.  ``only``: what says that the
-    access is out of range unless a condition holds; ``at`` is then the index where it does.  ``limits``: ids that are
-    certainly below a number wherever the access is in range.
+    ``proven``: the index is certainly in range.  ``dtype`` is the type of the index.  ``atomic``: the operator if the
+    access is atomic.  ``only``: what says that the access is out of range unless a condition holds; ``at`` is then the
+    index where it does.  ``limits``: ids that are certainly below a number wherever the access is in range.
     """
 
     buffer: str
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     dtype: ScalarType | None
     reads: bool
     writes: bool
-    is_atomic: bool
+    atomic: AtomicOp | None
     only: Hashable = None
     limits: Limits = frozenset()
 
@@ -111,7 +111,7 @@ class Indices(Survey):
             self._meanings.dtype(access.index, None),
             not isinstance(access, Store),
             not isinstance(access, Load),
-            isinstance(access, Atomic),
+            access.op if isinstance(access, Atomic) else None,
             only,
             limits,
         )

@@ -237,7 +237,7 @@ class _Joining:
             for joined in self._memory.all
             if joined.is_written and joined.length <= _MOST_FORWARDED and dependences.is_pointwise(joined.name)
         }
-        atomics = {found.buffer for found in indices.accesses.values() if found.is_atomic}
+        atomics = {found.buffer for found in indices.accesses.values() if found.atomic is not None}
         for name in atomics:
             pointwise.pop(name, None)
         body = self._joined_body(bodies, barriers, indices, pointwise)

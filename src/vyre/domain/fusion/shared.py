@@ -87,7 +87,7 @@ def _block(accesses: Sequence[Found], indices: Indices) -> int | None:
     """Returns the number of elements of a workgroup if all accesses agree on it."""
     blocks: set[int | None] = set()
     for access in accesses:
-        plain = access.at is not None and access.dtype is _U32 and not access.is_atomic
+        plain = access.at is not None and access.dtype is _U32 and access.atomic is None
         blocks.add(indices.elements_of_a_workgroup(access.at) if plain and access.at is not None else None)
     return blocks.pop() if len(blocks) == 1 else None
 

@@ -117,8 +117,10 @@ class SessionPersistence:
         )
 
     def _keeps(self, pipeline: Pipeline, items: int, times: ItemTimes) -> bool:
-        """Decides whether so many items become jobs of an engine."""
-        if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE:
+        """Decides whether so many items become jobs of an engine, which repeats no rounds of grid loops."""
+        from vyre.domain.grid_sync import has_grid_loops
+
+        if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE or has_grid_loops(pipeline.program):
             return False
         from vyre.app.persistent.many import pays
         from vyre.app.tuning.keys import time_kind

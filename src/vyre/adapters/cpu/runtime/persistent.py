@@ -585,6 +585,12 @@ class CpuPersistent:
                 f"capacity={capacity} of a persistent engine", fix=f"take a number from 2 to {MOST_CAPACITY}."
             )
         pipeline, _ = self._executor.pipeline(program, config)
+        if pipeline.kernels is not None:
+            raise UnsupportedFeature(
+                feature="a grid loop in a persistent engine",
+                backend=str(self._device.backend),
+                fix="dispatch the program: all of its rounds are one native call.",
+            )
         self._device.open()
         engine = CpuEngine(self._device, pipeline, input_nbytes, capacity)
         self._device.opened_engine(engine)

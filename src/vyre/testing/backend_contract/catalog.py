@@ -22,6 +22,7 @@ from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.narrow_values import NARROW
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
+from vyre.testing.backend_contract.persistent import PERSISTENT
 from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.backend_contract.prepared import PREPARED
 from vyre.testing.backend_contract.private_memory import PRIVATE
@@ -57,6 +58,7 @@ GROUPS: Final = (
     BINDER,
     FOREIGN,
     ASYNCHRONOUS,
+    PERSISTENT,
     THREADS,
     LIFECYCLE,
     METRICS,

@@ -1,0 +1,181 @@
+"""Cases of ``PersistentExecutor``: jobs of a program that is kept running, their tickets, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import DispatchFailed, InvalidInput, InvalidResource, TrapError
+from vyre.ports.persistent import PersistentEngine
+from vyre.testing.backend_contract.bench import Bench, Data, Storage, program_of, view, words
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import equal, holds, refusal
+
+PERSISTENT: Final = Group("persistent", "persistent")
+_LIMIT_S: Final = 60.0
+_ADD: Final = """
+    workgroup_size 4, 1, 1
+    param a @0 u32
+    buffer x @1 read_write u32[runtime]
+    buffer y @2 write u32[4] output
+    body { y[gid.x] = x[gid.x]  x[gid.x] = x[gid.x] + a }
+    """
+_TRAP: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
+    """
+_ENDLESS: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { for k in 0u..4294967295u { for l in 0u..4294967295u { x[gid.x] = x[gid.x] * 3u + k } } }
+    """
+_ROW: Final = 16
+
+
+@contextmanager
+def _opened(bench: Bench, kernel: str, *lengths: int, capacity: int = 4, **config: Any) -> Iterator[PersistentEngine]:
+    bench.need("persistent")
+    assert bench.backend.persistent is not None
+    engine = bench.backend.persistent.open(program_of(kernel), DispatchConfig(**config), lengths, capacity)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _submitted(engine: PersistentEngine, *inputs: Data) -> int:
+    ticket = engine.submit(tuple(map(view, inputs)))
+    while ticket is None:
+        holds(engine.wait_room(_LIMIT_S), "the queue stays full")
+        ticket = engine.submit(tuple(map(view, inputs)))
+    return ticket
+
+
+def _result(engine: PersistentEngine, ticket: int) -> tuple[bytes, ...]:
+    storage = Storage()
+    engine.wait(ticket, storage, timeout=_LIMIT_S)
+    return storage.outputs
+
+
+@PERSISTENT.case()
+def a_job_equals_execute(bench: Bench) -> None:
+    """A job has the bytes that ``execute`` returns, however often its place in the queue was used before."""
+    with _opened(bench, _ADD, 4, _ROW) as engine:
+        for number in range(11):
+            given = words(number), words(number, 1, 2, 3)
+            ticket = _submitted(engine, *given)
+            equal(_result(engine, ticket), bench.run(_ADD, *given))
+            holds(engine.done(ticket), "a job that was awaited is not done")
+            engine.forget(ticket)
+        equal(engine.output_nbytes, (_ROW, _ROW))
+
+
+@PERSISTENT.case()
+def results_wait_for_their_readers(bench: Bench) -> None:
+    """Results of more jobs than the queue holds are those of their tickets, which grow; they are read in any order and
+    more than once.
+    """
+    with _opened(bench, _ADD, 4, _ROW, capacity=2) as engine:
+        holds(engine.capacity >= 2, f"the capacity is {engine.capacity}")
+        tickets = [_submitted(engine, words(5), words(number, 0, 0, 0)) for number in range(3 * engine.capacity + 1)]
+        equal(sorted(set(tickets)), tickets, "the tickets")
+        for _ in range(2):
+            for number, ticket in reversed(list(enumerate(tickets))):
+                equal(_result(engine, ticket), (words(number + 5, 5, 5, 5), words(number, 0, 0, 0)))
+        holds(engine.drain(_LIMIT_S), "jobs that have ended are under way")
+
+
+@PERSISTENT.case()
+def inputs_are_taken_at_submit(bench: Bench) -> None:
+    """Memory that the caller changes after ``submit`` or ``submit_many`` does not reach the jobs."""
+    with _opened(bench, _ADD, 4, _ROW, capacity=64) as engine:
+        data, tickets = bytearray(_ROW), []
+        for number in range(40):
+            data[:] = words(number, number, number, number)
+            tickets.append(_submitted(engine, words(1), data))
+        data[:] = b"\xff" * _ROW
+        for number, ticket in enumerate(tickets):
+            equal(_result(engine, ticket)[0], words(*[number + 1] * 4))
+        column, into = bytearray(words(*range(64))), [bytearray(16 * _ROW), bytearray(16 * _ROW)]
+        first = engine.submit_many([view(words(1)), view(column)], 16, [memoryview(each) for each in into])
+        column[:] = b"\xff" * len(column)
+        assert first is not None
+        engine.wait_many(first, 16, timeout=_LIMIT_S)
+        equal(bytes(into[0]), words(*range(1, 65)))
+
+
+@PERSISTENT.case()
+def a_batch_equals_its_jobs(bench: Bench) -> None:
+    """A batch has a row for each job, and consecutive tickets; an input of one job is shared by all."""
+    with _opened(bench, _ADD, 4, _ROW) as engine:
+        jobs = min(engine.most_jobs, 300)
+        into = [bytearray(b"\xee" * jobs * _ROW) for _ in range(2)]
+        column = words(*range(4 * jobs))
+        first = engine.submit_many([view(words(7)), view(column)], jobs, [memoryview(each) for each in into])
+        assert first is not None
+        equal(engine.wait_many(first, jobs, timeout=_LIMIT_S).failed, ())
+        equal((bytes(into[0]), bytes(into[1])), (words(*range(7, 4 * jobs + 7)), column))
+        holds(all(engine.done(first + row) for row in range(jobs)), "a job of a batch that has ended is not done")
+        holds(engine.wait(first + jobs - 1, None).wall_ns >= 0, "a job took no time")
+
+
+@PERSISTENT.case()
+def an_error_is_that_of_its_ticket(bench: Bench) -> None:
+    """A trap ends its own job; the others have their results."""
+    with _opened(bench, _TRAP, _ROW, capacity=8) as engine:
+        tickets = [_submitted(engine, words(1, number, 2, 3)) for number in (8, 9, 10)]
+        equal(_result(engine, tickets[0]), (words(2, 9, 3, 4),))
+        error = refusal(TrapError, lambda: _result(engine, tickets[1]))
+        equal((error.tag, error.address, error.global_id), ("nine", 1, (1, 0, 0)))
+        equal(_result(engine, tickets[2]), (words(2, 11, 3, 4),))
+        into = bytearray(3 * _ROW)
+        column = words(1, 1, 1, 1, 2, 2, 2, 9, 3, 3, 3, 3)
+        first = engine.submit_many([view(column)], 3, [memoryview(into)])
+        assert first is not None
+        equal(engine.wait_many(first, 3, timeout=_LIMIT_S).failed, (first + 1,))
+        equal((bytes(into[:_ROW]), bytes(into[2 * _ROW :])), (words(2, 2, 2, 2), words(4, 4, 4, 4)))
+        refusal(TrapError, lambda: engine.wait(first + 1, None))
+
+
+@PERSISTENT.case()
+def wrong_inputs_are_refused(bench: Bench) -> None:
+    """Inputs of other lengths are refused, and harm nothing."""
+    with _opened(bench, _TRAP, _ROW) as engine:
+        for wrong in ((), (words(1),), (words(1, 2, 3, 4, 5),), (words(1, 2, 3, 4),) * 2):
+            refusal(InvalidInput, lambda wrong=wrong: engine.submit(tuple(map(view, wrong))))  # type: ignore[misc]
+        equal(_result(engine, _submitted(engine, words(1, 2, 3, 4))), (words(2, 3, 4, 5),))
+
+
+@PERSISTENT.case()
+def a_full_queue_is_told_and_closing_ends_every_job(bench: Bench) -> None:
+    """A queue of jobs that never end is full after ``capacity`` of them, which is told at once; closing ends them."""
+    with _opened(bench, _ENDLESS, _ROW, capacity=2) as engine:
+        given = (view(words(1, 1, 1, 1)),)
+        tickets = [engine.submit(given) for _ in range(engine.capacity + 3)]
+        equal([ticket is None for ticket in tickets], [False] * engine.capacity + [True] * 3)
+        into = [memoryview(bytearray(_ROW))]
+        holds(engine.submit_many(given, 1, into) is None, "a batch found room in a full queue")
+        holds(not engine.wait_room(0.01) and not engine.drain(0.01), "jobs that never end have ended")
+        engine.close()
+        engine.close()
+        for ticket in tickets[: engine.capacity]:
+            assert ticket is not None
+            refusal(DispatchFailed, lambda ticket=ticket: engine.wait(ticket, None))  # type: ignore[misc]
+        refusal((InvalidResource, DispatchFailed), lambda: engine.submit(given))
+
+
+@PERSISTENT.case()
+def jobs_are_counted(bench: Bench) -> None:
+    """The counters tell jobs, submissions and refusals."""
+    with _opened(bench, _TRAP, _ROW) as engine:
+        for number in range(5):
+            _result(engine, _submitted(engine, words(number, 0, 0, 0)))
+        first = engine.submit_many([view(words(1, 1, 1, 1))], 3, [memoryview(bytearray(3 * _ROW))])
+        assert first is not None
+        engine.wait_many(first, 3, timeout=_LIMIT_S)
+        counts = engine.counters()
+        equal((counts["jobs"], counts["submissions"], counts["full"]), (8, 6, 0))
+        holds(1 <= counts["launches"] < 8, f"{counts['launches']} launches served 8 jobs")

@@ -1,0 +1,166 @@
+"""The cases of persistent engines fail on engines that break one rule each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.registration import CPU
+from vyre.domain.errors import TrapError
+from vyre.ports.backend import Backend
+from vyre.testing.backend_contract import CASES, Subject, run_cases
+from vyre.testing.outcomes import Verdict
+
+pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+
+
+class Wrapped:
+    """An engine that passes everything on."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class TakesTheResultOfTheSlot(Wrapped):
+    """It completes jobs by slot: a late reader gets the job that has the slot now."""
+
+    def wait(self, ticket: int, outputs: Any, /, *, timeout: float | None = None) -> Any:
+        last = self.inner._head.value - 1
+        number = ticket >> 16
+        while number + self.inner.capacity <= last:
+            number += self.inner.capacity
+        return self.inner.wait(number << 16 if outputs is not None else ticket, outputs, timeout=timeout)
+
+
+class KeepsViews(Wrapped):
+    """It reads the inputs of a job when its result is asked for."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.given: dict[int, tuple[Any, ...]] = {}
+
+    def submit(self, inputs: Sequence[Any], /) -> Any:
+        ticket = self.inner.submit(inputs)
+        self.given[ticket] = tuple(inputs)
+        return ticket
+
+    def wait(self, ticket: int, outputs: Any, /, *, timeout: float | None = None) -> Any:
+        found = self.inner.submit(self.given[ticket]) if ticket in self.given else ticket
+        return self.inner.wait(ticket if found is None else found, outputs, timeout=timeout)
+
+
+class SwallowsErrors(Wrapped):
+    """A failed job has outputs of zeros."""
+
+    def wait(self, ticket: int, outputs: Any, /, *, timeout: float | None = None) -> Any:
+        try:
+            return self.inner.wait(ticket, outputs, timeout=timeout)
+        except TrapError:
+            if outputs is not None:
+                outputs.begin(self.inner.output_nbytes)
+            return None
+
+
+class HidesFailedRows(Wrapped):
+    """A batch tells of no failure."""
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> Any:
+        return self.inner.wait_many(first, jobs, timeout=timeout)._replace(failed=())
+
+
+class SwapsRows(Wrapped):
+    """The first row of a batch is the last one."""
+
+    def submit_many(self, columns: Sequence[Any], jobs: int, into: Sequence[memoryview], /) -> Any:
+        self.into, self.jobs = into, jobs
+        return self.inner.submit_many(columns, jobs, into)
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> Any:
+        ended = self.inner.wait_many(first, jobs, timeout=timeout)
+        for view in self.into:
+            size = view.nbytes // self.jobs
+            view[:size] = bytes(view[-size:])
+        return ended
+
+
+class NeverFull(Wrapped):
+    """It takes jobs into a full queue, under a ticket that was given before."""
+
+    def submit(self, inputs: Sequence[Any], /) -> Any:
+        found = self.inner.submit(inputs)
+        return 0 if found is None else found
+
+
+class CountsLaunches(Wrapped):
+    """It launches a kernel for each job."""
+
+    def counters(self) -> Any:
+        return {**self.inner.counters(), "launches": self.inner.counters()["jobs"]}
+
+
+class NeverDone(Wrapped):
+    """It says of no job that it has ended."""
+
+    def done(self, ticket: int, /) -> bool:
+        return ticket < 0
+
+
+class TakesAnyLength(Wrapped):
+    """It fills up what is missing."""
+
+    def submit(self, inputs: Sequence[Any], /) -> Any:
+        try:
+            return self.inner.submit(inputs)
+        except Exception:
+            return 0
+
+
+DEFECTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "completed by slot": (TakesTheResultOfTheSlot, "results_wait_for_their_readers"),
+    "late inputs": (KeepsViews, "inputs_are_taken_at_submit"),
+    "swallowed errors": (SwallowsErrors, "an_error_is_that_of_its_ticket"),
+    "hidden rows": (HidesFailedRows, "an_error_is_that_of_its_ticket"),
+    "swapped rows": (SwapsRows, "a_batch_equals_its_jobs"),
+    "never full": (NeverFull, "a_full_queue_is_told_and_closing_ends_every_job"),
+    "a launch each": (CountsLaunches, "jobs_are_counted"),
+    "never done": (NeverDone, "a_job_equals_execute"),
+    "any length": (TakesAnyLength, "wrong_inputs_are_refused"),
+}
+
+
+class Opens:
+    """``PersistentExecutor`` of broken engines."""
+
+    def __init__(self, inner: Any, wrap: Callable[[Any], Any]) -> None:
+        self._inner, self._wrap = inner, wrap
+
+    def open(self, *arguments: Any) -> Any:
+        return self._wrap(self._inner.open(*arguments))
+
+
+def failures(wrap: Callable[[Any], Any]) -> set[str]:
+    def broken(backend: Backend) -> Backend:
+        return replace(backend, persistent=Opens(backend.persistent, wrap))
+
+    registration = replace(CPU, factory=lambda services: broken(CPU.factory(services)))
+    with Subject(registration) as subject:
+        outcomes = list(run_cases(CASES, subject, "persistent.*"))
+    assert all(outcome.verdict is not Verdict.SKIPPED for outcome in outcomes)
+    return {outcome.name for outcome in outcomes if outcome.verdict is Verdict.FAILED}
+
+
+def test_engines_that_pass_everything_on_keep_the_contract() -> None:
+    assert failures(Wrapped) == set()
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_broken_engines_are_found(defect: str) -> None:
+    wrap, case = DEFECTS[defect]
+    assert f"persistent.{case}" in failures(wrap)

@@ -335,6 +335,10 @@ def ran(session: vyre.Session, graph: Graph, modes: Modes, counts: Counter[str])
                 counts["bytes not allocated"] += run.plan.unallocated_bytes
             except TrapError as trap:
                 error = type(trap).__name__
+            except UnsupportedFeature as unsupported:
+                if "forced mode" not in str(unsupported):
+                    raise
+                raise Unforced(str(unsupported)) from None
             found.append(Ended(_bytes(graph, arrays, set()), error))
             if error:
                 break

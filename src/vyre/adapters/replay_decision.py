@@ -171,10 +171,19 @@ class ReplayDecision:
         self._samples: deque[int] = deque(maxlen=SAMPLES)  # device time of a round
         self._predicted_ns = self._observed_ns = self._rounds = 0
         self._plain_ns: deque[int] = deque(maxlen=SETTLING_SAMPLES)  # wall time of a round
+        self._verdict = Verdict.PLAIN
         self.begin_anew()
 
-    def verdict(self, batch: int = 1) -> Verdict:
-        """Returns how the run that begins now, of ``batch`` rounds, is executed."""
+    def verdict(self, batch: int = 1, wanted: bool | None = None) -> Verdict:
+        """Returns how the run that begins now, of ``batch`` rounds, is executed.
+
+        ``wanted``: whether the caller wants a replay; None: costs decide.  Runs that costs do not decide about are not
+        counted.
+        """
+        if wanted is not None:
+            if not wanted:
+                return Verdict.PLAIN
+            return Verdict.REPLAY if self._recorded else Verdict.RECORD
         self._runs += 1
         if self._runs >= self.due or batch >= self._batch:
             self._decide(batch)
@@ -182,7 +191,9 @@ class ReplayDecision:
 
     def recorded(self, ns: int) -> None:
         """Notes that this run has recorded the graph, in ``ns`` that are not counted as a part of its time."""
-        self._recorded, self._verdict = True, Verdict.REPLAY
+        self._recorded = True
+        if self._verdict is Verdict.RECORD:  # else a caller wanted it, which decides nothing about other runs
+            self._verdict = Verdict.REPLAY
         self._observed_ns -= ns
 
     def updated(self, kernels: int) -> None:

@@ -184,6 +184,9 @@ class ResidentSequence:
     leaves it 0 is the last.  ``repeat_count`` bounds the rounds; with 0 the flag is left alone.  The timing tells how
     many rounds ran and whether the last left the flag at 0, whichever way the backend repeats them.  Raises
     ``InvalidInput`` for a flag without steps to repeat, and ``InvalidResource`` for one of fewer than 4 bytes.
+
+    ``replayed`` says whether the rounds are to be replayed as a graph; None: as the backend decides.  Only a backend
+    whose ``submission`` is ``CHOSEN`` heeds it; it raises ``UnsupportedFeature`` for a graph that cannot be recorded.
     """
 
     prefix: tuple[ResidentStep, ...] = ()
@@ -191,6 +194,7 @@ class ResidentSequence:
     repeat_count: int = 0
     reads: tuple[Readback, ...] = ()
     flag: ResidentBuffer | None = None
+    replayed: bool | None = None
 
     def __post_init__(self) -> None:
         if self.flag is None:

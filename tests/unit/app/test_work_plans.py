@@ -78,7 +78,9 @@ def test_joined_steps_are_one_launch_without_the_memory_between(session: vyre.Se
         for fused in (False, True):
             with session.sequence(steps, modes={"fused": fused}) as sequence:
                 found[fused] = sequence()
-                assert sequence.plan() == found[fused].plan
+                assert [group.steps for group in sequence.plan().groups] == [
+                    group.steps for group in found[fused].plan.groups
+                ]
             want = X
             for k in range(2, 6):
                 want = want * k + 1
@@ -214,6 +216,37 @@ def test_a_long_first_run_is_decided_about_after_some_rounds(
             np.testing.assert_array_equal(y.download(), want * 64 * 2 + 1)
         with cpu.sequence(steps, modes={"fused": False}) as sequence:
             assert sequence(64).submissions == 1
+
+
+@pytest.mark.parametrize(("graph", "counted"), [(True, (5, 0)), (False, (0, 10))])
+def test_graphs_of_a_device_are_forced_and_forbidden(graph: bool, counted: tuple[int, int]) -> None:
+    names = ("graph_launches", "kernel_launches")
+    with ExitStack() as stack:
+        session = stack.enter_context(vyre.open("cuda-machine", cache=False))
+        x, y = (stack.enter_context(session.resident(data)) for data in (X, np.zeros(N, np.uint32)))
+        steps = chain(session, MAPS[:2], x, y)
+        forced = stack.enter_context(session.sequence(steps, modes={"graph": graph, "fused": False}))
+        before = session.metrics()
+        run = forced(5)
+        after = session.metrics()
+        assert tuple(after[name] - before[name] for name in names) == counted
+        assert run.plan.mode is (ExecutionMode.GRAPH if graph else ExecutionMode.PLAIN)
+        np.testing.assert_array_equal(y.download(), (X * 2 + 1) * 3 + 1)
+        free = stack.enter_context(session.sequence(steps, modes={"fused": False}))
+        plan = free().plan
+        assert plan.mode is ExecutionMode.PLAIN and "no replay was predicted to pay" in plan.why
+        assert session.metrics()["graph_launches"] == after["graph_launches"], "what is forced decides nothing else"
+
+
+def test_a_graph_of_steps_that_may_trap_is_a_typed_error() -> None:
+    with ExitStack() as stack:
+        session = stack.enter_context(vyre.open("cuda-machine", cache=False))
+        x, y = (stack.enter_context(session.resident(data)) for data in (X, np.zeros(N, np.uint32)))
+        traps = chain(session, [mapped(2, traps=True), MAPS[0]], x, y)
+        sequence = stack.enter_context(session.sequence(traps, modes={"graph": True}))
+        with pytest.raises(UnsupportedFeature, match=r"forced mode graph.*may trap"):
+            sequence()
+        np.testing.assert_array_equal(y.download(), np.zeros(N, np.uint32))
 
 
 # ---------------------------------------------------------------- decisions

@@ -100,9 +100,13 @@ class WorkExecutor(Protocol):
 
 
 class AsLists:
-    """Submits all launches of a run as one sequence, or in pieces where its loops are too long to write out."""
+    """Submits all launches of a run as one sequence, or in pieces where its loops are too long to write out.
 
-    def __init__(self, backend: Backend, launches: Launches) -> None:
+    ``replayed`` is that of ``ResidentSequence``.
+    """
+
+    def __init__(self, backend: Backend, launches: Launches, replayed: bool | None = None) -> None:
+        self._replayed = replayed
         self._executor = backend.require_resident_executor()
         self._first = tuple(launch.step for launch in launches.first)
         self._parts = tuple((tuple(one.step for one in part.launches), part.times) for part in launches.parts)
@@ -124,22 +128,27 @@ class AsLists:
         if self._body is not None:
             sequence = self._usual
             if sequence is None or sequence.repeat_count != rounds or sequence.prefix is not prefix:
-                sequence = ResidentSequence(prefix=prefix, repeated=self._body, repeat_count=rounds)
-                self._usual = sequence
+                sequence = self._usual = self._sequence(prefix, self._body, rounds)
             return Ran(self._executor.run(sequence), 1)
         if len(self._parts) == 1:
             steps, times = self._parts[0]
-            sequence = ResidentSequence(prefix=prefix, repeated=steps, repeat_count=times * rounds)
-            return Ran(self._executor.run(sequence), 1)
+            return self._submitted(prefix, steps, times * rounds)
         pieces: list[Ran] = []
         for _ in range(rounds):
             for steps, times in self._parts:
-                sequence = ResidentSequence(prefix=prefix, repeated=steps, repeat_count=times)
-                pieces.append(Ran(self._executor.run(sequence), 1))
+                pieces.append(self._submitted(prefix, steps, times))
                 prefix = ()
         if prefix:
-            pieces.append(Ran(self._executor.run(ResidentSequence(prefix=prefix)), 1))
+            pieces.append(self._submitted(prefix, (), 0))
         return total(pieces)
+
+    def _submitted(self, prefix: tuple[ResidentStep, ...], steps: tuple[ResidentStep, ...], times: int) -> Ran:
+        return Ran(self._executor.run(self._sequence(prefix, steps, times)), 1)
+
+    def _sequence(
+        self, prefix: tuple[ResidentStep, ...], steps: tuple[ResidentStep, ...], times: int
+    ) -> ResidentSequence:
+        return ResidentSequence(prefix=prefix, repeated=steps, repeat_count=times, replayed=self._replayed)
 
     def close(self) -> None:
         """Does nothing: a sequence holds nothing."""

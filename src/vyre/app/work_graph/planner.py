@@ -78,19 +78,25 @@ class Sum(NamedTuple):
 class Chosen(NamedTuple):
     """A plan, and the ``launches`` of the structure that carry it out.
 
-    ``one_by_one``: the host launches each by itself.  ``kernels`` and ``nbytes`` are sums over the launches.
+    ``one_by_one``: the host launches each by itself.  ``replayed``: what a backend that chooses is told.  ``kernels``
+    and ``nbytes`` are sums over the launches.
     """
 
     plan: WorkPlan
     structure: Structure
     one_by_one: bool
+    replayed: bool | None
     launches: Launches
     kernels: Sum
     nbytes: Sum
 
     def is_like(self, other: Chosen) -> bool:
         """Returns whether what was prepared for this serves the other."""
-        return self.structure is other.structure and self.one_by_one is other.one_by_one
+        return (
+            self.structure is other.structure
+            and self.one_by_one is other.one_by_one
+            and self.replayed is other.replayed
+        )
 
 
 class WorkPlanner:
@@ -130,6 +136,7 @@ class WorkPlanner:
         self._structure = self._joined if modes.fused and self._joined is not None else self._apart
         self._plan: ExecutionPlan | None = None
         self._now: Chosen | None = None
+        self._single: tuple[Chosen, WorkPlan] | None = None
 
     def choose(self, rounds: int, *, seen: bool = True) -> Chosen:
         """Returns the plan for a run of so many rounds; ``seen`` False: it is only asked for."""
@@ -185,6 +192,20 @@ class WorkPlanner:
     def _timed_steps(self) -> bool:
         """Returns whether a timeout bounds some step, which holds for a whole list of launches."""
         return any(step.step.config.timeout_s is not None for step in self._work.steps)
+
+    def plan_of(self, chosen: Chosen, timing: DispatchTiming) -> WorkPlan:
+        """Returns the plan of a run that took these times: a backend that chooses may have replayed nothing."""
+        is_open = self._backend.submission is SequenceSubmission.CHOSEN and chosen.replayed is None
+        if not (is_open and timing.launches):
+            return chosen.plan
+        if self._single is None or self._single[0] is not chosen:
+            groups = tuple(
+                group if group.mode is ExecutionMode.FUSED else replace(group, mode=ExecutionMode.PLAIN)
+                for group in chosen.plan.groups
+            )
+            why = f"no replay was predicted to pay ({chosen.plan.why})"
+            self._single = chosen, replace(chosen.plan, mode=ExecutionMode.PLAIN, groups=groups, why=why)
+        return self._single[1]
 
     def took(self, kernels: int, chosen: Chosen, timing: DispatchTiming, whole_ns: int | None = None) -> None:
         """Records the time of a run of these launches, of which there were so many, and the time of the whole call,
@@ -296,12 +317,18 @@ class WorkPlanner:
     # ---- the result
     def _chosen(self) -> Chosen:
         structure, mode = self._structure, self._submission
-        one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is not SequenceSubmission.EACH
+        one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is SequenceSubmission.LIST
         quotes = () if self._plan is None else self._quotes(self._plan)
         plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes)
         launches = structure.launches
         return Chosen(
-            plan, structure, one_by_one, launches, Sum.of_rounds(launches.kernels), Sum.of_rounds(launches.nbytes)
+            plan,
+            structure,
+            one_by_one,
+            self._modes.graph,
+            launches,
+            Sum.of_rounds(launches.kernels),
+            Sum.of_rounds(launches.nbytes),
         )
 
     def _quotes(self, plan: ExecutionPlan) -> tuple[Quote, ...]:

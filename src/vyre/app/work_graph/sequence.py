@@ -134,7 +134,7 @@ class StepSequence:
             self._services.lease.launched()
         return SequenceRun(
             timing=timing,
-            plan=chosen.plan,
+            plan=self._planner.plan_of(chosen, timing),
             kernels=kernels,
             submissions=submissions,
             bound_bytes=nbytes,
@@ -211,8 +211,11 @@ class StepSequence:
         self._ready = None
         allocations, allocated = self._held.hold(chosen.structure.needed)
         launches = chosen.launches.with_memory(self._held.memory)
-        kind = OneByOne if chosen.one_by_one else AsLists
-        executor: WorkExecutor = kind(lease.backend, launches)
+        executor: WorkExecutor
+        if chosen.one_by_one:
+            executor = OneByOne(lease.backend, launches)
+        else:
+            executor = AsLists(lease.backend, launches, chosen.replayed)
         self._held.use(executor)
         ready = self._ready = _Ready(chosen, executor, chosen.one_by_one or bool(self._held.memory))
         return ready, allocations, allocated

@@ -109,13 +109,15 @@ class Lane(ABC, Generic[Part]):
         self.lease: Final[StreamLease] = resources.streams.acquire()
         self.launches: int | None = None
 
-    def _run(self, track: Track, part: Part, rounds: int = 1) -> int:
+    def _run(self, track: Track, part: Part, rounds: int = 1, wanted: bool | None = None) -> int:
         """Enqueues so many rounds; returns how many of them a graph runs.
+
+        ``wanted``: whether the caller wants a graph; None: the decision about the sequence is asked.
 
         Raises ``CudaCallError`` if a plain operation fails or the device is lost.
         """
         decision, replayed = track.decision, 0
-        if decision is not None and (verdict := decision.verdict(rounds)) is not Verdict.PLAIN:
+        if decision is not None and (verdict := decision.verdict(rounds, wanted)) is not Verdict.PLAIN:
             self._tracks.append(track)
             self._prepare(part)
             replayed = self._replay(track, decision, verdict, part, rounds)

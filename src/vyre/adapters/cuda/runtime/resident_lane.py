@@ -76,6 +76,7 @@ class ResidentLane(Lane[_Part]):
         "_between",
         "_copies",
         "_copy_lease",
+        "_forced",
         "_launches",
         "_only_launches",
         "_overlapped",
@@ -98,6 +99,7 @@ class ResidentLane(Lane[_Part]):
         self.loops: Final = LaneLoops(resources, self.lease.stream)
         self._submitting_ns = 0
         self._only_launches = True
+        self._forced = False
 
     @property
     def launch_ns(self) -> int | None:
@@ -128,6 +130,7 @@ class ResidentLane(Lane[_Part]):
         self.launches = None
         self._submitting_ns = 0
         self._only_launches = True
+        self._forced = False
         prepared = [Prepared(self.launch(step), step) for step in steps]
         while len(self._launches) > max(LAUNCHES, len(prepared)):
             self._evict(self._launches.popitem(last=False)[1])
@@ -155,15 +158,22 @@ class ResidentLane(Lane[_Part]):
         )
         return self._copies
 
-    def enqueue(self, steps: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
-        """Runs a sequence ``rounds`` times: by its graph if that pays, else launch by launch."""
+    def records(self, steps: Sequence[Prepared]) -> bool:
+        """Returns whether a graph of a sequence can be recorded, whatever it costs."""
+        return not steps or self._sequence(tuple([launch for launch, _ in steps])).decision is not None
+
+    def enqueue(
+        self, steps: Sequence[Prepared], rounds: int, copies: HostCopies | None, wanted: bool | None = None
+    ) -> None:
+        """Runs a sequence ``rounds`` times: by its graph if that pays or is ``wanted``, else launch by launch."""
         if not steps or not rounds:
             return
         if self._parts:
             self._mark()
         self.launches = self.launches or 0
+        self._forced = wanted is not None
         part = _Part(steps, self._sequence(tuple([launch for launch, _ in steps])), rounds, copies)
-        self._parts.append((part, self._run(part.sequence, part, rounds)))
+        self._parts.append((part, self._run(part.sequence, part, rounds, wanted)))
 
     def _enqueue(self, part: _Part, rounds: int) -> None:
         """Implements ``Lane._enqueue``."""
@@ -207,10 +217,10 @@ class ResidentLane(Lane[_Part]):
 
         Each part's share is taken in proportion to its operations, which are assumed to take the same time.  Such a
         share means nothing if only some parts were replayed, or if host bytes were copied; copies between launches also
-        hide the kernels' own time.
+        hide the kernels' own time.  A run that a caller forced says nothing about those that costs decide about.
         """
         parts, copies = self._parts, self._copies
-        if copies is None or not copies.behind_launches:
+        if not self._forced and (copies is None or not copies.behind_launches):
             total = sum(part.operations for part, _ in parts)
             alike = copies is None and sum(count for _, count in parts) in (0, sum(part.rounds for part, _ in parts))
             for (part, replayed), taken_ns in zip(parts, self._device_times(device_ns), strict=True):

@@ -27,7 +27,7 @@ from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource
+from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.ports.backend import FLAG_BYTES, ResidentBuffer, ResidentSequence, ResidentStep
@@ -91,7 +91,7 @@ class ResidentRunner(DeviceMember):
             try:
                 once, limit = len(sequence.prefix), sequence.repeat_count
                 if flag is None:
-                    ran = self._run(lane, steps, once, limit, reads, deadline)
+                    ran = self._run(lane, steps, once, limit, reads, deadline, sequence.replayed)
                 else:
                     looped = self._loop(lane, steps, once, limit, flag, reads, deadline)
                     ran = looped or self._poll(lane, steps, once, limit, flag, reads, deadline)
@@ -221,12 +221,18 @@ class ResidentRunner(DeviceMember):
         repeat_count: int,
         reads: Sequence[Piece],
         deadline: int | None,
+        wanted: bool | None = None,
     ) -> Ran:
         """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads."""
         device, driver = self.device, self.device.driver
         stream, started, ended, done = lane.lease
         prepared = lane.prepare(steps)
         looks = any(launch.looks for launch, _ in prepared)
+        if wanted and (looks or not (lane.records(prepared[:once]) and lane.records(prepared[once:]))):
+            why = "a launch may trap" if looks else "no graph of this sequence is recorded"
+            raise UnsupportedFeature(
+                feature="the forced mode graph", backend=device.backend, fix=f"leave the mode to the planner: {why}."
+            )
         check = partial(self.check_trap, lane, deadline) if looks else None
         began = device.clock.now_ns()
         run = prepared if repeat_count else prepared[:once]
@@ -236,7 +242,7 @@ class ResidentRunner(DeviceMember):
         driver.event_record(started, stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
-                lane.enqueue(part, rounds, copies)
+                lane.enqueue(part, rounds, copies, wanted)
             else:
                 for launch, step in chain.from_iterable(repeat(part, rounds)):
                     if copies is not None:

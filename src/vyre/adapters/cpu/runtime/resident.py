@@ -60,7 +60,6 @@ class PreparedStep(NamedTuple):
     frame: StepFrame
     first: tuple[Command, ...]
     kernels: tuple[Command, ...]
-    owners: tuple[Owner, ...]
     iterations: int
     choice: Choice
     loaded: LoadedKernels
@@ -83,12 +82,18 @@ class PreparedStep(NamedTuple):
         return (*self.first, *(self.kernels * self.iterations))
 
     @property
+    def owners(self) -> tuple[Owner, ...]:
+        """Returns the owner of each command of ``first`` and of ``kernels``, which errors name."""
+        spec = self.pipeline.spec(self.shape.launch)
+        return owners_of(spec, self.choice.module, len(self.first), len(self.kernels))
+
+    @property
     def all_owners(self) -> tuple[Owner, ...]:
         """Returns the owner of each of ``commands``, and of those within repeats."""
-        first = len(self.first)
+        first, owners = len(self.first), self.owners
         if self.iterations > UNROLLED:
-            return (*self.owners[:first], self.owners[0]._replace(kernel=None), *self.owners[first:])
-        return (*self.owners[:first], *(self.owners[first:] * self.iterations))
+            return (*owners[:first], owners[0]._replace(kernel=None), *owners[first:])
+        return (*owners[:first], *(owners[first:] * self.iterations))
 
     @property
     def is_current(self) -> bool:
@@ -145,7 +150,8 @@ class CpuMemory(HostMemory):
         return BoundStep(self._device, self.prepare_step(step, copy=True))
 
     def prepare_step(self, step: ResidentStep, *, copy: bool) -> PreparedStep:
-        """Returns a step with everything resolved.  ``copy``: its host bytes are copied, else they are read in place.
+        """Returns a step with everything resolved.  ``copy``: its host bytes are copied, unless they are those of a
+        ``bytes``, else they are read in place.
 
         Raises the errors of ``HostMemory.resolve`` and those that a dispatch raises before its launch.
         """
@@ -169,7 +175,8 @@ class CpuMemory(HostMemory):
             else:
                 assert not isinstance(resource, ResidentBuffer)
                 address = read(resource)
-                if nbytes and (copy or address % binding.element_size):
+                fixed = type(resource.obj) is bytes  # neither its bytes nor its place change
+                if nbytes and ((copy and not fixed) or address % binding.element_size):
                     held, address = allocate_aligned(nbytes)
                     held[:] = data[:nbytes]
                     keep.append(held)
@@ -181,11 +188,9 @@ class CpuMemory(HostMemory):
         frame = StepFrame(launch, config.step_budget, pipeline.kernels)
         frame.bind(addresses)
         choice = shape.choice
-        module, placement = choice
-        loaded = module.loaded
+        loaded = choice.module.loaded
         first = (*frame.clearing(), *clear)
-        kernels = frame.kernels(loaded, launch, placement)
-        owners = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
+        kernels = frame.kernels(loaded, launch, choice.placement)
         buffers = tuple(buffer for buffer in found.buffers if buffer is not None)
         return PreparedStep(
             pipeline,
@@ -193,7 +198,6 @@ class CpuMemory(HostMemory):
             frame,
             first,
             kernels,
-            owners,
             config.launches,
             choice,
             loaded,

@@ -10,7 +10,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.adapters.telemetry.decisions import CountedDecisions
+from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.journal import DecisionJournal
 from vyre.app.selection import BackendSelector
@@ -63,7 +63,7 @@ def open(
     environment = ProcessEnvironment() if environment is None else environment
     _expect_methods("telemetry", telemetry, "count", "event")
     _expect_methods("environment", environment, "get")
-    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal), threads, affinity)
+    services = backend_services(cache, environment, telemetry, decision_sink(telemetry, journal), threads, affinity)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)

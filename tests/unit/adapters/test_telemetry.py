@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from support.limits import LIMIT_S
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.adapters.telemetry.decisions import CountedDecisions
+from vyre.adapters.telemetry.decisions import CountedDecisions, decision_sink
 from vyre.adapters.telemetry.structured import StructlogTelemetry
 from vyre.app.journal import DecisionJournal
 from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
@@ -92,6 +92,32 @@ def test_decisions_are_counted_and_kept_by_the_journal(journal: DecisionJournal 
     labels = (("policy", "least_worth"), ("verdict", "LeastWorth"))
     assert telemetry.counts == {("vyre.decision", labels): 1}
     assert journal is None or len(journal) == 1
+
+
+class Counting(NullTelemetry):
+    """Counts what its base discards."""
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        """Does nothing, which nobody can know."""
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "journal", "is_there"),
+    [
+        (NullTelemetry(), None, False),
+        (ApplicationTelemetry(), None, False),
+        (ApplicationTelemetry(), DecisionJournal(), True),
+        (Counting(), None, True),
+        (RecordingTelemetry(), None, True),
+        (StructlogTelemetry(), None, True),
+    ],
+)
+def test_decisions_that_nobody_receives_are_not_passed_on(
+    telemetry: Telemetry, journal: DecisionJournal | None, is_there: bool
+) -> None:
+    found = decision_sink(telemetry, journal)
+    assert (found is not None) is is_there
+    assert found is None or found.keeps is (journal is not None)
 
 
 def test_recording_sums_counts_by_label() -> None:

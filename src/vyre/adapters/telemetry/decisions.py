@@ -1,13 +1,27 @@
-"""A decision sink that counts verdicts."""
+"""A decision sink that counts verdicts, and the sink of a session."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.policies.journal import Decision, DecisionSink, verdict_label
+from vyre.ports.support import NullTelemetry
 
 if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
+
+
+_DISCARDING: Final = (ApplicationTelemetry.count, NullTelemetry.count)
+
+
+def decision_sink(telemetry: Telemetry, journal: DecisionSink | None) -> DecisionSink | None:
+    """Returns the receiver of decisions for a telemetry and a journal.
+
+    None if there is no journal and the telemetry discards counts: nothing is then prepared for nobody.
+    """
+    discards = getattr(type(telemetry), "count", None) in _DISCARDING
+    return None if journal is None and discards else CountedDecisions(telemetry, journal)
 
 
 class CountedDecisions:

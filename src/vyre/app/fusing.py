@@ -17,6 +17,7 @@ from typing import Final
 from vyre.domain.fusion.examination import ExaminedStages, live_locals
 from vyre.domain.fusion.joining import examine_stages, join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
+from vyre.domain.names import Dim3
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.hazards import AccessMode
@@ -59,6 +60,7 @@ class FusionLimits:
 
     ``most_stages``: the stages of a group.  ``most_live``: the locals that its program may keep alive at once.
     ``shared_nbytes`` and ``most_lanes``: of a workgroup.  ``most_nbytes``: the bytes that a launch may bind.
+    ``most_groups``: the workgroups of a launch along each axis; None: any number.
     ``grid_barriers``: the executor can make all workgroups of a launch wait for each other.  ``eager``: stages are
     joined wherever the bytes stay the same, whether or not that saves anything.  ``launch_ns``: the time of a launch
     that does nothing.  ``bytes_per_ns``: the bandwidth of memory.
@@ -69,6 +71,7 @@ class FusionLimits:
     shared_nbytes: int = 48 << 10
     most_lanes: int = 1024
     most_nbytes: int = U64_MAX
+    most_groups: Dim3 | None = None
     grid_barriers: bool = False
     eager: bool = False
     launch_ns: float = 5_000.0
@@ -184,6 +187,11 @@ class _Planner:
                 joined = join_stages(group, inside, shared_nbytes=self._shared_left(group))
                 if isinstance(joined, CannotJoin):
                     taken, reason = max(1, min(joined.stage, taken - 1)), joined.reason
+                elif any(
+                    most is not None and n > most for n, most in zip(joined.grid, self._limits.most_groups, strict=True)
+                ):
+                    reason = f"with stage {first + taken - 1} the launch would have {joined.grid} workgroups"
+                    taken -= 1
                 elif (live := live_locals(joined.program)) > self._limits.most_live:
                     reason = f"with stage {first + taken - 1} {live} locals would be alive at once"
                     taken -= 1

@@ -112,6 +112,7 @@ def test_a_temporary_that_a_later_group_reads_is_stored() -> None:
         (FusionLimits(most_stages=2), [(0, 2), (2, 4)]),
         (FusionLimits(most_live=0), [(0, 1), (1, 2), (2, 3), (3, 4)]),
         (FusionLimits(most_lanes=128), [(0, 1), (1, 2), (2, 3), (3, 4)]),
+        (FusionLimits(most_groups=(3, 1, 1)), [(0, 1), (1, 2), (2, 3), (3, 4)]),
         (FusionLimits(most_nbytes=3 * 4 * N), [(0, 2), (2, 4)]),
     ],
 )

@@ -53,6 +53,7 @@ def limits_of(profile: DeviceProfile, costs: LaunchCosts, *, forced: bool) -> Fu
     return FusionLimits(
         shared_nbytes=profile.max_shared_memory_bytes or usual.shared_nbytes,
         most_lanes=profile.max_invocations_per_workgroup or usual.most_lanes,
+        most_groups=profile.max_grid_size,
         grid_barriers=forced,
         eager=forced,
         launch_ns=float(launch.median_ns) if launch is not None else usual.launch_ns,

@@ -450,3 +450,33 @@ def test_descriptors_are_limited_and_closed(backend: Backend) -> None:
     for descriptor in found:
         engine.unsubscribe(descriptor)
     assert engine.subscribe() >= 0
+
+
+def test_pipes_stand_in_where_there_are_no_event_descriptors(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "eventfd", raising=False)
+    engine = engine_of(backend)
+    descriptor = engine.subscribe()
+    for _ in range(2):
+        engine.rearm(descriptor)
+        ticket = engine.submit(words(1, 1, 1, 1))
+        assert ticket is not None
+        assert select.select([descriptor], [], [], LIMIT_S)[0] and engine.done(ticket)
+    engine.unsubscribe(descriptor)
+
+
+def test_who_waits_long_sleeps_and_is_woken_once_for_a_batch(backend: Backend) -> None:
+    engine = engine_of(backend, LOOPS, capacity=16)
+    out = np.empty((6, 4), np.uint32)
+    column = np.zeros((6, 4), np.uint32)
+    column[:, 0] = 1_000_000
+    for batches in range(1, 50):
+        first = engine.submit_many([memoryview(column).cast("B")], 6, [memoryview(out).cast("B")])  # type: ignore[arg-type]
+        assert first is not None
+        assert engine.wait_many(first, 6, timeout=LIMIT_S).failed == ()
+        assert (out[:, 0] == 2_000_000).all()
+        counts = engine.counters()
+        assert (counts["launches"], counts["jobs"], counts["waits"]) == (1, 6 * batches, batches)
+        assert counts["wakes"] <= batches
+        if counts["wakes"]:  # else every wait looked in the very moment of an end
+            return
+    raise AssertionError("no wait was ended by a worker")

@@ -188,7 +188,7 @@ class _Planner:
                 if isinstance(joined, CannotJoin):
                     taken, reason = max(1, min(joined.stage, taken - 1)), joined.reason
                 elif any(
-                    most is not None and n > most for n, most in zip(joined.grid, self._limits.most_groups, strict=True)
+                    n > most for n, most in zip(joined.grid, self._limits.most_groups or joined.grid, strict=True)
                 ):
                     reason = f"with stage {first + taken - 1} the launch would have {joined.grid} workgroups"
                     taken -= 1

@@ -19,7 +19,7 @@ from vyre.app.work_graph.steps import Item, parts_of
 from vyre.domain import guarding
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
+from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
 from vyre.policies.frontiers.fixpoint import (
@@ -220,6 +220,8 @@ class FixedPoint:
         found = np.empty(1, np.uint32)
         clear = ResidentStep(guarding.clear_program(), (self._flag,))
         once = ResidentSequence(prefix=self._first)
+        steps = (*self._first, *self._steps)
+        limit_s = min((s.config.timeout_s for s in steps if s.config.timeout_s is not None), default=None)
         again = ResidentSequence(
             repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, _bytes_of(found)),)
         )
@@ -229,6 +231,8 @@ class FixedPoint:
             timings = [self._ran(once)] if self._first else []
             rounds, converged = 0, False
             while rounds < self.plan.max_iterations and not converged:
+                if limit_s is not None and time.perf_counter_ns() - started > limit_s * 1e9:
+                    raise DispatchTimeout(f"the fixed point did not end within {limit_s} s, after {rounds} iterations")
                 timings.append(self._ran(again))
                 rounds += 1
                 converged = not found[0]

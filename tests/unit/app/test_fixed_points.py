@@ -354,3 +354,24 @@ def test_a_guard_that_is_always_open_goes_on_changing(monkeypatch: pytest.Monkey
         unguarded = replace(made, body=forever.body)
         monkeypatch.setattr(guarding, "guarded", lambda program: unguarded)
         assert value(session) == 9
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_timeout_ends_rounds_without_an_end(session: Session, executor: FixpointExecutor | None) -> None:
+    """The timeout of a step bounds the whole run; on the emulated device no time passes within a launch of a graph."""
+    if not works(session, executor) or (session.backend == "cuda-machine" and executor is not FixpointExecutor.POLLED):
+        return
+    on = Program.from_text("""
+        workgroup_size 1, 1, 1
+        buffer changed @0 read_write u32[1]
+        body { changed[0u] = 1u }
+    """)
+    changed = session.resident(np.zeros(1, np.uint32))
+    steps = [Step(on, {"changed": changed}, vyre.DispatchConfig(timeout_s=0.02))]
+    limit = 2**32 - 1 if executor is not FixpointExecutor.UNROLLED_GRAPH or session.backend == "cpu" else 1
+    run = session.fixpoint(steps, changed=changed, limit=limit, executor=executor)
+    if limit == 1:
+        assert not run().converged
+        return
+    with pytest.raises(vyre.DispatchTimeout):
+        run()

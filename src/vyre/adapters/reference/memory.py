@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vyre.adapters.host.memory import HostMemory, aligned, turn_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.program import BackendId
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
@@ -30,6 +31,8 @@ class ReferenceMemory(HostMemory):
         """Implements ``ResidentExecutor.run``."""
         started = time.perf_counter_ns()
         flag = None if sequence.flag is None else self.range(sequence.flag, 0, FLAG_BYTES)
+        limits = [s.config.timeout_s for s in (*sequence.prefix, *sequence.repeated) if s.config.timeout_s is not None]
+        deadline = started + int(min(limits) * 1e9) if limits else None
         rounds, converged = 0, False
         for step in sequence.prefix:
             self._step(step)
@@ -39,6 +42,8 @@ class ReferenceMemory(HostMemory):
             for step in sequence.repeated:
                 self._step(step)
             rounds += 1
+            if flag is not None and deadline is not None and time.perf_counter_ns() > deadline:
+                raise DispatchTimeout(f"the deadline passed after {rounds} rounds of a sequence")
             converged = flag is not None and not flag.any()
         self.download(sequence.reads)
         ns = time.perf_counter_ns() - started

@@ -162,18 +162,20 @@ class CommandList:
     def __init__(self, prefix: Sequence[Command], repeated: Sequence[Command] = (), repetitions: int = 0) -> None:
         once = flat(prefix)
         commands = (*once, *flat(repeated))
-        self._tables: Final = tuple(command.table for command in commands if isinstance(command, Kernel))
-        self.words: Final[Array[c_int64]] = (c_int64 * (at.COMMAND_WORDS * len(commands)))()
+        kernels = [command for command in commands if isinstance(command, Kernel)]
+        self._tables: Final = tuple([kernel.table for kernel in kernels])
+        words: list[int] = []
+        for command in commands:
+            words += _words(command)
+            words += [0] * (-len(words) % at.COMMAND_WORDS)
+        self.words: Final[Array[c_int64]] = (c_int64 * len(words))(*words)
         self.address: Final = addressof(self.words)
-        for number, command in enumerate(commands):
-            for place, word in enumerate(_words(command), at.COMMAND_WORDS * number):
-                self.words[place] = word
         self.prefix: Final = len(once)
         self.repeated: Final = len(commands) - len(once)
         self.repetitions: int = repetitions
-        self.scratch_bytes: Final = max(map(_scratch, commands), default=0)
+        self.scratch_bytes: Final = max(map(_scratch, kernels), default=0)
         """Bytes of scratch that every thread needs."""
-        self.threads: Final = max((command.threads for command in commands if isinstance(command, Kernel)), default=1)
+        self.threads: Final = max([kernel.threads for kernel in kernels], default=1)
 
     def set_limit(self, position: int, limit: int) -> None:
         """Sets the most rounds of the repeat at a position in the flat list.  No run may be under way."""
@@ -190,10 +192,8 @@ def _words(command: Command) -> list[int]:
     return [at.COPY if isinstance(command, Copy) else at.FILL, *command]
 
 
-def _scratch(command: Command) -> int:
-    if not isinstance(command, Kernel):
-        return 0
-    return command.scratch_bytes if command.table is None else _lines(command.scratch_bytes) + command.table.nbytes
+def _scratch(kernel: Kernel) -> int:
+    return kernel.scratch_bytes if kernel.table is None else _lines(kernel.scratch_bytes) + kernel.table.nbytes
 
 
 def _lines(nbytes: int) -> int:

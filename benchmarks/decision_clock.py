@@ -42,6 +42,8 @@ SIZES: Final = (64, 512, 4096, 16384, 65536, 262144)
 CHAINS: Final = (1, 2, 4, 8, 16)
 BATCHES: Final = (1, 4, 16, 64, 256)
 REPEATS: Final = (1, 6)
+THREADS: Final = 1
+"""The threads of a launch: sharing it among several is no mode, and depends on what else the machine does."""
 KNOWN_BATCH: Final = 8
 CALIBRATION: Final = 9
 """The rounds of the calibration before each shape."""
@@ -273,7 +275,7 @@ def judged(bench: Bench, cell: Cell) -> Judged:
 def measured(cells: Sequence[Cell], kept: Path | None = None) -> Iterator[tuple[Cell, Judged]]:
     """Yields all cells, measured now or kept by an earlier run that was interrupted."""
     done = kept_rows(kept)
-    with vyre.open("cpu", cache=False) as session:
+    with vyre.open("cpu", cache=False, threads=THREADS) as session:
         shape, bench = None, None
         try:
             for cell in cells:

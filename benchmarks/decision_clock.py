@@ -3,7 +3,7 @@
 Each cell is work of a sequence on resident memory: ``chain`` launches of a program on arrays of ``size`` elements, each
 reading what the one before wrote; ``batch`` rounds of them in a run; ``repeats`` runs.  Costs are those that
 ``Session.calibrate`` measures through the port.  The time of a kernel is measured once for a program, size and chain,
-in a run of ``KNOWN_BATCH`` rounds; so is the time of the joined launches.  From these, ``plan_execution`` predicts and
+in a run of some rounds; so is the time of the joined launches.  From these, ``plan_execution`` predicts and
 chooses for every batch.  Then every mode that can run is forced and timed, in turns, as a caller sees it; programs are
 compiled and memory is allocated before.
 
@@ -44,12 +44,13 @@ BATCHES: Final = (1, 4, 16, 64, 256)
 REPEATS: Final = (1, 6)
 THREADS: Final = 1
 """The threads of a launch: sharing it among several is no mode, and depends on what else the machine does."""
-KNOWN_BATCH: Final = 8
-CALIBRATION: Final = 9
-"""The rounds of the calibration before each shape."""
+CALIBRATION: Final = 5
+"""The rounds of the calibration before each cell."""
+KNOWN_RUNS: Final = 15
+"""The runs of which the median is the time of a kernel."""
 MOST_LANES: Final = 1 << 22
 """The lanes of all launches of a cell, times the weight of the program, beyond which it is left out."""
-LEAST_TIME_NS: Final = 12_000_000
+LEAST_TIME_NS: Final = 8_000_000
 """How long each way of a cell is measured at least, unless ``MOST_SAMPLES`` were taken."""
 LEAST_SAMPLES, MOST_SAMPLES = 11, 151
 SETTLING: Final = 70
@@ -127,6 +128,12 @@ class Cell(NamedTuple):
         kind, size, chain = self.shape
         return f"{kinds()[kind].name} {size} x{chain} batch {self.batch} repeats {self.repeats}"
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns what the cell is, for the record."""
+        kind, size, chain = self.shape
+        work = {"kind": kinds()[kind].name, "size": size, "chain": chain}
+        return work | {"batch": self.batch, "repeats": self.repeats}
+
 
 def grid() -> list[Cell]:
     """Returns all cells, those of one shape after each other."""
@@ -143,8 +150,7 @@ def grid() -> list[Cell]:
 class Bench:
     """The sequences of one shape, one for each way."""
 
-    def __init__(self, session: vyre.Session, shape: Shape, costs: LaunchCosts) -> None:
-        self._costs = costs
+    def __init__(self, session: vyre.Session, shape: Shape) -> None:
         program = kinds()[shape.kind].program
         data = np.linspace(0.0, 1.0, shape.size, dtype=np.float32)
         self._arrays = [session.resident(data) for _ in range(shape.chain + 1)]
@@ -154,28 +160,37 @@ class Bench:
             with contextlib.suppress(UnsupportedFeature):  # where nothing can be joined
                 self.sequences[way] = session.sequence(steps, modes=modes)
         self._chain = shape.chain
-        self._times = RunTimes(overlaps=False)
-        self._learn()
+        for sequence in self.sequences.values():
+            _settle(partial(sequence, 1))
+        self._rounds = 1
+        one = self.sequences["graph"]
+        while self._rounds < MOST_ROUNDS and (one(self._rounds).timing.device_ns or 0) < KNOWN_NS:
+            self._rounds *= 2
 
-    def _learn(self) -> None:
-        """Measures the launches as they are and joined once, in turns."""
+    def learn(self, costs: LaunchCosts) -> None:
+        """Measures the launches as they are and joined, in turns."""
+        self._costs = costs
+        self._times, self._calls = RunTimes(overlaps=False), RunTimes(overlaps=False)
         known = [self.sequences[way] for way in ("graph", "fused graph") if way in self.sequences]
-        rounds = KNOWN_BATCH
+        rounds = self._rounds
         for sequence in known:
-            _settle(partial(sequence, rounds))
-        while rounds < MOST_ROUNDS and (known[0](rounds).timing.device_ns or 0) < KNOWN_NS:
-            rounds *= 2
-        for sequence in known:
-            _settle(partial(sequence, rounds))
+            _settle(partial(sequence, rounds), SETTLING_NS // 4)
         plain = self.sequences["plain"]
-        for _ in range(9):
-            plain(KNOWN_BATCH)
+        for _ in range(KNOWN_RUNS):
+            plain(1)
             for sequence in known:
                 sequence(rounds)
-                began = time.perf_counter_ns()
-                run = sequence(rounds)
-                whole = time.perf_counter_ns() - began
-                self._times.took(sequence.structure, run.kernels, run.timing, one_by_one=False, whole_ns=whole)
+                self._took(self._times, sequence, rounds)
+            plain(1)
+            known[0](1)
+            self._took(self._calls, known[0], 1)
+
+    @staticmethod
+    def _took(times: RunTimes, sequence: vyre.StepSequence, rounds: int) -> None:
+        began = time.perf_counter_ns()
+        run = sequence(rounds)
+        whole = time.perf_counter_ns() - began
+        times.took(sequence.structure, run.kernels, run.timing, one_by_one=False, whole_ns=whole)
 
     def plan(self, cell: Cell, *, together: bool | None = None) -> ExecutionPlan:
         """Returns what the planner decides about a cell; ``together`` leaves joined launches one way of two."""
@@ -194,7 +209,7 @@ class Bench:
             recorded=True,
             fusion=fusion,
             overlaps=False,
-            around=self._times.around,
+            around=self._calls.around(self._costs),
         )
         return plan_execution(ExecutionInputs(workload, self._costs, frozenset(executable)))
 
@@ -244,12 +259,12 @@ def _once(run: Callable[[], object]) -> int:
     return time.perf_counter_ns() - began
 
 
-def _settle(run: Callable[[], object]) -> int:
+def _settle(run: Callable[[], object], most_ns: int = SETTLING_NS) -> int:
     """Runs until launches are as later ones, and returns the time of the last run in ns."""
     began = time.perf_counter_ns()
     for _ in range(SETTLING):
         took = _once(run)
-        if time.perf_counter_ns() - began > SETTLING_NS:
+        if time.perf_counter_ns() - began > most_ns:
             break
     return took
 
@@ -286,8 +301,8 @@ def measured(cells: Sequence[Cell], kept: Path | None = None) -> Iterator[tuple[
                 if bench is None or shape != cell.shape:
                     if bench is not None:
                         bench.close()
-                    costs = session.calibrate(rounds=CALIBRATION).costs  # the speed of a machine in use changes
-                    shape, bench = cell.shape, Bench(session, cell.shape, costs)
+                    shape, bench = cell.shape, Bench(session, cell.shape)
+                bench.learn(session.calibrate(rounds=CALIBRATION).costs)  # the speed of a machine in use changes
                 found = judged(bench, cell)
                 if kept is not None:
                     with kept.open("a", encoding="utf-8") as file:
@@ -335,7 +350,7 @@ ROWS: Final = (
 
 def details() -> dict[str, object]:
     """Returns all cells for the record."""
-    return {"cells": [{"cell": cell.name} | as_json(one) for cell, one in study()]}
+    return {"cells": [{"cell": cell.name} | cell.as_json() | as_json(one) for cell, one in study()]}
 
 
 def main() -> None:

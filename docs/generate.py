@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import clock_page
 import decision_catalogue
 import error_page
 import python_page
@@ -278,6 +279,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),
+        **{ROOT / "docs" / name: text for name, text in clock_page.render(table).items()},
         **{DECISIONS / path: text for path, text in decision_catalogue.pages().items()},
     }
 

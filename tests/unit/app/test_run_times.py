@@ -28,7 +28,7 @@ def median(times: RunTimes, structure: Structure) -> int:
 def test_nothing_is_known_before_a_run(structure: Structure) -> None:
     times = RunTimes(overlaps=False)
     assert times.kernel(structure, COSTS) is None
-    assert times.around is None
+    assert times.around(COSTS) is None
     times.took(structure, 0, DispatchTiming(5), one_by_one=False, whole_ns=9)
     assert times.kernel(structure, COSTS) is None, "a run without launches tells nothing"
 
@@ -53,7 +53,7 @@ def test_where_the_device_runs_launches_their_time_is_its_own(structure: Structu
     times = RunTimes(overlaps=True)
     times.took(structure, 4, DispatchTiming(9_000, 4_000), one_by_one=False, whole_ns=10_000)
     assert median(times, structure) == 1_000
-    assert times.around is None
+    assert times.around(COSTS) is None
 
 
 def test_a_kernel_takes_no_negative_time(structure: Structure) -> None:
@@ -65,11 +65,15 @@ def test_a_kernel_takes_no_negative_time(structure: Structure) -> None:
 def test_what_is_around_a_run_is_the_rest_of_the_call(structure: Structure) -> None:
     times = RunTimes(overlaps=False)
     times.took(structure, 8, DispatchTiming(20_000), one_by_one=False, whole_ns=None)
-    assert times.around is None, "a run that was prepared first is no usual one"
+    assert times.around(COSTS) is None, "a run that was prepared first is no usual one"
     for whole_ns in (27_000, 28_000, 29_000):
         times.took(structure, 8, DispatchTiming(20_000), one_by_one=False, whole_ns=whole_ns)
-    assert times.around is not None
-    assert (times.around.median_ns, times.around.count) == (8_000, 3)
+    found = times.around(ASSUMED)
+    assert found is not None
+    assert (found.median_ns, found.count) == (8_000, 3), "beside what the backend saw"
+    found = times.around(COSTS)
+    assert found is not None
+    assert found.median_ns == 28_000 - 20_000 - 2_500, "beside the device and the cost of the list"
 
 
 def test_only_the_latest_runs_count(structure: Structure) -> None:

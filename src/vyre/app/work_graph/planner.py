@@ -275,7 +275,7 @@ class WorkPlanner:
             recorded=True,
             fusion=self._fusion(kernel, nodes, costs) if fused else None,
             overlaps=self._overlaps,
-            around=self._times.around,
+            around=self._times.around(costs),
         )
         return ExecutionInputs(
             workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent

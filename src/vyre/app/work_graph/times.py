@@ -23,6 +23,21 @@ class _Taken(NamedTuple):
     kernels: int
 
 
+class _Whole(NamedTuple):
+    """The time of a run as the caller sees it, as the backend does, and as the device does; the launches of a round."""
+
+    ns: int
+    wall_ns: int
+    device_ns: int
+    nodes: int
+
+    def beside(self, replay_ns: int, node_ns: int) -> int:
+        """Returns what is left of the run of a list without these costs, or what its backend does not see."""
+        if not replay_ns:
+            return self.ns - self.wall_ns
+        return self.ns - self.device_ns - replay_ns - self.nodes * node_ns
+
+
 class RunTimes:
     """Times of runs, by what was launched and how; one thread at a time may use it.
 
@@ -33,7 +48,7 @@ class RunTimes:
     def __init__(self, *, overlaps: bool) -> None:
         self._overlaps = overlaps
         self._taken: dict[tuple[int, bool], deque[_Taken]] = {}
-        self._around: dict[bool, deque[int]] = {}
+        self._around: dict[bool, deque[_Whole]] = {}
 
     def took(
         self, structure: Structure, kernels: int, timing: DispatchTiming, *, one_by_one: bool, whole_ns: int | None
@@ -47,7 +62,9 @@ class RunTimes:
         key = id(structure), one_by_one
         self._taken.setdefault(key, deque(maxlen=SAMPLES)).append(_Taken(ns, kernels))
         if whole_ns is not None:
-            self._around.setdefault(one_by_one, deque(maxlen=SAMPLES)).append(max(0, whole_ns - timing.wall_ns))
+            nodes = structure.launches.kernels(1) - structure.launches.kernels(0)
+            taken = _Whole(whole_ns, timing.wall_ns, ns, nodes)
+            self._around.setdefault(one_by_one, deque(maxlen=SAMPLES)).append(taken)
 
     def kernel(self, structure: Structure, costs: LaunchCosts) -> Measured | None:
         """Returns the mean device time of a launch of a structure, or None before it was run.
@@ -59,14 +76,17 @@ class RunTimes:
                 return _middle(sorted(self._each(one, costs, one_by_one=one_by_one) for one in taken))
         return None
 
-    @property
-    def around(self) -> Measured | None:
-        """The time of a run outside the calls of the backend; None before there was one that was prepared."""
+    def around(self, costs: LaunchCosts) -> Measured | None:
+        """Returns the time of a run beside its kernels and the known costs of the backend; None before there was a run
+        that had been prepared.
+        """
         if self._overlaps:
             return None
-        for one_by_one in (False, True):
-            if found := self._around.get(one_by_one):
-                return _middle(sorted(found))
+        if found := self._around.get(False):
+            replay, node = _ns(costs.graph_replay), _ns(costs.graph_replay_node)
+            return _middle(sorted(max(0, one.beside(replay, node)) for one in found))
+        if found := self._around.get(True):
+            return _middle(sorted(max(0, one.ns - one.wall_ns) for one in found))
         return None
 
     def _each(self, one: _Taken, costs: LaunchCosts, *, one_by_one: bool) -> int:

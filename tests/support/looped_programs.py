@@ -145,14 +145,15 @@ def _in_loop(part: Body, counting: list[Stmt], source: random.Random, turns: str
     var = f"{turns} round"
     start, stop, step = source.choice(((0, 2, 1), (7, 1, -3), (-1, 4, 4), (3, 3, 1)))
     dtype = i32 if min(start, step) < 0 else source.choice((u32, u64))
-    bounds = [Literal.of(dtype, bound) for bound in (start, stop, step)]
+    first, last, by = (Literal.of(dtype, bound) for bound in (start, stop, step))
+    end: Expr = last
     if source.randrange(2):
         groups = Cast(dtype, binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
-        bounds[1] = binary(BinaryOp.ADD, bounds[1], groups)  # type: ignore[call-overload]
+        end = binary(BinaryOp.ADD, last, groups)
     mixed = binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
     noted = If(_first_lane(), (Store(turns, lit(1), mixed),))
     body = (*part, Barrier(_GRID), noted) if source.randrange(2) else (noted, Barrier(_GRID), *part)
-    return (Loop(var, *bounds, body), *counting)
+    return (Loop(var, first, end, by, body), *counting)
 
 
 _GRID: Final = Ordering.GRID_SYNC

@@ -16,7 +16,7 @@ from vyre.domain.ir.stmt import GridLoop
 
 
 @vyre.kernel(workgroup=32)
-def spread(x: InOut[u32], y: InOut[u32], changed: InOut[u32], n: InOut[u32], limit: u32):
+def spread(x: InOut[u32], y: InOut[u32], changed: InOut[u32], n: InOut[u32], limit: u32) -> None:
     i = vyre.global_id()
     with vyre.grid_loop(limit, changed) as rounds:
         if i < len(x):
@@ -67,7 +67,7 @@ def test_a_call_runs_until_nothing_changes(backend: str) -> None:
 
 def test_a_name_is_not_needed() -> None:
     @vyre.kernel(workgroup=32)
-    def one(x: InOut[u32], changed: InOut[u32]):
+    def one(x: InOut[u32], changed: InOut[u32]) -> None:
         with vyre.grid_loop(3, changed):
             x[vyre.global_id()] = 1
 
@@ -77,7 +77,7 @@ def test_a_name_is_not_needed() -> None:
 
 def test_the_rounds_may_be_a_variable() -> None:
     @vyre.kernel(workgroup=32)
-    def twice(x: InOut[u32], changed: InOut[u32]):
+    def twice(x: InOut[u32], changed: InOut[u32]) -> None:
         with vyre.grid_loop(3, changed) as rounds:
             x[0] = 1
         rounds = rounds + 1
@@ -88,37 +88,37 @@ def test_the_rounds_may_be_a_variable() -> None:
     assert found["x"].tolist() == [1, 2]
 
 
-def rounds_in_the_loop(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def rounds_in_the_loop(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with vyre.grid_loop(3, c) as rounds:
         x[0] = rounds
 
 
-def float_flag(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def float_flag(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with vyre.grid_loop(3, f):
         x[0] = 1
 
 
-def workgroup_flag(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def workgroup_flag(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     tile = vyre.workgroup_array(u32, 1)
     with vyre.grid_loop(3, tile):
         x[0] = 1
 
 
-def another_context(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def another_context(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with open("x"):  # noqa: PTH123
         x[0] = 1
 
 
-def no_block(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def no_block(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     vyre.grid_loop(3, c)
 
 
-def fraction(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def fraction(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with vyre.grid_loop(3.5, c):  # type: ignore[arg-type]
         x[0] = 1
 
 
-def two_names(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def two_names(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with vyre.grid_loop(3, c) as (_, _):  # type: ignore[misc]
         x[0] = 1
 
@@ -142,14 +142,14 @@ def test_misuse_is_named_at_its_line(function: Callable[..., Any], message: str)
     assert "Fix: " in str(caught.value)
 
 
-def changed_variable(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def changed_variable(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     v = u32(0)
     with vyre.grid_loop(3, c):
         v += 1
         x[0] = v
 
 
-def returning(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]):
+def returning(x: InOut[u32], f: InOut[vyre.f32], c: InOut[u32]) -> None:
     with vyre.grid_loop(3, c):
         return
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
+from vyre import build_bundle, load_bundle
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx import barriers
@@ -181,3 +183,11 @@ def test_bundles_hold_one_cooperative_kernel() -> None:
     build = emit_cuda("sm_90", None, Program.from_text(SPREAD), DispatchConfig())
     (kernel,) = build.kernels
     assert kernel.cooperative
+
+
+def test_a_bundle_runs_rounds(tmp_path: Path) -> None:
+    written = build_bundle(Program.from_text(SPREAD), tmp_path / "spread.vyrz", targets=["sm_90"])
+    with load_bundle(written.path, backend="cuda-machine") as spread:
+        for _ in range(2):
+            found = spread(inputs())
+            assert {name: found[name].tolist() for name in ("x", "flag", "y", "n")} == wanted()

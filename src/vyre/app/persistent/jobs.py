@@ -15,6 +15,7 @@ from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
+from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -100,7 +101,7 @@ class PersistentJobs:
 
     def try_submit(self, inputs: Inputs = ()) -> Ticket | None:
         """Queues a job as ``submit`` does, or returns None if the queue is full; never waits."""
-        views = self._inputs.views(inputs)
+        views = self._views(inputs)
         try:
             engine = self._engines[tuple([view.nbytes for view in views])]
         except KeyError:
@@ -269,7 +270,15 @@ class PersistentJobs:
         self._engine(self._views(inputs))
 
     def _views(self, inputs: Inputs) -> tuple[HostBytes, ...]:
-        return self._inputs.views(inputs)
+        try:
+            return self._inputs.views(inputs)
+        except InvalidResource:
+            if not has_resident(inputs):
+                raise
+            raise InvalidInput(
+                "persistent jobs take host data, and a resident array was given",
+                fix="pass its download(), or run it with bind_resident or a sequence.",
+            ) from None
 
     def _check(self) -> None:
         if self._is_inherited:

@@ -166,6 +166,15 @@ def test_an_error_is_that_of_its_ticket(session: vyre.Session) -> None:
             list(batch)
 
 
+def test_resident_arrays_are_refused(session: vyre.Session) -> None:
+    memory = session.resident(np.zeros(4, np.uint32))
+    with session.persistent(SQUARE) as jobs:
+        for inputs in ({"x": memory}, [memory]):
+            with pytest.raises(vyre.InvalidInput, match="take host data"):
+                jobs.submit(inputs)
+    memory.close()
+
+
 def test_a_full_queue_is_an_error_or_waited_for(session: vyre.Session) -> None:
     zeros = [np.zeros(4, np.uint32)]
     with pytest.raises(vyre.QueueFull, match=r"full.*backpressure"), session.persistent(ENDLESS, capacity=2) as jobs:

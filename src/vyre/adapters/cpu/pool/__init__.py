@@ -35,6 +35,11 @@ Threads
     A fork has a pool without workers, which starts its own; jobs of its parent are refused there.  At the exit of the
     interpreter every run is stopped, and the threads are given ``LEAVE_S`` seconds to leave.
 
+Rings
+    ``Ring(pool, spec, code, group)`` is a queue of jobs of one program (``ring``, ``serving``): workers take them from
+    memory one after the other, without Python between two.  A worker looks at the rings after the queue of jobs and
+    before it helps a team; its runners are live jobs, so that closing a group and timeouts stop what runs in a ring.
+
 Scratch belongs to threads and not to jobs.  It grows to what a command needs before the first command of a run, and a
 worker that finds no memory for it does not help.
 """

@@ -176,7 +176,7 @@ class HostMemory:
         users: dict[int, str] = {}
         for binding, resource in zip(plan.bindings, step.resources, strict=True):
             name = binding.buffer.name
-            if isinstance(resource, ResidentBuffer):
+            if type(resource) is not memoryview and isinstance(resource, ResidentBuffer):
                 host = self.own(resource)
                 buffers.append(host)
                 arrays.append(_fitted(binding, host.data))

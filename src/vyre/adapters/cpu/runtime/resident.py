@@ -173,7 +173,7 @@ class CpuMemory(HostMemory):
                 if binding.input_index is None:
                     clear.append(Fill(address, 0, nbytes))
             else:
-                assert not isinstance(resource, ResidentBuffer)
+                assert isinstance(resource, memoryview)
                 address = read(resource)
                 fixed = type(resource.obj) is bytes  # neither its bytes nor its place change
                 if nbytes and ((copy and not fixed) or address % binding.element_size):

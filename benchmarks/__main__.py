@@ -35,6 +35,7 @@ from benchmarks import (
     regret,
     replay_rows,
     stored_result_rows,
+    work_graph_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
@@ -49,6 +50,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "kernels": kernel_rows.ROWS,
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
+    "work-graphs": work_graph_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -273,7 +273,7 @@ def way_of(price: Price) -> str:
     """Returns the way that a price is of."""
     if price.mode is ExecutionMode.FUSED:
         return "fused graph" if price.together else "fused"
-    return price.mode.value
+    return str(price.mode.value)
 
 
 def judged(bench: Bench, cell: Cell) -> Judged:

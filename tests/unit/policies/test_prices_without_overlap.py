@@ -50,8 +50,8 @@ def chain(length: int) -> DataflowInputs:
 
 
 def workload(nodes: int, batch: int, repeats: int = 1, **more: Any) -> Workload:
-    more = {"recorded": True, "around": measured(AROUND), "overlaps": False} | more
-    return Workload(nodes, batch, repeats, measured(KERNEL), **more)
+    fields: dict[str, Any] = {"recorded": True, "around": measured(AROUND), "overlaps": False} | more
+    return Workload(nodes, batch, repeats, measured(KERNEL), **fields)
 
 
 def prices(given: Workload) -> dict[ExecutionMode, Price]:

@@ -24,6 +24,7 @@ from benchmarks import (
     fixpoint_rows,
     host_rows,
     interpreter_rows,
+    joined_step_rows,
     kernel_rows,
     launch_rows,
     machine,
@@ -35,7 +36,6 @@ from benchmarks import (
     regret,
     replay_rows,
     stored_result_rows,
-    work_graph_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
@@ -50,7 +50,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "kernels": kernel_rows.ROWS,
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
-    "work-graphs": work_graph_rows.ROWS,
+    "joined-steps": joined_step_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -25,7 +25,7 @@ from support.work_graph_fuzzing import (
 )
 from vyre.app import fusing
 from vyre.app.work_graph import joining
-from vyre.domain.fusion import joining
+from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.stages import JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.stmt import Barrier
@@ -98,7 +98,7 @@ def first_failure(sessions: dict[str, vyre.Session], seeds: range) -> str:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    join = joining.join_stages
+    join = join_stages
 
     def wrong(*arguments: Any, **limits: Any) -> Any:
         found = join(*arguments, **limits)
@@ -112,7 +112,7 @@ def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case:
 
 def test_a_temporary_array_that_others_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All arrays are declared temporary, so that what the group leaves is lost."""
-    join = joining.join_stages
+    join = join_stages
 
     def wrong(stages: list[StageCall], _: Any, **limits: Any) -> Any:
         return join(stages, {identity for stage in stages for identity in stage.buffers}, **limits)
@@ -132,7 +132,7 @@ def test_steps_that_are_gathered_in_any_order_are_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_failure_is_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = joining.join_stages
+    join = join_stages
 
     def wrong(*arguments: Any, **limits: Any) -> Any:
         found = join(*arguments, **limits)

@@ -147,7 +147,7 @@ def test_a_failure_is_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 1 <= len(used) <= 4 and check(sessions, small, Counter())
 
 
-@pytest.mark.parametrize(("name", "graphs"), [("work-graphs", 1), ("work-graphs-machine", 1)])
+@pytest.mark.parametrize(("name", "graphs"), [("work-graphs", 2_000), ("work-graphs-machine", 500)])
 def test_the_recorded_campaign_found_nothing(name: str, graphs: int) -> None:
     record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
     assert record["failures"] == {}

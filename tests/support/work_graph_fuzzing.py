@@ -441,22 +441,23 @@ def _smaller(graph: Graph) -> Iterator[Graph]:
 # ---------------------------------------------------------------- the campaign
 @dataclass
 class Campaign:
-    """A record: the first seed and the next one, counts, and failures by seed."""
+    """A record: the next seed, the ranges of seeds that were run, counts, and failures by seed."""
 
     backends: list[str]
     next_seed: int = 0
-    first_seed: int = -1
+    ranges: list[list[int]] = field(default_factory=list)
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, graphs: int, sessions: Mapping[str, vyre.Session], out: Path | None = None) -> None:
         """Runs so many further graphs."""
-        if self.first_seed < 0:
-            self.first_seed = self.next_seed
+        if not self.ranges or self.ranges[-1][1] != self.next_seed:
+            self.ranges.append([self.next_seed, self.next_seed])
         for _ in range(graphs):
             began = time.perf_counter()
             seed, self.next_seed = self.next_seed, self.next_seed + 1
+            self.ranges[-1][1] = self.next_seed
             found = check(sessions, graph_of(seed), self.counts)
             self.counts["graphs"] += 1
             self.seconds += time.perf_counter() - began
@@ -486,7 +487,7 @@ def read(out: Path, backends: list[str], first: int) -> Campaign:
     return Campaign(
         data["backends"],
         data["next_seed"],
-        data["first_seed"],
+        data["ranges"],
         data["seconds"],
         Counter(data["counts"]),
         dict(data["failures"]),

@@ -41,6 +41,7 @@ UNRECORDED: Final = {
     ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "decide_topology"): _WAITS,
     ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "lookup_key"): _WAITS,
     ("adapters/caching/retention.py", "HeatRetention.evict", "entries_to_evict"): _SHORT,
+    ("adapters/cpu/runtime/persistent.py", "CpuEngine.__init__", "next_power_of_two"): "arithmetic",
     ("adapters/cuda/aot/choice.py", "_driver_reasons", "highest_version"): _DEVICE,
     ("adapters/cuda/aot/emitters.py", "emit_cuda", "sm_number"): _NAMED,
     ("adapters/cuda/emission.py", "_options", "sm_number"): _NAMED,
@@ -49,6 +50,9 @@ UNRECORDED: Final = {
     ("adapters/cuda/runtime/facts.py", "_check", "select_target"): _DEVICE,
     ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
     ("app/explain/explanation.py", "Explanation.at", "quote"): _CHART,
+    ("app/explain/explanation.py", "_offers", "quote"): _CHART,
+    ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
+    ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,
     ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
     ("app/selection.py", "_against", "capability_score"): _REPORT,
@@ -73,7 +77,7 @@ def uses_in(tree: ast.Module, file: str) -> Iterator[Use]:
     named = {id(call.args[0]) for call in calls if _names(call) == "name_of"}
     for node, place in _placed(tree):
         match node:
-            case ast.Name(id=name) if name in functions:
+            case ast.Name(id=name, ctx=ast.Load()) if name in functions:
                 policy = functions[name]
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules:
                 policy = attribute

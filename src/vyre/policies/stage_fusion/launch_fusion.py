@@ -144,6 +144,11 @@ class DataflowPlan:
     dataflow: tuple[GroupDataflow, ...]
     peak_bytes: int
 
+    @property
+    def label(self) -> str:
+        """Whether some launch has several stages, for telemetry."""
+        return "some joined" if self.launches.avoided_launches else "all apart"
+
 
 def plan_launch_fusion(inputs: ChainInputs) -> LaunchFusionPlan:
     """Returns the launches of a chain of stages, judged by their sizes alone.

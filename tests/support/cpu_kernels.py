@@ -26,6 +26,8 @@ from vyre.adapters.cpu.native.loading import LoadedCode, load
 from vyre.adapters.cpu.pool.commands import CommandList, Kernel, Private, PrivateTable
 from vyre.adapters.cpu.pool.layout import Outcome as RunOutcome
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+from vyre.adapters.grid_kernels import kernel_plan
+from vyre.adapters.kernel_plan import KernelLoop
 from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse, atomic_uses
 from vyre.domain.binding import Binding, plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig
@@ -217,11 +219,16 @@ class Runner:
         words = [*launch.grid, 0, budget, 0 if steps is None else ctypes.addressof(steps)]
         for place, (binding, nbytes) in zip(places, _sized(bindings, launch), strict=True):
             words += [place, nbytes // binding.element_size]
+        plan = kernel_plan(program, len(code.kernels))
+        if plan is not None:
+            words += [self._put(len(places), bytes(4 * plan.words)), plan.words]
         frame = (ctypes.c_uint64 * len(words))(*words)
         if way.threads:
+            assert plan is None, "grid loops are run directly"
             noted = self._on_threads(code, program, launch, config, frame, way)
         else:
-            noted = self._directly(code, launch, config, frame)
+            steps_of = range(len(code.kernels)) if plan is None else plan.steps
+            noted = self._directly(code, launch, config, frame, steps_of, words[-2])
         for number, (place, data) in enumerate(zip(places, datas, strict=True)):
             if set(self._memory[number].around(place, len(data))) - {0xA5}:
                 raise WrongAccess(f"bytes beside `{bindings[number].buffer.name}` have changed")
@@ -249,19 +256,27 @@ class Runner:
         return memory.at_start(data) if (self._runs + number) % 2 else memory.at_end(data)
 
     def _directly(
-        self, code: Code, launch: Launch, config: DispatchConfig, frame: ctypes.Array[ctypes.c_uint64]
+        self,
+        code: Code,
+        launch: Launch,
+        config: DispatchConfig,
+        frame: ctypes.Array[ctypes.c_uint64],
+        steps: Sequence[int | KernelLoop],
+        hidden: int,
     ) -> tuple[type[BackendError], int, tuple[object, ...]] | None:
+        """Runs the kernels in this order; ``hidden`` is the address of the hidden buffer of grid loops."""
         control = (ctypes.c_uint64 * 16)()
         control[1] = control[3] = _NO_LANE
         frame[3] = ctypes.addressof(control)
         groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
         for _ in range(config.launches):
-            for kernel, address in zip(code.kernels, code.addresses, strict=True):
+            for number, alone in _order(steps, hidden):
+                kernel, address = code.kernels[number], code.addresses[number]
                 wanted = scratch_for(kernel.scratch_bytes, kernel.captures, launch.nbytes)
                 scratch = self._scratch = _at_least(self._scratch, wanted)
                 nbytes = -(-wanted // ALIGNMENT) * ALIGNMENT
                 place = scratch.at_end(b"\xab" * nbytes)
-                _ENTRY(address)(ctypes.addressof(frame), 0, groups, place)
+                _ENTRY(address)(ctypes.addressof(frame), 0, 1 if alone else groups, place)
                 if set(scratch.around(place, nbytes)) - {0xA5}:
                     raise WrongAccess("bytes beside the scratch memory have changed")
                 trap, over = control[1], control[3]
@@ -312,6 +327,22 @@ class Runner:
             return StepBudgetExceeded, over, (config.step_budget,)
         assert outcome is RunOutcome.COMPLETED, outcome
         return None
+
+
+def _order(steps: Sequence[int | KernelLoop], hidden: int) -> Iterator[tuple[int, bool]]:
+    """Yields the number of each kernel that runs, and whether its first workgroup suffices.
+
+    A loop goes on while its word of the buffer at address ``hidden`` is set.
+    """
+    for step in steps:
+        if isinstance(step, KernelLoop):
+            word = ctypes.c_uint32.from_address(hidden + 4 * step.word)
+            yield step.enter, True
+            while word.value:
+                yield from _order(step.body, hidden)
+                yield step.advance, True
+        else:
+            yield step, False
 
 
 def _at_least(memory: GuardedMemory, nbytes: int) -> GuardedMemory:

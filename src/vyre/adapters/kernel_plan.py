@@ -1,4 +1,4 @@
-"""The order in which a backend launches the kernels of a program with grid loops; ``grid_kernels`` finds it."""
+"""The order in which a backend launches the kernels of a program with grid loops; ``grid_kernels`` makes it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment, CostProbe
 from vyre.testing.machine import CudaMachine, cuda_machine
 
-OFFERED = frozenset(CostExperiment) - {CostExperiment.PERSISTENT}
+OFFERED = frozenset(CostExperiment) - {CostExperiment.BIND, CostExperiment.PERSISTENT}
 KERNEL_NS = 3_000
 """Device time of an empty kernel on the emulated device."""
 
@@ -40,7 +40,7 @@ def calls(machine: CudaMachine, experiment: CostExperiment, size: int) -> Counte
         return Counter(machine.driver.calls) - before
 
 
-def test_all_but_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
+def test_all_but_binding_and_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
     assert probe_of(machine.backend).experiments == OFFERED
     with probe_of(machine.backend).measuring() as timed, pytest.raises(UnsupportedFeature, match="persistent"):
         timed(CostExperiment.PERSISTENT, 1)

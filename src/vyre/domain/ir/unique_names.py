@@ -21,7 +21,10 @@ class UniqueNames:
         if used == 0:
             return hint
         candidate = f"{hint}_{used}"
-        return candidate if candidate not in self._used else self.unique(hint)
+        if candidate in self._used:
+            return self.unique(hint)
+        self._used[candidate] = 1
+        return candidate
 
     def reserve(self, name: str) -> None:
         """Marks a name as in use."""

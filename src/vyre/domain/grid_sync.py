@@ -127,12 +127,12 @@ def hidden_control(part: Program) -> Buffer | None:
 
 
 def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
-    """Returns a name for each hint that no local or buffer of the program has."""
+    """Returns a name for each hint, the hint itself where it is free, that no local or buffer of the program has."""
     taken = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Let | GridLoop)}
     taken |= {stmt.var for stmt in walk_statements(program.body) if isinstance(stmt, Loop)}
     names: list[str] = []
     for hint in hints:
-        name = f"grid_{hint}"
+        name = hint
         while name in taken or name in program.buffers_by_name:
             name += "_"
         names.append(name)
@@ -212,7 +212,7 @@ class _Splitter:
         self._buffers = program.buffers_by_name
         self._types: dict[str, ScalarType] = {}
         """The types of the locals that are visible."""
-        (self._local,) = fresh_names(program, "limit")
+        (self._local,) = fresh_names(program, "grid_limit")
 
     def split(self, body: Body) -> list[_Part]:
         """Returns the parts of a body between its grid barriers, including those in blocks and regions."""

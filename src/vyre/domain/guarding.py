@@ -43,7 +43,7 @@ def _guarded(program: Program) -> Program | None:
     bound = [buffer for buffer in program.buffers if buffer.is_bound]
     if any(buffer.is_output for buffer in bound) or has_grid_barriers(program):
         return None
-    (name,) = fresh_names(program, "control")
+    (name,) = fresh_names(program, "grid_control")
     binding = 1 + max((buffer.binding for buffer in bound), default=-1)
     control = Buffer.make(name, binding, Access.READ_ONLY, ScalarType.U32, CONTROL_WORDS)
     go = Binary(BinaryOp.NE, Load(name, Literal.of(ScalarType.U32, GO)), Literal.of(ScalarType.U32, 0))

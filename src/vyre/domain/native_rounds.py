@@ -14,7 +14,6 @@ The result is no valid program, because its loops hold grid barriers; it is only
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any, Final
@@ -22,9 +21,9 @@ from typing import Any, Final
 from vyre.domain.grid_sync import WORDS_PER_LOOP, fresh_names, grid_control, hide_control
 from vyre.domain.ir.accesses import accesses
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, IdKind, LaunchId, Literal, Load, Var
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import (
     Assign,
     Barrier,
@@ -94,7 +93,7 @@ class _Rounds:
     def _loop(self, stmt: GridLoop, later: Body) -> list[Stmt]:
         word = WORDS_PER_LOOP * self._loops
         self._limit, self._round, self._more, self._value, self._index = fresh_names(
-            self._program, *(f"{name}_{self._loops}" for name in ("limit", "round", "more", "value", "index"))
+            self._program, *(f"grid_{name}_{self._loops}" for name in ("limit", "round", "more", "value", "index"))
         )
         self._loops += 1
         flag = self._program.buffers_by_name[stmt.flag]
@@ -235,38 +234,7 @@ def _redirected(body: Body, flag: str, control: str, place: Expr) -> Body:
             return replace(item, buffer=control, index=place)
         return item
 
-    return rebuilt(body, changed)  # type: ignore[no-any-return]
-
-
-def rebuilt(root: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns a tree of nodes and tuples with every node passed through ``change``, operands first.
-
-    What has not changed stays the same object; shared nodes stay shared.  Does not recurse.
-    """
-    made: dict[int, Any] = {}
-    stack: list[Any] = [root]
-    while stack:
-        item = stack[-1]
-        if id(item) in made:
-            stack.pop()
-            continue
-        parts = item if isinstance(item, tuple) else [getattr(item, name) for name in item.__match_args__]
-        waiting = [part for part in parts if isinstance(part, Node | tuple) and id(part) not in made]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        made[id(item)] = change(_with_parts(item, made))
-    return made[id(root)]
-
-
-def _with_parts(item: Any, made: dict[int, Any]) -> Any:
-    if isinstance(item, tuple):
-        parts = tuple(made.get(id(part), part) for part in item)
-        return item if all(new is old for new, old in zip(parts, item, strict=True)) else parts
-    fields = {name: getattr(item, name) for name in item.__match_args__}
-    new = {name: made[id(old)] for name, old in fields.items() if id(old) in made and made[id(old)] is not old}
-    return replace(item, **new) if new else item
+    return rebuilt(body, changed)
 
 
 def _first_lane() -> Expr:

@@ -14,9 +14,10 @@ from dataclasses import replace
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import Names
-from vyre.domain.fusion.rewriting import map_body, rebuilt, with_operands
+from vyre.domain.fusion.rewriting import map_body, with_operands
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import (
     Arm,
     AsyncLoad,

@@ -25,15 +25,17 @@ from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import Joined, JoinedMemory, Names, counted_alike
 from vyre.domain.fusion.outputs import place_zeroing
 from vyre.domain.fusion.returns import without_returns
-from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body, rebuilt
+from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body
 from vyre.domain.fusion.shared import in_workgroup_memory, shared_arrays
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, Refused, StageBarrier, StageCall
 from vyre.domain.geometry import U32_MAX
+from vyre.domain.grid_sync import fresh_names
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Barrier, Body, If, Let, Loop, Return, Stmt, walk_statements
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.stmt import Barrier, Body, If, Return, Stmt, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
 from vyre.domain.validation.declarations import MAX_PUSH_BYTES
@@ -163,7 +165,7 @@ class _Joining:
             call.grid if other_shape or call.grid != self._grid else None,
             call.workgroup if other_shape else None,
         )
-        return rewriter.body(without_returns(program.body, _unused_local(program)))
+        return rewriter.body(without_returns(program.body, *fresh_names(program, "ended")))
 
     def _guarded(self, stage: int, body: Body) -> Body:
         condition = self._guard(stage)
@@ -337,19 +339,6 @@ def _check_stage(number: int, call: StageCall) -> None:
             reason = f"it has a statement of the kind {type(other).__name__}"
     if reason is not None:
         raise Refused(reason, number)
-
-
-def _unused_local(program: Program) -> str:
-    names: set[str] = set()
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Let):
-            names.add(stmt.name)
-        elif isinstance(stmt, Loop):
-            names.add(stmt.var)
-    name = "ended"
-    while name in names:
-        name += "_"
-    return name
 
 
 def _lanes(call: StageCall) -> Dim3:

@@ -21,11 +21,11 @@ from vyre.domain.ir.expr import (
     Select,
     SpecConst,
     Var,
-    children,
     walk,
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import (
     Arm,
     Assign,
@@ -67,38 +67,6 @@ class View(NamedTuple):
     length: Expr
     own: int | None = None
     value: Literal | None = None
-
-
-def rebuilt(root: Expr, rule: Callable[[Expr], Expr], made: dict[int, Expr]) -> Expr:
-    """Returns an expression in which ``rule`` has been applied to every node, operands first; does not recurse.
-
-    ``made`` holds the results by the identity of the nodes.
-    """
-    stack: list[Expr] = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in made:
-            stack.pop()
-            continue
-        waiting = [child for child in children(node) if id(child) not in made]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        made[id(node)] = rule(with_children(node, made))
-    return made[id(root)]
-
-
-def with_children(node: Expr, made: Mapping[int, Expr]) -> Expr:
-    """Returns the node with the operands that were made for its operands; the node itself if none has changed."""
-    changed: dict[str, Any] = {}
-    for name in node.__match_args__:
-        old = getattr(node, name)
-        if isinstance(old, Node):
-            new = made.get(id(old), old)
-            if new is not old:
-                changed[name] = new
-    return replace(node, **changed) if changed else node
 
 
 def map_body(body: Body, expression: ExpressionMap, statement: StatementMap) -> Body:

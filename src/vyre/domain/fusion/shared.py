@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from vyre.domain.fusion.elements import zero
 from vyre.domain.fusion.indices import Found, Indices
 from vyre.domain.fusion.memory import Joined, JoinedMemory, Names
-from vyre.domain.fusion.rewriting import map_body, rebuilt
+from vyre.domain.fusion.rewriting import map_body
 from vyre.domain.fusion.stages import StageBarrier
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, IdKind, LaunchId, Literal, Load, Select
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Body, If, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.expr import Literal, Load
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
 
 
@@ -21,34 +21,11 @@ def baked(program: Program, values: Mapping[str, bytes]) -> Program:
     name that is no scalar parameter, and for bytes of another length.
     """
     literals = {name: parameter_literal(program, name, data) for name, data in values.items()}
-    made: dict[int, Any] = {}
-    stack: list[Node | tuple[Any, ...]] = [program.body]
-    while stack:
-        item = stack[-1]
-        parts = item if isinstance(item, tuple) else [getattr(item, name) for name in item.__match_args__]
-        waiting = [part for part in parts if isinstance(part, Node | tuple) and id(part) not in made]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        made[id(item)] = _rebuilt(item, made, literals)
-    return replace(program, body=made[id(program.body)])
 
+    def fixed(node: Node) -> Node:
+        return literals.get(node.buffer, node) if isinstance(node, Load) else node
 
-def _rebuilt(item: Node | tuple[Any, ...], made: Mapping[int, Any], literals: Mapping[str, Literal]) -> Any:
-    """Returns the rebuilt item, or the same object if nothing below it has changed."""
-    if isinstance(item, Load) and item.buffer in literals:
-        return literals[item.buffer]
-    if isinstance(item, tuple):
-        parts = tuple(made.get(id(part), part) for part in item)
-        return item if all(new is old for new, old in zip(parts, item, strict=True)) else parts
-    changed = {}
-    for name in item.__match_args__:
-        old = getattr(item, name)
-        new = made.get(id(old), old)
-        if new is not old:
-            changed[name] = new
-    return replace(item, **changed) if changed else item
+    return replace(program, body=rebuilt(program.body, fixed))
 
 
 def parameter_literal(program: Program, name: str, data: bytes) -> Literal:

@@ -78,8 +78,8 @@ def judge(ways: Mapping[str, Timed], chosen: str) -> Judged:
 
 
 class Shares(NamedTuple):
-    """Of all cells: the part in which the choice was right, and that in which the chosen way was predicted well; of all
-    predictions of all ways, the part that is true.
+    """The shares, in 0..1, of the cells with a right choice, of the cells whose chosen way was predicted well, and of
+    the true predictions among those of all ways.
     """
 
     cells: int

@@ -41,10 +41,11 @@ _READ_WORDS: Final = 3
 
 
 class FixedPointResult(NamedTuple):
-    """The end of a fixed point.
+    """The result of a fixed point.
 
-    ``iterations``: how often the steps ran.  ``converged``: whether the last iteration left the flag at 0; if not, the
-    arrays hold what the limit allowed.  ``executor``: what repeated the steps, and ``why`` it was chosen.
+    ``iterations``: the number of times that the steps ran.  ``converged``: whether the last iteration left the flag at
+    0; if not, the arrays hold the state after ``limit`` iterations.  ``executor``: the mechanism that repeated the
+    steps, with the reason for its choice in ``why``.
     """
 
     iterations: int

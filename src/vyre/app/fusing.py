@@ -56,7 +56,7 @@ _RELATIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FusionLimits:
-    """What bounds a group, and what a launch costs.
+    """The limits of a group of joined stages, and the costs by which joining is judged.
 
     ``most_stages``: the stages of a group.  ``most_live``: the locals that its program may keep alive at once.
     ``shared_nbytes`` and ``most_lanes``: of a workgroup.  ``most_nbytes``: the bytes that a launch may bind.

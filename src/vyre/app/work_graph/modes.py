@@ -18,7 +18,7 @@ _NAMES: Final = tuple(mode.value for mode in ExecutionMode)
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What is forced (True), forbidden (False) and left to the planner (None).
+    """The modes that a caller forces (True), forbids (False) or leaves to the planner (None).
 
     ``graph``: all launches are submitted together; False: each by itself.  ``fused``: steps are joined wherever they
     can be.  ``persistent``: resident workers run the launches.

@@ -1,4 +1,4 @@
-"""What is done with a work graph, and why: its groups and their modes, and the counts of a run."""
+"""Plans of work graphs, with their groups, modes and reasons, and the results of runs, with their counts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WorkPlan:
 
 
 class SequenceRun(NamedTuple):
-    """What a run did, how much, and in which time.
+    """The result of a run: its times, its plan and its counts.
 
     ``timing``: the times as of a dispatch; its fields are properties here too.  ``plan``: the groups and their modes,
     with the reasons.  ``kernels``: launches of programs on the device, in a graph or not.  ``submissions``: calls with

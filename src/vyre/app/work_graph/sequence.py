@@ -235,7 +235,7 @@ class _Ready(NamedTuple):
 
 
 class _Held:
-    """What a sequence holds: memory of temporary arrays, by the identity of their handles, and an executor."""
+    """The resources of a sequence: memory of temporary arrays, by the identity of their handles, and an executor."""
 
     def __init__(self, lease: BackendLease) -> None:
         self._lease = lease

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from vyre.policies.journal import DecisionSink
 
 
-class WorkGraphs:
+class WorkGraphs(ABC):
     """Sequences and temporary arrays of a session."""
 
     _lease: BackendLease
@@ -115,6 +116,6 @@ class WorkGraphs:
         """Returns what launches cost, as ``Session.launch_costs`` does."""
         return self._calibration().known(None if path is None else path_of("path", path), assume=assume)
 
+    @abstractmethod
     def _bound_work(self, step: Step) -> BoundWork:
         """Binds the memory of a step."""
-        raise NotImplementedError

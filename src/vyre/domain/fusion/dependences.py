@@ -1,4 +1,4 @@
-"""What must stand between the stages of a joined program, from the elements that their lanes access."""
+"""The barriers between the stages of a joined program, found from the elements that their lanes access."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Limits: TypeAlias = frozenset[tuple[Atom, int]]
 
 
 class Test(NamedTuple):
-    """What a condition says: ``key`` is equal for conditions that are equal or opposite; ``holds`` tells which.
+    """The meaning of a condition: ``key`` is equal for conditions that are equal or opposite; ``holds`` tells which.
 
     ``lower`` and ``upper`` are the sides of a comparison ``lower < upper`` of u32, else None.
     """

@@ -24,7 +24,7 @@ _DONE: Final = ring_at.ENTRY_DONE // 8
 
 
 class RingSpec(NamedTuple):
-    """What the jobs of a ring have in common.
+    """The properties that all jobs of a ring share.
 
     ``runners`` workers serve it at once.  ``grid`` is in workgroups, ``counts`` the elements and ``zeroed`` the bytes
     of each buffer that are zero when a job begins.  ``launches`` is how often the kernels run.  ``used_bytes`` is the

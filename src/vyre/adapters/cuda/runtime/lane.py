@@ -52,7 +52,7 @@ class Resources(NamedTuple):
 
 
 class Track:
-    """What a lane keeps about one sequence of operations on its stream.
+    """The state of one sequence of operations on the stream of a lane.
 
     ``decision`` is None if the sequence is never recorded, and after the driver has refused its graph.  ``number`` is
     that of its graph in the cache.
@@ -104,7 +104,7 @@ class Lane(ABC, Generic[Part]):
         self._resources = resources
         self._device = resources.device
         self._tracks: list[Track] = []
-        """Those of the latest run, until it ends, that graphs were asked for."""
+        """The tracks of the latest run for which a graph was asked, until that run ends."""
         self.epoch: Final = resources.device.epoch
         self.lease: Final[StreamLease] = resources.streams.acquire()
         self.launches: int | None = None

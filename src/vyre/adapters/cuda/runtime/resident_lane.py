@@ -94,7 +94,7 @@ class ResidentLane(Lane[_Part]):
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
         self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
         self._parts: list[tuple[_Part, int]] = []
-        """Those of the latest run, each with the rounds of it that a graph ran."""
+        """The parts of the latest run, each with the number of its rounds that a graph ran."""
         self._between: Event | None = None
         self.loops: Final = LaneLoops(resources, self.lease.stream)
         self._submitting_ns = 0

@@ -43,6 +43,8 @@ def merged(
     """Returns ``config`` with the given fields set.  Raises ``InvalidConfig`` for a field that the config sets too."""
     base = config if config is not None else DEFAULT_CONFIG
     expect("config", base, DispatchConfig, "a DispatchConfig, such as DispatchConfig(grid=4)")
+    if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
+        return base
     passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}
     given: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
     if race_check is not False:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import linecache
 import pickle
@@ -318,8 +319,8 @@ def test_without_source_the_error_says_what_to_do() -> None:
         exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
     assert str(caught.value) == (
         "<string>:4: Python keeps no source of `k`, from which its kernel is made. Fix: write the function in a file, "
-        "in a notebook, or in the interactive interpreter of CPython 3.13 or later; `python -c`, exec() and older "
-        "interpreters keep no source."
+        "in a notebook, or in the interactive interpreter of CPython 3.13 or later; exec(), standard input, and "
+        "`python -c` and the interpreter of older versions keep no source."
     )
 
 
@@ -345,3 +346,27 @@ def test_lambdas_and_coroutines_are_no_kernels() -> None:
         @vyre.kernel
         async def later(x: InOut[f32]) -> None:
             x[0] = 1
+
+
+def test_annotations_mean_what_they_do_where_the_function_is_defined(module: Any) -> None:
+    defined = module('number = f32\ndef k(x: "InOut[number]"):\n    x[0] = 1\n')
+    decorated = module(f"from {defined.__name__} import k\nnumber = i32\nk = vyre.kernel(k)\n")
+    assert decorated.k.program.buffers[0].element is f32
+
+
+def test_the_traceback_of_an_error_does_not_show_the_walk_over_the_source(module: Any) -> None:
+    made = module("@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = (x[0] + (x[1] * (x[2] - nothing)))\n")
+    with pytest.raises(KernelSourceError, match="nothing") as caught:
+        made.k.program  # noqa: B018
+    ours = [entry.name for entry in caught.traceback if "domain" in Path(entry.path).parts]
+    assert ours == ["specialized"]
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+def test_kernels_and_functions_are_pickled_and_copied_by_name(module: Any) -> None:
+    made = module(
+        "@vyre.function\ndef f(x):\n    return x\n\n@vyre.kernel\ndef k(x: InOut[f32]):\n    x[0] = f(x[1])\n"
+    )
+    for held in (made.f, made.k):
+        assert pickle.loads(pickle.dumps(held)) is held
+        assert copy.deepcopy({"held": held})["held"] is held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import IntEnum
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
@@ -168,7 +169,7 @@ class Arguments:
         if not self.generic:
             return found
         for place, name, array in self.arrays:
-            dtype = getattr(values[place], "dtype", None)
+            dtype = _dtype_of(values[place], name)
             if not isinstance(array.element, TypeVar) or dtype is None:
                 continue
             known, parameter = element_type(dtype), array.element.__name__
@@ -199,6 +200,8 @@ class Arguments:
         """Returns the value of a static parameter as a plain number.  Raises ``InvalidInput``."""
         kind = next(one.type.kind for one in self.parameters if one.name == name and isinstance(one.type, StaticType))
         number = python_number(value)
+        if isinstance(number, IntEnum):
+            number = int(number)
         if kind is float and type(number) is int:
             with suppress(OverflowError):
                 number = float(number)
@@ -213,8 +216,10 @@ class Arguments:
     def _passed_shape(self, name: str, array: ArrayType, value: Any, types: Mapping[str, ScalarType]) -> Shape:
         if isinstance(value, np.ndarray | ResidentArray):
             shape = value.shape
-        elif isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
+        elif isinstance(value, bool | int | float | complex | np.generic | str):
             shape = ()  # refused with its name when it is converted
+        elif isinstance(value, list | tuple):
+            shape = _listed_shape(value)
         else:
             held = host_memory(value, f"input `{name}`")
             element = array.element if isinstance(array.element, ScalarType) else types[array.element.__name__]
@@ -308,6 +313,14 @@ def is_output(one: Parameter) -> bool:
     return isinstance(one.type, ArrayType) and one.type.direction == "out"
 
 
+def _listed_shape(values: Sequence[object]) -> Shape:
+    """Returns the shape of numbers in lists; () for what is refused when it is converted."""
+    try:
+        return np.shape(values)  # type: ignore[arg-type]  # lists of anything
+    except ValueError:
+        return ()
+
+
 def _static_trait(value: Any) -> object:
     return (type(value), value) if type(value) is int or type(value) is bool else (type(value), repr(value))
 
@@ -318,6 +331,15 @@ def _dtype_trait(value: Any) -> object:
 
 def _shape_trait(value: Any) -> object:
     return None if value is None else value.shape
+
+
+def _dtype_of(value: Any, name: str) -> Any:
+    """Returns the type of NumPy that an argument has; None where it tells none."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or isinstance(dtype, np.dtype):
+        return dtype
+    held = host_memory(value, f"input `{name}`")
+    return held.dtype if isinstance(held, np.ndarray) else None
 
 
 def _type_variables(one: Parameter) -> tuple[TypeVar, ...]:

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from vyre.domain.errors import InvalidInput
+
 
 class Slot(NamedTuple):
     """The argument or the number that is bound to one buffer.
@@ -44,11 +46,16 @@ def usual_call(
     """
     held = {f"held{number}": slot.held for number, slot in enumerate(slots)}
     code = _code(arity, tuple((slot.kind, slot.at) for slot in slots), tuple(written), tuple(pairs))
-    known = {"ndarray": np.ndarray, "may_share_memory": np.may_share_memory, **_BUILT_IN, **parts, **held}
+    known = {"ndarray": np.ndarray, "may_share_memory": np.may_share_memory, **_KNOWN, **parts, **held}
     return FunctionType(code, known, "call")
 
 
-_BUILT_IN: Final = {"memoryview": memoryview, "type": type, "TypeError": TypeError, "AttributeError": AttributeError}
+_KNOWN: Final = {
+    "__name__": __name__,
+    "memoryview": memoryview,
+    "type": type,
+    "refused": (TypeError, AttributeError, InvalidInput),
+}
 
 
 @lru_cache(maxsize=256)
@@ -99,7 +106,7 @@ def _code(
             f"def call({given}):",
             "  try:",
             *(f"    {line}" for line in body),
-            "  except (TypeError, AttributeError):",  # an array without elements or with gaps
+            "  except refused:",  # an array without elements or with gaps, or no array
             f"    {otherwise}",
             f"  fill(views, {storage})",
         ]

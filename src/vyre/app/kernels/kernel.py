@@ -59,6 +59,8 @@ class Kernel(ProgramSource, Generic[P]):
     def __init__(self, definition: KernelDefinition) -> None:
         self.definition: Final = definition
         self.__name__: str = definition.name
+        self.__qualname__: str = definition.function.__qualname__
+        self.__module__: str = definition.function.__module__
         self.__doc__ = definition.function.__doc__
         self.__wrapped__: FunctionType = definition.function
         self._arity: Final = len(definition.parameters)
@@ -192,6 +194,10 @@ class Kernel(ProgramSource, Generic[P]):
             session._pipelines.keep_call(key, plan)
         return plan
 
+    def __reduce__(self) -> str:
+        """Returns the name under which its module holds the kernel, by which it is pickled as functions are."""
+        return self.__qualname__
+
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
         from vyre.app.notebooks.views import kernel_view
@@ -222,12 +228,14 @@ def kernel(
     a workgroup along x, or a tuple of up to three axes.  Raises ``KernelSourceError`` where Python keeps no source of
     the function, and for parameters that are not annotated; the body is checked at the first use.
     """
-    names = dict(sys._getframe(1).f_locals)
+    names = _local_names()
     size = arguments.workgroup_size(workgroup)
 
     def make(decorated: Callable[P, None]) -> Kernel[P]:
         if not isinstance(decorated, FunctionType):
-            raise KernelSourceError(f"{shown(decorated)} is no Python function", fix="decorate a `def`.", loc=outside())
+            is_size = isinstance(decorated, int | tuple)
+            fix = f"write @vyre.kernel(workgroup={shown(decorated)})." if is_size else "decorate a `def`."
+            raise KernelSourceError(f"{shown(decorated)} is no Python function", fix=fix, loc=outside())
         return Kernel(KernelDefinition(decorated, size, names))
 
     return make if function is None else make(function)
@@ -240,4 +248,13 @@ def function(decorated: Callable[P, R], /) -> Inlined[P, R]:
     """
     if not isinstance(decorated, FunctionType):
         raise KernelSourceError(f"{shown(decorated)} is no Python function", fix="decorate a `def`.", loc=outside())
-    return Inlined(decorated, dict(sys._getframe(1).f_locals))
+    return Inlined(decorated, _local_names())
+
+
+def _local_names() -> dict[str, Any]:
+    """Returns the local names where a function of this module is called.  A module has none: its names are those of
+    the functions that it defines, and would hide the names of a function that another module defines.
+    """
+    frame = sys._getframe(2)
+    names = frame.f_locals
+    return {} if names is frame.f_globals else dict(names)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.app.host_arrays import HostOutputs, converter_of, host_dtype
+from vyre.app.host_arrays import HostOutputs, converter_of
+from vyre.app.host_memory import host_dtype
 from vyre.app.kernels.arguments import Shape, Values
 from vyre.app.kernels.call_code import Slot, usual_call
 from vyre.app.resident import ResidentArray
@@ -179,6 +180,9 @@ class CallPlan:
                     views[place] = view.toreadonly()
         except (TypeError, AttributeError):  # an array without elements, with gaps, or of another kind
             return self._run_checked(values)
+        except InvalidInput:
+            self._arguments.bound(values, {})  # says which argument is missing, if one is None
+            raise
         for one, other in self._pairs:
             first, second = values[one], values[other]
             if first is None or second is None:

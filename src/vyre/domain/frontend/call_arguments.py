@@ -15,7 +15,7 @@ def positional(k: Lowering, node: ast.Call, count: int) -> list[Operand]:
     """Returns so many arguments, given by position."""
     refuse_stars(k, node)
     if node.keywords or len(node.args) != count:
-        name, given = ast.unparse(node.func), len(node.args) + len(node.keywords)
+        name, given = called(node), len(node.args) + len(node.keywords)
         are_given = "one is given" if given == 1 else f"{given} are given"
         if node.keywords and given == count:
             are_given = f"`{node.keywords[0].arg}` is given by name"
@@ -30,14 +30,15 @@ def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> li
     function itself reads those that are named after it.
     """
     refuse_stars(k, node)
-    written = ast.unparse(node.func)
     if names[:1] == ("*",):
         for keyword in node.keywords:
             if keyword.arg not in names:
-                problem = f"`{written}` takes no argument `{keyword.arg}` in a kernel"
+                problem = f"`{called(node)}` takes no argument `{keyword.arg}` in a kernel"
                 k.fail(node, problem, "give the values by position only.")
         if len(node.args) < least:
-            k.fail(node, f"`{written}` takes at least {counted(least)}", f"write {written}(x).")
+            k.fail(node, f"`{called(node)}` takes at least {counted(least)}", f"write {called(node)}(x).")
+        return operands(k, node.args)
+    if not node.keywords and least <= len(node.args) <= len(names):
         return operands(k, node.args)
     slots: list[ast.expr | None] = [None] * len(names)
     for index, argument in enumerate(node.args[: len(names)]):
@@ -54,8 +55,13 @@ def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> li
     found = [slot for slot in slots[:given] if slot is not None]
     if wrong or given < least or len(found) != given:
         wanted = counted(least) if least == len(names) else f"at most {counted(len(names))}"
-        k.fail(node, f"the arguments do not fit `{written}({', '.join(names)})` of kernels", f"give {wanted}.")
+        k.fail(node, f"the arguments do not fit `{called(node)}({', '.join(names)})` of kernels", f"give {wanted}.")
     return operands(k, found)
+
+
+def called(node: ast.Call) -> str:
+    """Returns the function of a call as it is written."""
+    return node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
 
 
 def counted(count: int) -> str:

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any, Final, NoReturn, TypeAlias
 
 from vyre.domain.frontend import intrinsics, known, operators, python_functions
-from vyre.domain.frontend.call_arguments import as_type, bound, positional, type_argument, whole_argument
+from vyre.domain.frontend.call_arguments import as_type, bound, called, positional, type_argument, whole_argument
 from vyre.domain.frontend.evaluation import expression
 from vyre.domain.frontend.functions import INSTEAD, OF_MATH, OF_NUMPY, OF_VYRE_BINARY, OF_VYRE_UNARY
 from vyre.domain.frontend.inlined import Inlined
@@ -39,6 +39,7 @@ from vyre.domain.ir.expr import (
     Unpack,
     WrapCast,
 )
+from vyre.domain.ir.foreign_names import KERNEL, plain
 from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, Ordering, UnaryOp, binary_result, narrow_is_legal
 from vyre.domain.ir.program import ProgramSource
@@ -57,7 +58,7 @@ def call(k: Lowering, node: ast.Call) -> Operand:
     if isinstance(callee, Method):
         return call_method(k, callee, node)
     if not isinstance(callee, Thing):
-        k.fail(node, f"`{ast.unparse(node.func)}` is called and is no function", "call functions only.")
+        k.fail(node, f"`{called(node)}` is called and is no function", "call functions only.")
     function = callee.value
     if isinstance(function, Inlined):
         return inline(k, function, node)
@@ -172,18 +173,18 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
 
 def _refuse_function(k: Lowering, function: Any, module: str, name: str, node: ast.Call) -> NoReturn:
     """Raises the error for a function that kernels do not have."""
-    problem = f"`{ast.unparse(node.func)}` cannot be called in a kernel"
+    problem = f"`{called(node)}` cannot be called in a kernel"
     if module in ("builtins", "math") or module.startswith("numpy"):
         known = "docs/python.md lists the functions of Python, math and NumPy that kernels have."
         k.fail(node, problem, INSTEAD.get(name, known))
     if isinstance(function, ProgramSource):
         fix = "call one after the other, or write what they share as a function with @vyre.function."
-        k.fail(node, f"`{ast.unparse(node.func)}` is a kernel, and a kernel calls no other one", fix)
+        k.fail(node, f"`{called(node)}` is a kernel, and a kernel calls no other one", fix)
     if not isinstance(function, FunctionType) or module.partition(".")[0] == "vyre":
-        k.fail(node, problem, "call it outside, and pass what it gives.")
+        k.fail(node, problem, f"{KERNEL.get(plain(name), 'call it outside, and pass what it gives')}.")
     k.fail(
         node,
-        f"`{ast.unparse(node.func)}` is an ordinary Python function, which a kernel cannot call",
+        f"`{called(node)}` is an ordinary Python function, which a kernel cannot call",
         f"write @vyre.function above `def {name}`.",
     )
 
@@ -198,7 +199,7 @@ def _unary_of(op: UnaryOp) -> Rule:
 
 def _binary_of(op: BinaryOp) -> Rule:
     def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        name = ast.unparse(node.func)
+        name = called(node)
         if op in (BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT):
             value = scalar(k, given[0], node)
             count = given[1]
@@ -237,9 +238,7 @@ def _narrowing(kind: type[Narrow] | type[Pack] | type[Unpack]) -> Rule:
     def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
         target = type_argument(k, given[0], node)
         if not narrow_is_legal(target):
-            k.fail(
-                node, f"`{ast.unparse(node.func)}` is not defined for {target.text}", "use u8 u16 i8 i16 f16 or bf16."
-            )
+            k.fail(node, f"`{called(node)}` is not defined for {target.text}", "use u8 u16 i8 i16 f16 or bf16.")
         wanted = _U32 if kind is Unpack else target.widened
         value = typed(k, given[1], wanted, "the operand", node)
         dtype = _U32 if kind is Pack else target.widened

@@ -26,7 +26,6 @@ _COMPARED: Final[Mapping[type[ast.cmpop], tuple[BinaryOp, str, Callable[[Any, An
 
 def compare(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
     """Returns ``a op b``, a truth value."""
-    a, b = k.settled(a), k.settled(b)
     if isinstance(op, ast.In | ast.NotIn):
         return _among(k, op, a, b, node)
     known = _COMPARED.get(type(op))

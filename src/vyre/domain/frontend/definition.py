@@ -104,8 +104,11 @@ class KernelDefinition:
                 source.fail(default, "parameters of kernels have no defaults", "pass the value, or capture a constant.")
         if tree.returns is not None and not (isinstance(tree.returns, ast.Constant) and tree.returns.value is None):
             source.fail(tree.returns, "a kernel returns nothing", "annotate a parameter as Out[f32] and store to it.")
-        found = []
+        found: list[Parameter] = []
         for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if node.annotation is None and not found and node.arg in ("self", "cls"):
+                fix = f"define it outside of the class, or write @staticmethod above it, without `{node.arg}`."
+                source.fail(node, "a kernel is a function and no method of a class", fix)
             if node.annotation is None:
                 fix = f"write {node.arg}: In[f32], InOut[f32], Out[f32] for an array, {node.arg}: f32 for a number."
                 source.fail(node, f"the parameter `{node.arg}` has no annotation", fix)
@@ -186,7 +189,10 @@ class KernelDefinition:
 
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
-        walk = self.walked(types, statics)
+        try:
+            walk = self.walked(types, statics)
+        except KernelSourceError as error:
+            raise error.with_traceback(None) from None  # the frames of the walk say nothing about the kernel
         program = self._program(walk)
         from vyre.domain.validation.validator import check_rules
 

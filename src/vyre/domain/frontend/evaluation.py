@@ -35,14 +35,15 @@ def operands(k: Lowering, nodes: Sequence[ast.expr]) -> list[Operand]:
     """
     found: list[Operand] = []
     starts: list[int] = []
+    body = k.body
     for node in nodes:
-        start = len(k.body)
+        start = len(body)
         operand = expression(k, node)
-        if has_effect(k, start):
+        if len(body) > start and has_effect(k, start):
             _evaluate_before(k, found, starts, nodes)
         found.append(operand)
-        starts.append(len(k.body))
-    return [k.settled(operand) for operand in found]
+        starts.append(len(body))
+    return found
 
 
 def _evaluate_before(k: Lowering, found: list[Operand], starts: list[int], nodes: Sequence[ast.expr]) -> None:

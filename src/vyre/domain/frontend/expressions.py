@@ -19,6 +19,7 @@ from vyre.domain.frontend.lowering import Lowering, Variable
 from vyre.domain.frontend.operands import Array, Constant, Items, Method, Operand, Scalar, Thing
 from vyre.domain.frontend.operators import condition, scalar
 from vyre.domain.ir.expr import Select
+from vyre.domain.ir.foreign_names import KERNEL, Hints, closest, plain
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 
@@ -69,7 +70,8 @@ def _attribute(k: Lowering, node: ast.Attribute) -> Operand:
             try:
                 found = getattr(held, name)
             except AttributeError:
-                k.fail(node, f"`{ast.unparse(node.value)}` has no attribute `{name}`", "check the name.")
+                owner = ast.unparse(node.value)
+                k.fail(node, f"`{owner}` has no attribute `{name}`", _instead_of_attribute(owner, held, name))
             return operand_of(k, name, node, found)
         case Scalar() | Constant() if name in ("cast", "bitcast"):
             return Method(of, name)
@@ -82,6 +84,14 @@ def _attribute(k: Lowering, node: ast.Attribute) -> Operand:
                 f"`{what}` has no attribute `{name}` in a kernel",
                 "name a number, a type or a module; what belongs to other objects may change and is not captured.",
             )
+
+
+def _instead_of_attribute(owner: str, held: ModuleType | type[Enum], name: str) -> str:
+    """Returns what to write instead of a name that a module or an enumeration does not have."""
+    hints: Hints = KERNEL if held.__name__ == "vyre" else {}
+    public = getattr(held, "__all__", None) or [one for one in dir(held) if not one.startswith("_")]
+    near = closest(name, public)
+    return f"{hints.get(plain(name)) or (f'write {owner}.{near}' if near else 'check the name')}."
 
 
 _METHODS: Final = (

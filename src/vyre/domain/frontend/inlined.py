@@ -35,20 +35,20 @@ class Captured:
     ``types`` are the types that type parameters of a generic kernel stand for, by name.
     """
 
-    __slots__ = ("_types", "function")
+    __slots__ = ("_own", "_types", "function")
 
     def __init__(self, function: FunctionType, types: Mapping[str, ScalarType] | None = None) -> None:
         self.function: Final = function
         self._types: Final[Mapping[str, ScalarType]] = {} if types is None else types
+        self._own: Final = {one.__name__: one for one in getattr(function, "__type_params__", ())}
 
     def __call__(self, name: str) -> Any:
         """Returns what ``name`` means now; raises ``KeyError`` where it means nothing."""
         types = self._types
         if name in types:
             return types[name]
-        for one in getattr(self.function, "__type_params__", ()):
-            if one.__name__ == name:
-                return one
+        if name in self._own:
+            return self._own[name]
         found = captured_by(self.function, name)
         return types.get(found.__name__, found) if isinstance(found, TypeVar) else found
 
@@ -78,6 +78,8 @@ class Inlined(_Calls[P, R]):
         self.function: Final = function
         self._local_names = local_names
         self.__name__: str = function.__name__
+        self.__qualname__: str = function.__qualname__
+        self.__module__: str = function.__module__
         self.__doc__ = function.__doc__
         self.__wrapped__: Callable[P, R] = function
         assert isinstance(function, FunctionType)
@@ -125,6 +127,10 @@ class Inlined(_Calls[P, R]):
             self.source.fail(parameter, f"no value has the type {dtype.text}, which exists in arrays only", fix)
         self._annotated[parameter.arg] = dtype
         return dtype
+
+    def __reduce__(self) -> str:
+        """Returns the name under which its module holds the function, by which it is pickled as functions are."""
+        return self.__qualname__
 
     def __repr__(self) -> str:
         return f"<vyre.function {self.__name__}>"

@@ -259,7 +259,7 @@ class Lowering:
 
     def binding(self) -> int:
         """Returns the binding number of the next parameter."""
-        return sum(buffer.is_bound for buffer in self.buffers)
+        return sum([buffer.is_bound for buffer in self.buffers])
 
     def declare(
         self,

@@ -9,9 +9,10 @@ Every other name is a variable, which is declared in the innermost body around a
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Place: TypeAlias = tuple[tuple[int, int], ...]
 """The bodies around a statement, from the outside, each with the number of the statement in it."""
@@ -32,6 +33,11 @@ class Use(Enum):
     BIND = "bind"
     LOOP = "loop"
     CHANGE = "change"
+
+
+_READ: Final = Use.READ
+_BIND: Final = Use.BIND
+_LOOP: Final = Use.LOOP
 
 
 class Mention(NamedTuple):
@@ -56,6 +62,10 @@ class NamePlan:
     by_first: bool = False
 
 
+_FIXED: Final = NamePlan(Kind.FIXED)
+_LOOP_VARIABLE: Final = NamePlan(Kind.LOOP)
+
+
 @dataclass(slots=True)
 class Names:
     """The plans of a function: ``plans`` by name, ``declared`` by body and statement, ``bodies`` the number of each
@@ -74,61 +84,67 @@ class Names:
 def names_of(function: ast.FunctionDef, parameters: frozenset[str]) -> Names:
     """Returns how the local names of a function are kept."""
     visitor = _Mentions()
-    visitor.enter(function.body, ())
+    visitor.body(function.body)
     names = Names(bodies=visitor.numbers)
     for name, mentions in visitor.found.items():
-        if all(mention.use is Use.READ for mention in mentions):
+        binds = [mention for mention in mentions if mention.use is not _READ]
+        if not binds:
             continue
-        plan = _plan(mentions, visitor.loop_bodies, is_parameter=name in parameters)
+        plan = _plan(mentions, binds, visitor.loop_bodies, is_parameter=name in parameters)
         names.plans[name] = plan
         if plan.kind is Kind.VARIABLE and not plan.by_first:
             names.declared.setdefault((plan.home, plan.declared_at), []).append(name)
     return names
 
 
-def _plan(mentions: list[Mention], loop_bodies: dict[int, int], *, is_parameter: bool) -> NamePlan:
+def _plan(
+    mentions: list[Mention], binds: list[Mention], loop_bodies: dict[int, int], *, is_parameter: bool
+) -> NamePlan:
     if is_parameter:
         return NamePlan(Kind.VARIABLE, home=0, declared_at=0)
-    if _is_fixed(mentions):
-        return NamePlan(Kind.FIXED)
-    if _is_of_loops(mentions, loop_bodies):
-        return NamePlan(Kind.LOOP)
+    if _is_fixed(mentions, binds):
+        return _FIXED
+    if _is_of_loops(mentions, binds, loop_bodies):
+        return _LOOP_VARIABLE
     first, depth = mentions[0], len(_common(mentions))
     number, statement = first.place[depth]
-    by_first = first.use is Use.BIND and len(first.place) == depth + 1
+    by_first = first.use is _BIND and len(first.place) == depth + 1
     return NamePlan(Kind.VARIABLE, number, statement, by_first)
 
 
-def _is_fixed(mentions: list[Mention]) -> bool:
+def _is_fixed(mentions: list[Mention], binds: list[Mention]) -> bool:
     """Returns whether each value of a name is read only after it is bound and in the same body, which binds it once."""
-    binds = [mention for mention in mentions if mention.use is not Use.READ]
-    bodies = [bind.place[-1][0] for bind in binds]
-    if any(bind.use is not Use.BIND for bind in binds) or not _are_apart(binds, bodies):
+    for bind in binds:
+        if bind.use is not _BIND:
+            return False
+    if not _are_apart([bind.place[:-1] for bind in binds], [bind.place[-1][0] for bind in binds]):
         return False
     bound: set[int] = set()
     for mention in mentions:
-        if mention.use is Use.BIND:
+        if mention.use is _BIND:
             bound.add(mention.place[-1][0])
-        elif not any(_is_in(mention.place, body) for body in bound):
+        elif not _is_in(mention.place, bound):
             return False
     return True
 
 
-def _is_of_loops(mentions: list[Mention], loop_bodies: dict[int, int]) -> bool:
+def _is_of_loops(mentions: list[Mention], binds: list[Mention], loop_bodies: dict[int, int]) -> bool:
     """Returns whether a name is bound by loops only, and read only in their bodies."""
-    binds = [mention for mention in mentions if mention.use is not Use.READ]
-    if any(bind.use is not Use.LOOP for bind in binds):
+    if any(bind.use is not _LOOP for bind in binds):
         return False
     bodies = [loop_bodies[id(bind.node)] for bind in binds]
-    reads = (mention for mention in mentions if mention.use is Use.READ)
-    return _are_apart(binds, bodies) and all(any(_is_in(read.place, body) for body in bodies) for read in reads)
+    reads = [mention.place for mention in mentions if mention.use is _READ]
+    inside = set(bodies)
+    return _are_apart([bind.place for bind in binds], bodies) and all(_is_in(place, inside) for place in reads)
 
 
-def _are_apart(binds: list[Mention], bodies: list[int]) -> bool:
-    """Returns whether every binding lies outside the bodies for which the others bind the name."""
-    return len(set(bodies)) == len(bodies) and not any(
-        _is_in(bind.place, body) for n, bind in enumerate(binds) for m, body in enumerate(bodies) if n != m
-    )
+def _are_apart(around: list[Place], bodies: list[int]) -> bool:
+    """Returns whether every binding lies outside the bodies for which the others bind the name.
+
+    ``bodies`` are those for which a name is bound, and ``around`` the places of the bindings, without that body.
+    """
+    distinct = set(bodies)
+    return len(distinct) == len(bodies) and not any(_is_in(place, distinct) for place in around)
 
 
 def _common(mentions: list[Mention]) -> tuple[int, ...]:
@@ -145,14 +161,27 @@ def _common(mentions: list[Mention]) -> tuple[int, ...]:
     return tuple(shared[:-1])
 
 
-def _is_in(place: Place, body: int) -> bool:
-    return any(number == body for number, _ in place)
+def _is_in(place: Place, bodies: set[int]) -> bool:
+    """Returns whether a place lies in one of some bodies."""
+    return not bodies.isdisjoint([number for number, _ in place])
 
 
-_OWN_SCOPE: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LEFT_OUT: Final = ("arg", "attr", "ctx", "op", "ops", "kind", "type_comment")
+"""Fields of syntax in which no name is mentioned."""
 
 
-class _Mentions(ast.NodeVisitor):
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each kind of syntax in which names may be mentioned, in the order in which they are evaluated."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        found = self[kind] = tuple(name for name in kind._fields if name not in _LEFT_OUT)
+        return found
+
+
+_FIELDS: Final = _Fields()
+
+
+class _Mentions:
     """Collects the mentions of names, in the order in which they are evaluated."""
 
     def __init__(self) -> None:
@@ -161,82 +190,109 @@ class _Mentions(ast.NodeVisitor):
         self.loop_bodies: dict[int, int] = {}
         self._place: Place = ()
 
-    def enter(self, statements: list[ast.stmt], around: Place) -> int:
+    def body(self, statements: list[ast.stmt]) -> int:
+        """Collects the mentions in a body of the statement that is being visited; returns the number of the body."""
+        around = self._place
         number = self.numbers[id(statements)] = len(self.numbers)
         for index, statement in enumerate(statements):
             self._place = (*around, (number, index))
-            self.visit(statement)
+            self._visit(statement)
         self._place = around
         return number
 
-    def _body(self, statements: list[ast.stmt]) -> int:
-        return self.enter(statements, self._place)
+    def _visit(self, node: ast.AST) -> None:
+        rule = _VISITED.get(type(node))
+        if rule is not None:
+            rule(self, node)
+            return
+        for name in _FIELDS[type(node)]:
+            part = getattr(node, name)
+            if isinstance(part, ast.AST):
+                self._visit(part)
+            elif isinstance(part, list):
+                for one in part:
+                    if isinstance(one, ast.AST):
+                        self._visit(one)
 
-    def note(self, name: str, use: Use, node: ast.AST) -> None:
+    def _note(self, name: str, use: Use, node: ast.AST) -> None:
         self.found.setdefault(name, []).append(Mention(use, self._place, node))
 
-    def visit_Name(self, node: ast.Name) -> None:
-        self.note(node.id, Use.READ if isinstance(node.ctx, ast.Load) else Use.BIND, node)
+    def _skip(self, node: ast.AST) -> None:
+        """Passes over a constant, and over a function or a class, whose names are its own."""
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
+    def _name(self, node: ast.Name) -> None:
+        self._note(node.id, _READ if isinstance(node.ctx, ast.Load) else _BIND, node)
+
+    def _assign(self, node: ast.Assign) -> None:
+        self._visit(node.value)
         for target in node.targets:
-            self.visit(target)
+            self._visit(target)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def _ann_assign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self.visit(node.value)
-            self.visit(node.target)
+            self._visit(node.value)
+            self._visit(node.target)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+    def _aug_assign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
-            self.visit(node.value)
-            self.note(node.target.id, Use.CHANGE, node.target)
+            self._visit(node.value)
+            self._note(node.target.id, Use.CHANGE, node.target)
         else:
-            self.visit(node.target)
-            self.visit(node.value)
+            self._visit(node.target)
+            self._visit(node.value)
 
-    def visit_If(self, node: ast.If) -> None:
-        self.visit(node.test)
-        self._body(node.body)
-        self._body(node.orelse)
+    def _test(self, node: ast.If | ast.While) -> None:
+        self._visit(node.test)
+        self.body(node.body)
+        self.body(node.orelse)
 
-    def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._body(node.body)
-        self._body(node.orelse)
-
-    def visit_For(self, node: ast.For) -> None:
-        self.visit(node.iter)
+    def _for(self, node: ast.For) -> None:
+        self._visit(node.iter)
         targets = [one for one in ast.walk(node.target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
         for target in targets:
-            self.note(target.id, Use.LOOP, target)
-        body = self._body(node.body)
+            self._note(target.id, Use.LOOP, target)
+        number = self.body(node.body)
         for target in targets:
-            self.loop_bodies[id(target)] = body
-        self._body(node.orelse)
+            self.loop_bodies[id(target)] = number
+        self.body(node.orelse)
 
-    def visit_With(self, node: ast.With) -> None:
+    def _with(self, node: ast.With) -> None:
         """A name after ``as`` gets its value behind the body."""
         for item in node.items:
-            self.visit(item.context_expr)
-        self._body(node.body)
+            self._visit(item.context_expr)
+        self.body(node.body)
         for item in node.items:
             if item.optional_vars is not None:
-                self.visit(item.optional_vars)
+                self._visit(item.optional_vars)
 
-    def visit_Match(self, node: ast.Match) -> None:
-        self.visit(node.subject)
+    def _match(self, node: ast.Match) -> None:
+        self._visit(node.subject)
         for case in node.cases:
-            self.visit(case.pattern)
+            self._visit(case.pattern)
             if case.guard is not None:
-                self.visit(case.guard)
-            self._body(case.body)
+                self._visit(case.guard)
+            self.body(case.body)
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+    def _match_as(self, node: ast.MatchAs) -> None:
         if node.name is not None:
-            self.note(node.name, Use.BIND, node)
+            self._note(node.name, Use.BIND, node)
 
-    def generic_visit(self, node: ast.AST) -> None:
-        if not isinstance(node, _OWN_SCOPE):
-            super().generic_visit(node)
+
+_VISITED: Final[dict[type[ast.AST], Callable[[_Mentions, Any], None]]] = {
+    ast.Name: _Mentions._name,
+    ast.Constant: _Mentions._skip,
+    ast.Assign: _Mentions._assign,
+    ast.AnnAssign: _Mentions._ann_assign,
+    ast.AugAssign: _Mentions._aug_assign,
+    ast.If: _Mentions._test,
+    ast.While: _Mentions._test,
+    ast.For: _Mentions._for,
+    ast.With: _Mentions._with,
+    ast.Match: _Mentions._match,
+    ast.MatchAs: _Mentions._match_as,
+    ast.FunctionDef: _Mentions._skip,
+    ast.AsyncFunctionDef: _Mentions._skip,
+    ast.Lambda: _Mentions._skip,
+    ast.ClassDef: _Mentions._skip,
+}
+"""How the kinds of syntax are visited that are not visited field by field."""

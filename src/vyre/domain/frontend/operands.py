@@ -1,4 +1,8 @@
-"""Operands are the values of the expressions of a kernel while the kernel is being built."""
+"""Operands are the values of the expressions of a kernel while the kernel is being built.
+
+Their fields are never assigned again.  Type checkers see to that, because frozen dataclasses take four times as long to
+make, and a kernel makes one for each of its expressions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ PLACEHOLDER: Final = Literal(ScalarType.U32, 0)
 """Stands for expressions whose type is not known yet; the walk in which they stand only finds types."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Scalar:
     """A value of a lane.
 
@@ -22,35 +26,35 @@ class Scalar:
     whether a later statement may change what the expression reads.
     """
 
-    expr: Expr
-    dtype: ScalarType | None
-    cell: Cell | None = None
-    changes: bool = False
+    expr: Final[Expr]
+    dtype: Final[ScalarType | None]
+    cell: Final[Cell | None] = None
+    changes: Final[bool] = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Constant:
     """A number that is known, and has no type of its own: it takes that of what stands beside it.
 
     ``own`` is the type to which the number of NumPy widens that it was; None for numbers of Python.
     """
 
-    value: int | float | bool
-    own: ScalarType | None = None
+    value: Final[int | float | bool]
+    own: Final[ScalarType | None] = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Array:
     """A buffer.  ``dtype`` is the type of a loaded element.
 
     ``sizes``: the sizes of the axes after the first, u32; none for one axis.
     """
 
-    name: str
-    element: ScalarType
-    access: Access
-    sizes: tuple[Expr, ...] = ()
-    count: int = 0
+    name: Final[str]
+    element: Final[ScalarType]
+    access: Final[Access]
+    sizes: Final[tuple[Expr, ...]] = ()
+    count: Final[int] = 0
 
     @property
     def dtype(self) -> ScalarType:
@@ -78,26 +82,26 @@ def indices_of(axes: int) -> str:
     return ", ".join(("plane", "row", "column")[3 - axes :]) if axes > 1 else "i"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Items:
     """A tuple."""
 
-    items: tuple[Operand, ...]
+    items: Final[tuple[Operand, ...]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Thing:
     """Any other Python object that the kernel names: a module, a function, a type, a text, None."""
 
-    value: Any
+    value: Final[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Method:
     """A method of an array or of a value, before it is called."""
 
-    of: Array | Scalar | Constant
-    name: str
+    of: Final[Array | Scalar | Constant]
+    name: Final[str]
 
 
 Operand: TypeAlias = Scalar | Constant | Array | Items | Thing | Method

@@ -326,7 +326,6 @@ _MOST_BITS: Final = 4096
 
 def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST) -> Operand:
     """Returns ``a op b``."""
-    a, b = k.settled(a), k.settled(b)
     kind = type(op)
     if isinstance(a, Constant) and isinstance(b, Constant):
         return _folded(k, kind, a, b, node)

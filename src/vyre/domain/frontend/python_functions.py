@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vyre.domain.frontend import operators
+from vyre.domain.frontend.call_arguments import called
 from vyre.domain.frontend.comparisons import compare
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering
@@ -104,7 +105,7 @@ def largest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop, op: BinaryOp) -> Operand:
     if len(given) == 1 and isinstance(given[0], Scalar | Constant):
-        name = ast.unparse(node.func)
+        name = called(node)
         k.fail(node, f"`{name}` compares several values, and one is given", f"write {name}(a, b).")
     if len(given) == 1:
         given = list(fixed_items(k, given[0], node))
@@ -117,7 +118,7 @@ def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop
             won = other.value < found.value if isinstance(beats, ast.Lt) else other.value > found.value
             found = other if won else found
             continue
-        a, b = operators.common(k, found, other, f"`{ast.unparse(node.func)}`", node)
+        a, b = operators.common(k, found, other, f"`{called(node)}`", node)
         if a.dtype is ScalarType.BOOL:
             k.fail(node, "truth values have no order", "write `and` or `or`.")
         if a.dtype is None or a.dtype in INTEGERS:

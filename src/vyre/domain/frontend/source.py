@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
 from dataclasses import replace
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType, FunctionType
@@ -132,7 +131,7 @@ def source_of(function: FunctionType) -> Source:
         raise KernelSourceError(
             f"Python keeps no source of `{code.co_name}`, from which its kernel is made",
             fix="write the function in a file, in a notebook, or in the interactive interpreter of CPython 3.13 or "
-            "later; `python -c`, exec() and older interpreters keep no source.",
+            "later; exec(), standard input, and `python -c` and the interpreter of older versions keep no source.",
             loc=here,
         )
     if tree is None:
@@ -196,11 +195,7 @@ def _parameters_of(code: CodeType) -> tuple[str, ...]:
 
 
 def _last_line(code: CodeType) -> int:
-    return max(_numbers(code), default=code.co_firstlineno)
-
-
-def _numbers(code: CodeType) -> Iterator[int]:
-    yield from (line for _, _, line in code.co_lines() if line is not None)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _numbers(constant)
+    """Returns the last line that has an instruction, also in functions that are defined in this one."""
+    own = [line for _, _, line in code.co_lines() if line is not None]
+    inner = [_last_line(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return max([code.co_firstlineno, *own, *inner])

@@ -82,6 +82,43 @@ BUILDER: Final = _table(
         "exit quit": "write p.return_() to end the lane",
     }
 )
+_IN_PYTHON: Final = "write `for k in range(n):`, or `for k in vyre.static(range(4)):` to repeat the body in the program"
+KERNEL: Final = _table(
+    {
+        "threadid threadidx tid localidx getlocalid localinvocationid threadinblock": "write vyre.local_id(axis)",
+        "blockid blockidx ctaid programid workgroupid getgroupid groupidx": "write vyre.group_id(axis)",
+        "grid gid globalidx globalthreadid getglobalid globalinvocationid index": "write vyre.global_id(axis)",
+        "griddim gridsize numprograms numworkgroups getnumgroups numblocks": "write vyre.num_groups(axis)",
+        "blockdim blocksize workgroupsize localsize getlocalsize numthreads": (
+            "the workgroup size is the number of @vyre.kernel(workgroup=...): give it a name in the module, and use it"
+        ),
+        "laneid lane": "write vyre.subgroup_lane()",
+        "warpsize wavesize simdwidth": "write vyre.subgroup_size()",
+        "syncthreads sync syncwarp workgroupbarrier threadfence fence memfence debugbarrier": "write vyre.barrier()",
+        "syncgrid gridbarrier gridsynchronize": "write vyre.grid_sync()",
+        "shared sharedarray sharedmemory sharedmem smem groupshared workgroup": "write vyre.workgroup_array(f32, n)",
+        "local localarray scratch private stack": "write vyre.private_array(f32, n)",
+        "zeros empty ones full array": (
+            "write vyre.private_array(f32, n) for memory of a lane, vyre.workgroup_array(f32, n) for a workgroup's"
+        ),
+        "range prange arange loop forrange staticrange unroll": _IN_PYTHON,
+        "load": "write x[i] to load an element",
+        "store": "write x[i] = v to store an element",
+        "atomicadd atomicsub atomicmin atomicmax atomicand atomicor atomicxor": "write x.atomic_add(i, v) or the like",
+        "atomiccas atomicxchg atomicexch": "write x.atomic_compare_exchange(i, expected, v) or x.atomic_exchange(i, v)",
+        "const constant constexpr": "annotate a parameter as Static[int], or use a constant of the module",
+        "where ifelse": "write `a if c else b`",
+        "cdiv": "write (a + b - 1) // b",
+        "maximum": "write max(a, b)",
+        "minimum": "write min(a, b)",
+        "cast": "write f32(x), with a type of vyre",
+        "print printf debugprint deviceprint": "store what is to be seen to an array",
+        "assert deviceassert staticassert": 'write `if not c: vyre.trap(number, "what happened")`',
+        "dot matmul sum": "write a loop that adds up",
+        "exit quit": "write return, which ends the lane",
+    }
+)
+"""For kernels in plain Python, whose functions are those of the module."""
 SWITCH: Final = _table(
     {
         "else otherwise elsecase defaultcase": "write `with s.default():`",

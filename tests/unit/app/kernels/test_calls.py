@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from vyre import In, InOut, Out, bool_, f32, i32, like, u32
+from vyre.domain.errors import UnfitArguments
 
 
 @vyre.kernel
@@ -251,6 +252,20 @@ def test_arguments_that_do_not_fit_are_refused(
         saxpy(2.0, numbers(), numbers())
 
 
+def test_a_missing_argument_is_named_at_the_line_of_the_call_also_where_a_plan_is_known(session: vyre.Session) -> None:
+    cases: tuple[tuple[Any, str], ...] = (
+        ((None, numbers(), numbers()), "a"),
+        ((2.0, None, numbers()), "x"),
+        ((2.0, numbers(), None), "y"),
+    )
+    for wrong, missing in cases:
+        for _ in range(2):
+            with pytest.raises(UnfitArguments, match=f"got nothing for `{missing}`") as caught:
+                saxpy(*wrong)
+            assert caught.value.loc is not None and caught.value.loc.file == __file__
+            saxpy(2.0, numbers(), numbers())
+
+
 def test_a_grid_counts_workgroups_and_an_extent_lanes(session: vyre.Session) -> None:
     @vyre.kernel(workgroup=4)
     def touched(y: InOut[i32]) -> None:
@@ -308,3 +323,14 @@ def test_resident_arrays_stand_for_arrays(session: vyre.Session) -> None:
             for arguments in ((2.0, numbers(), y), (2.0, x, numbers())):
                 with pytest.raises(vyre.InvalidResource, match=r"another session.*Fix: "):
                     saxpy(*arguments)
+
+
+def test_arrays_of_other_shapes_need_no_other_code() -> None:
+    found = []
+    with vyre.open(backend="cpu") as opened:
+        for shape in ((3, 5), (4, 9), (17, 2), (1, 33)):
+            table = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+            assert np.array_equal(transposed(table), table.T)
+            found.append(tuple(opened.metrics()[name] for name in ("emits", "compiles", "stored_loads")))
+    assert any(found[0])
+    assert found[1:] == found[:1] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from enum import IntEnum
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -15,6 +16,11 @@ from vyre import InOut, Out, Static, f32, like  # noqa: F401  # annotations of k
 
 T = TypeVar("T")
 FACTOR: Any = 2.0
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
 
 
 @vyre.function
@@ -108,6 +114,11 @@ def test_each_type_and_static_value_is_a_program_of_its_own() -> None:
         generic(n, x)
         assert x.tolist() == [expected] * 2
     assert generic.specialize(T=f32, n=0.0) is not generic.specialize(T=f32, n=-0.0)
+    assert generic.specialize(T=f32, n=Level.HIGH) is generic.specialize(T=f32, n=2)
+    x = np.ones(2, np.float32)
+    for level in Level:
+        generic(level, x)
+    assert x.tolist() == [4.0, 4.0]
     for wrong in ("1", 1j, None, np.ones(2)):
         with pytest.raises(vyre.VyreError, match="Fix: "):
             generic(wrong, np.ones(2, np.float32))

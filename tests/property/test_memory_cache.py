@@ -141,7 +141,7 @@ class CacheMachine(RuleBasedStateMachine):
         left = sum(stats.evicted.values()) - stats.evicted[Cause.TOO_LARGE]
         assert entered <= stats.entries + left <= entered + stats.revived
         if isinstance(self.policy, CostEviction):
-            assert len(self.policy) == len(self.cache)
+            assert len(self.policy) + len(self.cache._new) == len(self.cache)
             assert self.policy.ghosts <= 2 * self.budget.entries
 
 

@@ -125,7 +125,7 @@ def test_a_loop_runs_by_what_works_and_is_wanted(profile: FixpointProfile) -> No
     native = grid is not None and grid.cooperative and resident and grid.forced is not GridSyncMode.SPLIT
     works = {
         FixpointExecutor.COMMAND_LIST: profile.repeats_lists,
-        FixpointExecutor.COOPERATIVE: native,
+        FixpointExecutor.COOPERATIVE: native or (grid is not None and profile.repeats_lists),
         FixpointExecutor.WHILE_GRAPH: profile.supports_conditional_graphs,
         FixpointExecutor.UNROLLED_GRAPH: profile.guardable,
         FixpointExecutor.POLLED: True,

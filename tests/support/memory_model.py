@@ -3,8 +3,9 @@
 A location has a history of messages, numbered in the order in which they were written.  A thread has a *view*: for each
 location the oldest message that it may still read.  A relaxed load reads any message from there on, so that it may be
 stale; an acquire load also joins the view that a release store left in the message.  A read-modify-write reads the
-latest message, and acquires and releases.  Sequentially consistent operations also join a view that all of them share,
-before and after.  This is the view semantics of C11 without loads that read what is written later.
+latest message, and acquires and releases unless it is relaxed.  Sequentially consistent operations also join a view
+that all of them share, before and after.  This is the view semantics of C11 without loads that read what is written
+later.
 
 A thread is a list of instructions over registers.  A failed ``Check`` or a thread that sleeps for ever is a violation.
 """
@@ -216,8 +217,9 @@ class Checker:
                 after(written, (expression(registers), sent), {})
             case Update(register=register, new=new):
                 value, received = messages[-1]
-                written = _join(_join(view, received), ((place, len(messages)),))
-                after(written, (new(registers, value), written), {register: value})
+                mine = ((place, len(messages)),)
+                written = _join(view if order == RELAXED else _join(view, received), mine)
+                after(written, (new(registers, value), mine if order == RELAXED else written), {register: value})
             case Sleep(value=expression):
                 if messages[-1][0] != expression(registers):
                     after(_join(view, ((place, len(messages) - 1),)), None, {})

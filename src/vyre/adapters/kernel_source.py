@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Final, NamedTuple, Self
 
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.ir.expr import Literal
@@ -12,18 +13,18 @@ from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelSource:
+class KernelSource(NamedTuple):
     """The input of an emission.
 
     ``sized`` is the program with the workgroup that it is launched with.  ``literals`` has a value for every constant;
-    ``spec`` holds the same values for keys.
+    ``spec`` holds the same values for keys, and ``constants`` are its canonical bytes.
     """
 
     program: Program
     sized: Program
     spec: SpecMap
     literals: Mapping[str, Literal]
+    constants: bytes
 
     @classmethod
     def of(
@@ -36,22 +37,14 @@ class KernelSource:
         if workgroup is not None and workgroup != program.workgroup_size:
             sized = replace(program, workgroup_size=workgroup)
         literals = spec_literals(program, spec)
-        return cls(program, sized, spec_of(literals), literals)
+        if not literals:
+            return cls(program, sized, _NO_CONSTANTS, literals, _NO_BYTES)
+        values = spec_of(literals)
+        return cls(program, sized, values, literals, values.canonical_bytes())
 
 
-class _Step:
-    """Adds the time of a ``with`` statement to that of a step."""
-
-    __slots__ = ("_name", "_now_ns", "_phases", "_started")
-
-    def __init__(self, phases: dict[str, int], name: str, now_ns: Callable[[], int]) -> None:
-        self._phases, self._name, self._now_ns = phases, name, now_ns
-
-    def __enter__(self) -> None:
-        self._started = self._now_ns()
-
-    def __exit__(self, *raised: object) -> None:
-        self._phases[self._name] = self._phases.get(self._name, 0) + self._now_ns() - self._started
+_NO_CONSTANTS: Final = SpecMap()
+_NO_BYTES: Final = _NO_CONSTANTS.canonical_bytes()
 
 
 class Steps:
@@ -59,14 +52,29 @@ class Steps:
     (``Compilation.missed``).
     """
 
+    __slots__ = ("_now_ns", "_phases", "_started", "_stepped", "missed")
+
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._phases: dict[str, int] = {}
+        self._stepped = ""
+        self._started = 0
         self.missed: str | None = None
 
-    def step(self, name: str) -> _Step:
-        """Times the body of a ``with`` statement as a step of this name; repeated steps add up."""
-        return _Step(self._phases, name, self._now_ns)
+    def step(self, name: str) -> Self:
+        """Times the body of a ``with`` statement as a step of this name; repeated steps add up.
+
+        A step has no steps within it.
+        """
+        self._stepped = name
+        return self
+
+    def __enter__(self) -> None:
+        self._started = self._now_ns()
+
+    def __exit__(self, *raised: object) -> None:
+        took = self._now_ns() - self._started
+        self._phases[self._stepped] = self._phases.get(self._stepped, 0) + took
 
     def spent_ns(self, name: str) -> int:
         """Returns the nanoseconds spent on that step so far."""

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
+from operator import attrgetter
 from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -31,6 +32,10 @@ VARIANTS: Final = 16
 PipelineT = TypeVar("PipelineT", bound=CompiledPipeline)
 
 
+_SETTINGS: Final = tuple(field.name for field in fields(DispatchConfig) if field.name != "output_counts")
+_settings_of: Final[Callable[[DispatchConfig], tuple[object, ...]]] = attrgetter(*_SETTINGS)
+
+
 class Compilation(NamedTuple):
     """A compilation of a pipeline.
 
@@ -45,22 +50,32 @@ class Compilation(NamedTuple):
 class PipelineKey(NamedTuple):
     """The key of a pipeline.
 
-    ``interface``: names of buffers, which distinguish programs of one digest.  ``config``: without its label.
+    ``interface``: names of buffers, which distinguish programs of one digest.  ``settings``: the other fields of the
+    config, in the order of ``_SETTINGS``.  A tuple of plain values is hashed without a call of Python.
     """
 
     program: bytes
     interface: tuple[str, ...]
-    config: DispatchConfig
+    settings: tuple[object, ...]
     output_counts: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, program: Program, config: DispatchConfig) -> PipelineKey:
+        """Returns the key of a program under a config."""
+        counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
+        # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
+        names = tuple([buffer.name for buffer in program.abi_buffers])
+        return cls(program_digest(program), names, _settings_of(config), counts)
 
     def __str__(self) -> str:
         return f"pipeline of program {self.program.hex()[:16]}"
 
     def differences(self, other: PipelineKey) -> tuple[str, ...]:
         """Returns the names of the fields that differ between two keys of one program."""
-        ours, theirs = self.config, other.config
-        settings = [f.name for f in fields(DispatchConfig) if getattr(ours, f.name) != getattr(theirs, f.name)]
-        return ("interface", *settings) if self.interface != other.interface else tuple(settings)
+        pairs = zip(_SETTINGS, self.settings, other.settings, strict=True)
+        found = [name for name, ours, theirs in pairs if ours != theirs]
+        found += [name for name in ("interface", "output_counts") if getattr(self, name) != getattr(other, name)]
+        return tuple(found)
 
 
 class PipelineExecutor(Generic[PipelineT]):
@@ -113,12 +128,10 @@ class PipelineExecutor(Generic[PipelineT]):
 
     def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, Compilation | None]:
         """Returns the pipeline of a program under a config, and its compilation if it was made for this call."""
-        counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         if config.label is not None and config.timeout_s is None:
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
             config = replace(config, label=None)
-        # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
-        key = PipelineKey(program_digest(program), tuple([b.name for b in program.abi_buffers]), config, counts)
+        key = PipelineKey.of(program, config)
         found = self._pipelines.get(key)
         if found is not None:
             return found, None
@@ -127,15 +140,14 @@ class PipelineExecutor(Generic[PipelineT]):
         def build() -> Built[PipelineT]:
             nonlocal compilation
             made, compilation = self._make(program, config)
-            reason = self._note(key)
             if compilation.missed == "":
-                compilation = compilation._replace(missed=reason)
+                compilation = compilation._replace(missed=_reason(key, self._others(key)))
             return Built(made, 0)
 
         return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), compilation
 
-    def _note(self, key: PipelineKey) -> str:
-        """Returns why ``key`` was not cached, and records it."""
+    def _others(self, key: PipelineKey) -> tuple[PipelineKey, ...] | None:
+        """Returns the recent keys of the program, None for a program that is new here, and records ``key``."""
         with self._lock:
             is_new = key.program not in self._variants
             known = self._variants.setdefault(key.program, deque(maxlen=VARIANTS))
@@ -144,9 +156,16 @@ class PipelineExecutor(Generic[PipelineT]):
                 self._variants.popitem(last=False)
             others = tuple(known)
             known.append(key)
-        if not others:
-            return "the program is new here" if is_new else "the program was invalidated"
-        if key in others:
-            return "it had been evicted"
-        nearest: tuple[str, ...] = min((key.differences(other) for other in others), key=len)
-        return f"the program is known, but with another {', '.join(nearest)}"
+        return None if is_new else others
+
+
+def _reason(key: PipelineKey, others: tuple[PipelineKey, ...] | None) -> str:
+    """Returns why ``key`` was not cached beside ``others``, the recent keys of its program."""
+    if others is None:
+        return "the program is new here"
+    if not others:
+        return "the program was invalidated"
+    if key in others:
+        return "it had been evicted"
+    nearest: tuple[str, ...] = min((key.differences(other) for other in others), key=len)
+    return f"the program is known, but with another {', '.join(nearest)}"

@@ -141,7 +141,7 @@ class KeyFamily:
             workgroup=workgroup,
             spec=spec,
         )
-        names = b"".join([_frame(_text(name)) for name in interface])
+        names = b"".join([_frame(_text(name)) for name in interface]) if interface else b""
         size = _WORKGROUP.pack(*workgroup)
         length = _LENGTH.pack
         own = (

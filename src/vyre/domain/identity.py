@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blake3 import blake3
+
     from vyre.domain.ir.program import Program
 
 DIGEST_DOMAIN: Final = b"vyre.program.v1\0"
@@ -20,25 +25,32 @@ def program_digest(program: Program) -> bytes:
     """
     digest = program._cache.get(_CACHE_KEY)
     if not isinstance(digest, bytes):
-        from vyre.domain.ir.wire_encoder import encode_body
-
-        digest = body_digest(encode_body(program))
-        remember_digest(program, digest)
+        digest = program._cache[_CACHE_KEY] = _hash()(DIGEST_DOMAIN + _encoder()(program)).digest()
     return digest
 
 
 def body_digest(body: bytes) -> bytes:
     """Returns the digest of a program with this semantic body, 32 bytes."""
-    from blake3 import blake3
-
-    return blake3(DIGEST_DOMAIN + body).digest()
+    return _hash()(DIGEST_DOMAIN + body).digest()
 
 
 def names_digest(names: bytes) -> bytes:
     """Returns the checksum of a names section, 32 bytes."""
-    from blake3 import blake3
+    return _hash()(NAMES_DOMAIN + names).digest()
 
-    return blake3(NAMES_DOMAIN + names).digest()
+
+@cache
+def _encoder() -> Callable[[Program], bytes]:
+    from vyre.domain.ir.wire_encoder import encode_body  # on use, as below
+
+    return encode_body
+
+
+@cache
+def _hash() -> Callable[[bytes], blake3]:
+    from blake3 import blake3  # on use: most who import this module hash nothing
+
+    return blake3
 
 
 def remember_digest(program: Program, digest: bytes) -> None:

@@ -4,8 +4,9 @@ Eviction only drops the cache's reference: users of a value keep using it, and i
 dropped.  While it lives it can be revived without a build, so that there are never two values of a key.  The budgets
 bound what the cache holds; evicted values that are still used are reported separately.
 
-A hit is a look-up in a dict and an entry in a log; the policy reads the log on a miss.  A log that grows too long loses
-its older half: entries that are hit that often are not at risk of eviction.
+A hit is a look-up in a dict and an entry in a log, and so is a new value: the policy reads the log when it is to choose
+a victim, so that a cache with room to spare never asks it.  A log that grows too long loses the hits of its older half:
+entries that are hit that often are not at risk of eviction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
 from vyre.adapters.caching.cost_eviction import CostEviction
@@ -35,7 +37,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 LOG: Final = 256
-"""Length of the log of hits between two misses; the policy takes some 2.5 us for each."""
+"""Length of the log at which it loses hits; the policy takes some 2.5 us for each entry."""
 DEPARTURES: Final = 64
 """Number of latest departures that are kept with their reasons."""
 _SPARE: Final = 16
@@ -65,8 +67,8 @@ class Built(Generic[V]):
     cost_ns: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("nbytes", self.nbytes), ("cost_ns", 0 if self.cost_ns is None else self.cost_ns)):
-            if type(value) is not int or not 0 <= value <= U64_MAX:
+        for name, value in (("nbytes", self.nbytes), ("cost_ns", self.cost_ns)):
+            if (type(value) is not int or not 0 <= value <= U64_MAX) and (value is not None or name == "nbytes"):
                 raise InvalidField(record="Built", field=name, value=value, expected=f"an int in 0..{U64_MAX}")
 
 
@@ -109,7 +111,11 @@ class MemoryCacheStats(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A cached value's record.  ``life`` ends with the value; None if the value cannot be referenced weakly."""
+    """A cached value's record.
+
+    ``life`` ends with the value.  A value that is not to be unloaded has none before it leaves the cache, nor later if
+    it cannot be referenced weakly.
+    """
 
     lease: int
     nbytes: int
@@ -141,6 +147,7 @@ class MemoryCache(Generic[K, V]):
         self._flights: SingleFlight[K, V] = SingleFlight(name)
         self._values: dict[K, V] = {}
         self._log: list[K] = []
+        self._new: dict[K, _Held] = {}  # what the policy does not know yet: its first entry in the log is its arrival
         self._held: dict[K, _Held] = {}
         self._nbytes = 0
         self._gone: dict[K, _Held] = {}
@@ -212,7 +219,7 @@ class MemoryCache(Generic[K, V]):
                 nbytes=self._nbytes,
                 leases=len(leased),
                 leased_bytes=sum(leased),
-                hits=self._logged + len(self._log),
+                hits=self._logged + len(self._log) - len(self._new),
                 misses=self._misses,
                 shared=self._shared,
                 revived=self._revived,
@@ -227,7 +234,7 @@ class MemoryCache(Generic[K, V]):
 
     # ---- misses
     def _miss(self, key: K, build: Callable[[], Built[V]], timeout_s: float | None) -> V:
-        value, own = self._flights.run(key, lambda: self._fill(key, build), timeout_s)
+        value, own = self._flights.run(key, partial(self._fill, key, build), timeout_s)
         if not own:
             with self._lock:
                 self._shared += 1
@@ -237,13 +244,13 @@ class MemoryCache(Generic[K, V]):
 
     def _fill(self, key: K, build: Callable[[], Built[V]]) -> V:
         """Builds the value, on the one thread that does."""
-        ticket, left = object(), list[V]()
+        ticket = object()
+        left: list[V] = []
         with self._lock:
-            self._read_log()
             if key in self._values:  # another build ended between the look-up and this one
                 self._log.append(key)
                 return self._values[key]
-            value = self._revive(key, left)
+            value = self._revive(key, left) if self._gone else None
             if value is None:
                 self._misses += 1
                 self._wanted[key] = ticket
@@ -253,7 +260,9 @@ class MemoryCache(Generic[K, V]):
         try:
             built = build()
             cost_ns = max(self._now_ns() - started, 0) if built.cost_ns is None else built.cost_ns
-            held = self._tracked(built, cost_ns)
+            held = _Held(next(self._lease_numbers), built.nbytes, cost_ns, None)
+            if built.unload is not None:
+                held = self._to_unload(built.value, held, built.unload)
         except BaseException:
             with self._lock:
                 self._failures += 1
@@ -263,20 +272,25 @@ class MemoryCache(Generic[K, V]):
             if self._is_wanted(key, ticket):
                 self._keep(key, built.value, held, left)
             else:
-                self._depart(key, held, Cause.DISCARDED)
+                self._depart(key, built.value, held, Cause.DISCARDED)
         return built.value
 
-    def _tracked(self, built: Built[V], cost_ns: int) -> _Held:
-        number = next(self._lease_numbers)
+    def _to_unload(self, value: V, held: _Held, unload: Callable[[], object]) -> _Held:
+        """Returns the record of a value that is to be unloaded when it dies."""
+        held = self._tracked(value, held, unload)
+        if held.life is None:
+            expected = "an object that can be referenced weakly, since it is to be unloaded"
+            raise InvalidField(record="Built", field="value", value=value, expected=expected)
+        return held
+
+    def _tracked(self, value: V, held: _Held, unload: Callable[[], object] | None = None) -> _Held:
+        """Returns the record with the life of its value, if the value can be referenced weakly."""
         try:
-            life = weakref.finalize(built.value, _let_go, self._leases, number, built.unload)
+            life = weakref.finalize(value, _let_go, self._leases, held.lease, unload)
         except TypeError:
-            if built.unload is not None:
-                expected = "an object that can be referenced weakly, since it is to be unloaded"
-                raise InvalidField(record="Built", field="value", value=built.value, expected=expected) from None
-            return _Held(number, built.nbytes, cost_ns, None)
+            return held
         life.atexit = False  # the loader no longer exists at exit
-        return _Held(number, built.nbytes, cost_ns, life)
+        return held._replace(life=life)
 
     def _is_wanted(self, key: K, ticket: object) -> bool:
         """Returns whether the value built under ``ticket`` is still valid, and consumes the ticket."""
@@ -305,25 +319,31 @@ class MemoryCache(Generic[K, V]):
         """Holds a value and appends evicted ones to ``left``, whose owner drops them outside the lock."""
         budget = self._budget
         if new.nbytes > budget.nbytes:
-            self._depart(key, new, Cause.TOO_LARGE)
-            self._remember(key, new)
+            self._remember(key, self._depart(key, value, new, Cause.TOO_LARGE))
             return
         while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
+            self._read_log()
             victim = self._retention.evict()
-            left.append(self._values.pop(victim.key))
+            evicted = self._values.pop(victim.key)
+            left.append(evicted)
             held = self._held.pop(victim.key)
             self._nbytes -= held.nbytes
-            self._depart(victim.key, held, Cause.BYTES if too_big else Cause.ENTRIES, victim.why)
-            self._remember(victim.key, held)
-        self._retention.admit(key, new.nbytes, new.cost_ns)
-        self._held[key], self._values[key] = new, value
+            cause = Cause.BYTES if too_big else Cause.ENTRIES
+            self._remember(victim.key, self._depart(victim.key, evicted, held, cause, victim.why))
+        self._new[key] = self._held[key] = new
+        self._log.append(key)  # before any hit of it
+        self._values[key] = value
         self._nbytes += new.nbytes
 
-    def _depart(self, key: K, held: _Held, cause: Cause, why: Reason = _NOT_ASKED) -> None:
+    def _depart(self, key: K, value: V, held: _Held, cause: Cause, why: Reason = _NOT_ASKED) -> _Held:
+        """Records a departure; returns the record with the life of the value."""
+        if held.life is None:
+            held = self._tracked(value, held)
         if held.life is not None:
             self._leases[held.lease] = held.nbytes
         self._evicted[cause] += 1
         self._departures.append(Departure(key, cause, why))
+        return held
 
     def _remember(self, key: K, held: _Held) -> None:
         """Keeps a weak reference, so that the value can be revived while it lives."""
@@ -336,6 +356,7 @@ class MemoryCache(Generic[K, V]):
     def _discard(self, keys: Iterable[K]) -> list[V]:
         """Returns the values that were held, which the caller drops outside the lock."""
         left: list[V] = []
+        self._read_log()  # none of its entries counts for a later value of a key
         for key in keys:
             self._flights.forget(key)
             self._wanted.pop(key, None)
@@ -343,26 +364,40 @@ class MemoryCache(Generic[K, V]):
             self._retention.discard(key)
             if key in self._held:
                 held = self._held.pop(key)
-                left.append(self._values.pop(key))
+                value = self._values.pop(key)
+                left.append(value)
                 self._nbytes -= held.nbytes
-                self._depart(key, held, Cause.DISCARDED)
+                self._depart(key, value, held, Cause.DISCARDED)
         return left
 
-    # ---- the log of hits
+    # ---- the log of hits and new values
     def _read_log(self) -> None:
-        """Passes the log to the policy; under the lock.  Other threads may append meanwhile."""
-        hits = self._log[:]
-        del self._log[: len(hits)]
-        self._logged += len(hits)
-        for key in hits:
-            self._retention.hit(key)
+        """Passes the log to the policy; under the lock.  Other threads may append hits meanwhile."""
+        for key in self._taken(len(self._log)):
+            if not self._arrived(key):
+                self._logged += 1
+                self._retention.hit(key)
 
     def _shorten_log(self) -> None:
+        """Passes the new values in the older half of the log to the policy, and drops the hits in it."""
         with self._lock:
-            surplus = len(self._log) - LOG // 2
-            if surplus > 0:
-                del self._log[:surplus]
-                self._logged += surplus
+            for key in self._taken(max(len(self._log) - LOG // 2, 0)):
+                if not self._arrived(key):
+                    self._logged += 1
+
+    def _taken(self, count: int) -> list[K]:
+        """Removes and returns the oldest entries of the log."""
+        taken = self._log[:count]
+        del self._log[:count]
+        return taken
+
+    def _arrived(self, key: K) -> bool:
+        """Returns whether an entry of the log stands for a new value, which the policy then knows."""
+        new = self._new.pop(key, None) if self._new else None
+        if new is None:
+            return False
+        self._retention.admit(key, new.nbytes, new.cost_ns)
+        return True
 
 
 def _let_go(leases: dict[int, int], lease: int, unload: Callable[[], object] | None) -> None:

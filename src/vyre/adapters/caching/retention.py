@@ -50,8 +50,9 @@ class _Warm(NamedTuple):
 class HeatRetention(Generic[K]):
     """Evicts the coldest entry by ``cache_eviction_heat``; each eviction is O(n).
 
-    ``by_cost`` weighs heat by rebuild cost per byte.  A cache reports hits on a miss, so that a hit counts from the
-    next miss on.  ``sink`` receives each eviction, with at most ``CANDIDATES`` of the coldest entries.
+    ``by_cost`` weighs heat by rebuild cost per byte.  What happened counts from the time on at which it is reported: by
+    a cache in memory, when it needs a victim.  ``sink`` receives each eviction, with at most ``CANDIDATES`` of the
+    coldest entries.
     """
 
     def __init__(

@@ -19,27 +19,32 @@ V = TypeVar("V")
 
 
 class _Flight(Generic[V]):
-    """A build in progress; ``result`` or ``error`` is set once it has landed."""
+    """A build in progress; ``result`` or ``error`` is set once it has landed.
 
-    __slots__ = ("_gate", "error", "landed", "owner", "result")
+    ``gate`` is the lock at which other threads wait, held until it lands; None as long as nobody waits.
+    """
+
+    __slots__ = ("error", "gate", "landed", "owner", "result")
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
         self.landed = False
         self.result: V
         self.error: VyreError | None = None
-        self._gate = threading.Lock()  # an event would be made of the same, by six calls more
-        self._gate.acquire()
+        self.gate: threading.Lock | None = None
 
-    def land(self) -> None:
-        """Lets the waiting threads go on; called once."""
-        self.landed = True
-        self._gate.release()
+    def close_gate(self) -> None:
+        """Makes what ``wait`` waits at, if nobody has; called under the lock of the flights, before ``wait``."""
+        if self.gate is None:
+            gate = threading.Lock()  # an event would be made of the same, by six calls more
+            gate.acquire()
+            self.gate = gate
 
     def wait(self, timeout_s: float | None) -> bool:
         """Waits until it has landed; returns whether it has within so many seconds."""
-        if not self.landed and self._gate.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
-            self._gate.release()  # for the next one that waits
+        assert self.gate is not None
+        if not self.landed and self.gate.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
+            self.gate.release()  # for the next one that waits
         return self.landed
 
 
@@ -63,7 +68,10 @@ class SingleFlight(Generic[K, V]):
         """
         own: _Flight[V] = _Flight(threading.get_ident())
         try:
-            flight = self._join(key, own)
+            with self._lock:
+                flight = self._flights.setdefault(key, own)
+            if flight is not own:
+                flight = self._join(key, own)
             if flight is own:
                 own.result = build()
                 return own.result, True
@@ -91,6 +99,7 @@ class SingleFlight(Generic[K, V]):
                 raise UnfinishedBuild(
                     f"the build of {self._name(key)} waits for itself", fix="do not ask for a key inside its own build."
                 )
+            flight.close_gate()
             self._waiting[own.owner] = flight
             return flight
 
@@ -119,7 +128,9 @@ class SingleFlight(Generic[K, V]):
         return flight.result
 
     def _land(self, key: K, flight: _Flight[V]) -> None:
-        flight.land()
+        flight.landed = True  # first: who closes the gate too late to be seen here sees this
+        if flight.gate is not None:
+            flight.gate.release()  # lets the waiting threads go on
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]

@@ -146,6 +146,7 @@ class CpuEmission:
         from vyre.adapters.cpu.pool.options import default_threads, options_from
         from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys
         from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
+        from vyre.adapters.kernel_source import KernelSource
         from vyre.adapters.system import ProcessEnvironment
 
         _refuse(program)
@@ -153,7 +154,7 @@ class CpuEmission:
         threads = found.threads or default_threads(found.affinity)
         usual = variants_of(VariantInputs(program, host(), threads), None).usual
         compiler = llvm_version() or ""
-        return (ObjectKeys(host(), usual, compiler).key(program, spec, program.workgroup_size),)
+        return (ObjectKeys(host(), usual, compiler).key(KernelSource.of(program, spec)),)
 
 
 def _refuse(program: Program) -> None:

@@ -77,7 +77,7 @@ class EntryDirectory:
     # ---- reading
     def read(self, path: str) -> Read:
         """Returns all bytes of an entry; also raises ``Damaged`` and ``Untrusted``."""
-        return self._read(path, None)
+        return self._read(path)
 
     def read_key(self, path: str) -> bytes:
         """Returns the key of an entry, encoded and not verified; also raises ``Damaged`` and ``Untrusted``."""
@@ -94,7 +94,7 @@ class EntryDirectory:
         except (OSError, Damaged, Untrusted):
             return 0
 
-    def _read(self, path: str, limit: int | None) -> Read:
+    def _read(self, path: str, limit: int | None = None) -> Read:
         files = self._files
         descriptor = files.open(f"{self.layout.entries}/{path}", _READ)
         try:

@@ -46,11 +46,6 @@ class Header(NamedTuple):
     code_bytes: int
     cost_ns: int
 
-    @property
-    def total(self) -> int:
-        """Size of the whole entry in bytes."""
-        return HEADER_BYTES + self.key_bytes + self.metadata_bytes + self.code_bytes + DIGEST_BYTES
-
 
 class Entry(NamedTuple):
     """An entry; ``key`` is encoded."""
@@ -70,14 +65,15 @@ def encode(key: bytes, artifact: Artifact) -> bytes:
 
 def decode(data: bytes) -> Entry:
     """Returns the entry, verified; raises ``Damaged``."""
-    header = read_header(data)
-    if header.total != len(data):
-        raise Damaged(f"it has {len(data)} bytes and should have {header.total}")
+    key_bytes, metadata_bytes, code_bytes, cost_ns = read_header(data)
+    metadata_at = HEADER_BYTES + key_bytes
+    code_at = metadata_at + metadata_bytes
+    total = code_at + code_bytes + DIGEST_BYTES
+    if total != len(data):
+        raise Damaged(f"it has {len(data)} bytes and should have {total}")
     if blake3(memoryview(data)[:-DIGEST_BYTES]).digest() != data[-DIGEST_BYTES:]:
         raise Damaged("its digest does not match")
-    metadata_at = HEADER_BYTES + header.key_bytes
-    code_at = metadata_at + header.metadata_bytes
-    artifact = Artifact(data[metadata_at:code_at], data[code_at:-DIGEST_BYTES], header.cost_ns)
+    artifact = Artifact(data[metadata_at:code_at], data[code_at:-DIGEST_BYTES], cost_ns)
     return Entry(data[HEADER_BYTES:metadata_at], artifact)
 
 

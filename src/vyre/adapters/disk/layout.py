@@ -68,7 +68,8 @@ class Name(NamedTuple):
     @property
     def path(self) -> str:
         """The path relative to ``entries``."""
-        return f"{self.shard}/{self.family}{self.key_digest}{SUFFIX}"
+        program, kind, key = self
+        return f"{program[:2]}/{program}-{kind}-{key}{SUFFIX}"
 
 
 class Place(NamedTuple):
@@ -86,7 +87,7 @@ def place_of(key: ArtifactKey) -> Place:
             record="ArtifactKey", field="program", value=key.program, expected=f"a digest of {PROGRAM_BYTES} bytes"
         )
     encoded = key.encode()
-    name = Name(key.program.hex(), key.kind.value, blake3(encoded).hexdigest())
+    name = Name(key.program.hex(), key.kind._value_, blake3(encoded).hexdigest())
     return Place(name, name.path, encoded)
 
 

@@ -297,13 +297,14 @@ _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
 EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(_CHILD_FIELDS)
 LEAVES: Final = frozenset(cls for cls, names in _CHILD_FIELDS.items() if not names)
 """The types of expressions without operands."""
-_CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.items()}
+CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.items()}
+"""Functions from an expression to its operands by its type, None for the absent one of an atomic."""
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Returns the operands in evaluation order; raises ``InvalidProgram`` for what is no expression."""
     try:
-        found: tuple[Expr, ...] = _CHILDREN[type(expr)](expr)
+        found: tuple[Expr, ...] = CHILDREN[type(expr)](expr)
     except KeyError:
         raise misplaced(expr, "an expression", "Literal.of(ScalarType.U32, 1)") from None
     if type(expr) is Atomic and expr.expected is None:

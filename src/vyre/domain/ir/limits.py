@@ -75,6 +75,7 @@ U32_MAX: Final = 0xFFFF_FFFF
 U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 _CHECKED: Final = "form version"
+_VALID: Final = "written as it is valid"
 
 
 def form_version(program: Program) -> int:
@@ -82,21 +83,35 @@ def form_version(program: Program) -> int:
 
     Raises the errors of ``check_writable``.
     """
-    check_writable(program)
-    found = program._cache[_CHECKED]
-    assert isinstance(found, int)
+    found = program._cache.get(_CHECKED)
+    if not isinstance(found, int):
+        found = program._cache[_CHECKED] = _checked_version(program)
     return found
+
+
+def remember_valid(program: Program) -> None:
+    """Records that a program breaks no rule of the language: it is then within every limit of the written forms."""
+    program._cache[_VALID] = True
+
+
+def is_known_valid(program: Program) -> bool:
+    """Returns whether ``remember_valid`` was called."""
+    return _VALID in program._cache
 
 
 def check_writable(program: Program) -> None:
     """Raises ``InvalidProgram`` if no written form can hold the program.
 
     That is the case if it is deeper or larger than the limits, or an integer field is out of range.  Linear in the
-    number of distinct nodes, however often they are shared; a positive answer is cached, with the version of the form.
+    number of distinct nodes, however often they are shared; a positive answer is cached, and known of a valid program.
     An ``else if`` is no deeper than its ``if``.
     """
-    if _CHECKED in program._cache:
-        return
+    if _VALID not in program._cache:
+        form_version(program)
+
+
+def _checked_version(program: Program) -> int:
+    """Returns what ``form_version`` does, and checks what ``check_writable`` does."""
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
     total = 0
@@ -145,8 +160,9 @@ def check_writable(program: Program) -> None:
                 f"written out, the program has more than {MAX_NODES} nodes",
                 fix="name shared sub-expressions with let, or split the program.",
             )
-    version = SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
-    program._cache[_CHECKED] = THIRD if has_grid_loop else version
+    if has_grid_loop:
+        return THIRD
+    return SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
 
 
 def _check_labels(stmt: Switch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import LEAVES, Expr, Literal, Unary, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import operands, walk_statements
+from vyre.domain.ir.stmt import Stmt, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 
 _CACHED: Final = "node_facts"
@@ -40,28 +41,32 @@ def node_facts(program: Program) -> NodeFacts:
 
 
 def _facts(program: Program) -> NodeFacts:
-    types: set[type[Node]] = set()
-    literals: set[ScalarType] = set()
-    unary: set[UnaryOp] = set()
-    seen: set[int] = set()
+    seen: dict[int, Expr] = {}
     stack: list[Expr] = []
-    statements = 0
-    for stmt in walk_statements(program.body):
-        statements += 1
-        types.add(type(stmt))
+    statements = list(walk_statements(program.body))
+    for stmt in statements:
         stack += operands(stmt)
         while stack:
             expr = stack.pop()
-            if id(expr) in seen:
-                continue
-            seen.add(id(expr))
-            kind = type(expr)
-            types.add(kind)
-            if kind in LEAVES:
-                if isinstance(expr, Literal) and isinstance(expr.dtype, ScalarType):
-                    literals.add(expr.dtype)
-                continue
-            if isinstance(expr, Unary) and isinstance(expr.op, UnaryOp):
-                unary.add(expr.op)
-            stack += children(expr)
-    return NodeFacts(frozenset(types), frozenset(literals), frozenset(unary), statements + len(seen))
+            if id(expr) not in seen:
+                seen[id(expr)] = expr
+                if type(expr) not in LEAVES:
+                    stack += children(expr)
+    return _facts_of(statements, seen.values())
+
+
+def remember_nodes(program: Program, statements: Collection[Stmt], expressions: Collection[Expr]) -> None:
+    """Caches the facts of a program whose nodes another walk has visited, each expression object once."""
+    program._cache[_CACHED] = _facts_of(statements, expressions)
+
+
+def _facts_of(statements: Collection[Stmt], expressions: Collection[Expr]) -> NodeFacts:
+    types = frozenset((*map(type, statements), *map(type, expressions)))
+    literals = [expr.dtype for expr in expressions if type(expr) is Literal]
+    unary = [expr.op for expr in expressions if type(expr) is Unary]
+    return NodeFacts(
+        types,
+        frozenset([dtype for dtype in literals if isinstance(dtype, ScalarType)]),
+        frozenset([op for op in unary if isinstance(op, UnaryOp)]),
+        len(statements) + len(expressions),
+    )

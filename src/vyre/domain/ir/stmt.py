@@ -236,7 +236,8 @@ _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Region: ("body",),
 }
 STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(_EXPR_FIELDS)
-_OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.items()}
+OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.items()}
+"""Functions from a statement to the expressions that it evaluates itself, by its type."""
 
 
 def _switch_bodies(stmt: Switch) -> tuple[Body, ...]:
@@ -263,7 +264,7 @@ def operands(stmt: Stmt) -> tuple[Expr, ...]:
     Raises ``InvalidProgram`` for what is no statement.
     """
     try:
-        return _OPERANDS[type(stmt)](stmt)
+        return OPERANDS[type(stmt)](stmt)
     except KeyError:
         raise misplaced(stmt, "a statement", "Return()") from None
 

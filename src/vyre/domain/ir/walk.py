@@ -65,11 +65,12 @@ def measure(
     known: dict[int, tuple[int, int]],
     most: int,
     checks: Mapping[type, Callable[[Any], None]] = _NO_CHECKS,
+    visited: list[Expr] | None = None,
 ) -> tuple[int, int]:
     """Returns height (0 for a leaf) and size, at most ``most``, of an expression; shared nodes count at every use.
 
     ``known`` memoizes nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
-    node, are called with each node that is not in ``known``.
+    node, are called with each node that is not in ``known``, and ``visited`` receives these nodes.
     """
     found = known.get(id(root))
     if found is not None:
@@ -90,6 +91,8 @@ def measure(
         if len(stack) == waiting:
             if type(node) in checks:
                 checks[type(node)](node)
+            if visited is not None and id(node) not in known:  # a shared node may have waited here twice
+                visited.append(node)
             known[id(node)] = (height, size if size < most else most)
             stack.pop()
     return known[id(root)]

@@ -11,8 +11,8 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
-from vyre.domain.ir.expr import LEAVES, Expr, Literal, children
-from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
+from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Literal, children
+from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable, is_known_valid
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
@@ -46,7 +46,9 @@ def encode_body(program: Program) -> bytes:
 
 
 def _written(program: Program) -> tuple[_Writer, list[Buffer]]:
-    check_writable(program)
+    if not is_known_valid(program):
+        check_writable(program)
+        _check_buffers(program)
     writer = _Writer(program)
     writer.statements(program.body)
     return writer, writer.buffer_order()
@@ -97,17 +99,18 @@ def _argument(kind: ArgKind, argument: Any) -> bytes:
             return uleb(len(argument)) + b"".join(map(uleb, argument))
 
 
-class _Numbering:
-    """A numbering of keys by first use."""
-
-    def __init__(self) -> None:
-        self.keys: dict[Any, int] = {}
-
-    def number(self, key: object) -> tuple[int, bool]:
-        """Returns the number of ``key`` and whether this is its first use."""
-        known = len(self.keys)
-        number = self.keys.setdefault(key, known)
-        return number, number == known
+def _check_buffers(program: Program) -> None:
+    names, abi = program.buffers_by_name, program.abi_buffers
+    if len(names) < len(program.buffers):
+        raise InvalidProgram("two buffers have the same name", fix="give every buffer its own name.")
+    if len({buffer.binding for buffer in abi}) < len(abi):
+        raise InvalidProgram("two buffers have the same binding", fix="give every buffer its own binding.")
+    for buffer in program.buffers:
+        if buffer.like is not None and (not buffer.is_bound or buffer.like not in names):
+            raise InvalidProgram(
+                f"buffer `{buffer.name}` cannot be sized like `{buffer.like}`",
+                fix="name a declared buffer, on a buffer of the interface.",
+            )
 
 
 # Reading ``value`` of an enum member costs more than writing the rest of a node.
@@ -142,29 +145,16 @@ class _Writer:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._out = bytearray()
-        self._abi = program.abi_buffers
-        self._check_buffers()
-        self._numbers = {buffer.name: i for i, buffer in enumerate(self._abi)}
-        self._shared = {b.name: b for b in program.buffers if not b.is_bound}
+        abi = program.abi_buffers
+        self._numbers = {buffer.name: uleb(i) for i, buffer in enumerate(abi)}
+        """The numbers of buffers by name, as they are written, in ascending order."""
+        self._shared = [b for b in program.buffers if not b.is_bound] if len(abi) < len(program.buffers) else []
         self._visible: dict[str, int] = {}
         self._scopes: list[int] = []
         self._locals: list[str] = []
-        self._tags = _Numbering()
-        self._specs = _Numbering()
+        self._tags: dict[str, int] = {}
+        self._specs: dict[tuple[str, ScalarType, int], int] = {}
         self._blocks: list[tuple[str, str | None] | None] = []
-
-    def _check_buffers(self) -> None:
-        names = {buffer.name for buffer in self._program.buffers}
-        if len(names) < len(self._program.buffers):
-            raise InvalidProgram("two buffers have the same name", fix="give every buffer its own name.")
-        if len({buffer.binding for buffer in self._abi}) < len(self._abi):
-            raise InvalidProgram("two buffers have the same binding", fix="give every buffer its own binding.")
-        for buffer in self._program.buffers:
-            if buffer.like is not None and (not buffer.is_bound or buffer.like not in names):
-                raise InvalidProgram(
-                    f"buffer `{buffer.name}` cannot be sized like `{buffer.like}`",
-                    fix="name a declared buffer, on a buffer of the interface.",
-                )
 
     # Statements.
 
@@ -188,9 +178,10 @@ class _Writer:
             elif type(task) is _Declared:
                 self._declare(task.name)
             else:
-                for operand in s.operands(task):
+                kind = type(task)
+                for operand in s.OPERANDS[kind](task):
                     self._expression(operand)
-                _WRITE[type(task)](self, task, tasks)
+                _WRITE[kind](self, task, tasks)
 
     # Writers of the fields that follow the operands of a statement.
 
@@ -269,7 +260,7 @@ class _Writer:
 
     def _open(self, opcode: int, tasks: list[Any], body: s.Body) -> None:
         self._out.append(opcode)
-        self._enter()
+        self._scopes.append(len(self._visible))
         tasks.append(_CLOSE)
         tasks += reversed(body)
 
@@ -296,13 +287,13 @@ class _Writer:
     def _buffer(self, name: str) -> bytes:
         number = self._numbers.get(name)
         if number is None:
-            if name not in self._shared:
+            if name not in self._program.buffers_by_name:
                 raise InvalidProgram(f"no buffer is named `{name}`", fix="declare it.")
-            number = self._numbers[name] = len(self._numbers)
-        return uleb(number)
+            number = self._numbers[name] = uleb(len(self._numbers))
+        return number
 
     def _tag(self, tag: str) -> bytes:
-        return uleb(self._tags.number(tag)[0])
+        return uleb(self._tags.setdefault(tag, len(self._tags)))
 
     # Expressions: right-to-left preorder, reversed, is evaluation order.
 
@@ -312,33 +303,32 @@ class _Writer:
         while stack:
             node = stack.pop()
             order.append(node)
-            if type(node) not in LEAVES:
-                stack += children(node)
-        for node in reversed(order):
-            _EMIT[type(node)](self, node)
+            kind = type(node)
+            if kind not in LEAVES:
+                stack += children(node) if kind is x.Atomic else CHILDREN[kind](node)
+        out, numbers = self._out, self._numbers
+        for node in reversed(order):  # most nodes are of the first few kinds, and written without a call
+            if type(node) is x.Binary:
+                out.append(_BINARY[node.op])
+            elif type(node) is x.Var:
+                out.append(w.VAR)
+                out += uleb(self._slot(node.name))
+            elif type(node) is x.Load:
+                out.append(w.LOAD)
+                out += numbers.get(node.buffer) or self._buffer(node.buffer)
+            elif type(node) is x.LaunchId:
+                out += bytes((w.LAUNCH_ID, _TAG_OF[node.kind], node.axis))
+            else:
+                _EMIT[type(node)](self, node)
 
     def _emit_literal(self, node: Literal) -> None:
         opcode, float_bytes = _LITERALS[node.dtype]
         self._out.append(opcode)
         self._out += node.bits.to_bytes(float_bytes, "little") if float_bytes else uleb(node.bits)
 
-    def _emit_var(self, node: x.Var) -> None:
-        self._out.append(w.VAR)
-        self._out += uleb(self._slot(node.name))
-
-    def _emit_load(self, node: x.Load) -> None:
-        self._out.append(w.LOAD)
-        self._out += self._buffer(node.buffer)
-
     def _emit_length(self, node: x.BufferLength) -> None:
         self._out.append(w.LENGTH)
         self._out += self._buffer(node.buffer)
-
-    def _emit_launch_id(self, node: x.LaunchId) -> None:
-        self._out += bytes((w.LAUNCH_ID, _TAG_OF[node.kind], node.axis))
-
-    def _emit_binary(self, node: x.Binary) -> None:
-        self._out.append(_BINARY[node.op])
 
     def _emit_unary(self, node: x.Unary) -> None:
         self._out.append(_UNARY[node.op])
@@ -351,10 +341,11 @@ class _Writer:
         self._out += self._buffer(node.buffer)
 
     def _emit_spec_const(self, node: x.SpecConst) -> None:
-        number, is_new = self._specs.number((node.name, node.default.dtype, node.default.bits))
+        known = len(self._specs)
+        number = self._specs.setdefault((node.name, node.default.dtype, node.default.bits), known)
         self._out.append(w.SPEC_CONST)
         self._out += uleb(number)
-        if is_new:
+        if number == known:
             self._out += _string(node.name)
             self._emit_literal(node.default)
 
@@ -362,33 +353,37 @@ class _Writer:
 
     def buffer_order(self) -> list[Buffer]:
         """Returns the buffers by number; unused workgroup and private memory comes last, sorted by its record."""
-        by_name = self._program.buffers_by_name
-        used = [by_name[name] for name in sorted(self._numbers, key=self._numbers.__getitem__)]
-        unused = [buffer for name, buffer in self._shared.items() if name not in self._numbers]
-        return used + sorted(unused, key=lambda buffer: self._record(buffer, {}))
+        order = list(map(self._program.buffers_by_name.__getitem__, self._numbers))
+        if len(order) < len(self._program.buffers):
+            for buffer in sorted([b for b in self._shared if b.name not in self._numbers], key=self._record):
+                self._numbers[buffer.name] = uleb(len(order))
+                order.append(buffer)
+        return order
 
     def body(self, order: list[Buffer]) -> bytes:
-        numbers = {buffer.name: i for i, buffer in enumerate(order)}
         out = bytearray()
-        for size in self._program.workgroup_size:
+        for size in (*self._program.workgroup_size, len(order)):
             out += uleb(size)
-        out += uleb(len(order))
         for buffer in order:
-            out += self._record(buffer, numbers)
-        return bytes(out + self._out)
+            out += self._record(buffer)
+        out += self._out
+        return bytes(out)
 
-    @staticmethod
-    def _record(buffer: Buffer, numbers: dict[str, int]) -> bytes:
+    def _record(self, buffer: Buffer) -> bytes:
         flags = buffer.is_output * w.IS_OUTPUT
         tail = b""
         if buffer.like is not None:
             flags |= w.HAS_LIKE
-            tail += uleb(numbers[buffer.like])
+            tail += self._numbers[buffer.like]
         if buffer.output_range is not None:
             flags |= w.HAS_RANGE
             tail += b"".join(map(uleb, buffer.output_range))
-        head = bytes((_TAG_OF[buffer.access], flags, _TAG_OF[buffer.kind]))
-        return head + _type(buffer.element) + uleb(buffer.count) + tail
+        element, tag = buffer.element, _TAG_OF
+        if not isinstance(element, ScalarType):
+            head = bytes((tag[buffer.access], flags, tag[buffer.kind])) + _type(element)
+        else:
+            head = bytes((tag[buffer.access], flags, tag[buffer.kind], tag[element]))
+        return head + uleb(buffer.count) + tail
 
     def names(self, order: list[Buffer]) -> bytes:
         program = self._program
@@ -403,7 +398,7 @@ class _Writer:
             out += uleb(axis) + uleb(hints.preferred_alignment) + bytes((hints.locality.value,))
             out += uleb(place[buffer.name])
         out += _list(map(_string, self._locals))
-        out += _list(map(_string, self._tags.keys))
+        out += _list(map(_string, self._tags))
         out += _list(map(_block, self._blocks))
         return bytes(out)
 
@@ -453,13 +448,9 @@ _WRITE: Final[dict[type[Node], Callable[[_Writer, Any, list[Any]], None]]] = {
 
 _EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {
     Literal: _Writer._emit_literal,
-    x.Var: _Writer._emit_var,
-    x.Load: _Writer._emit_load,
     x.BufferLength: _Writer._emit_length,
-    x.LaunchId: _Writer._emit_launch_id,
     x.SubgroupLane: _opcode(w.SUBGROUP_LANE),
     x.SubgroupSize: _opcode(w.SUBGROUP_SIZE),
-    x.Binary: _Writer._emit_binary,
     x.Unary: _Writer._emit_unary,
     x.Select: _opcode(w.SELECT),
     **dict.fromkeys(_CASTS, _Writer._emit_cast),

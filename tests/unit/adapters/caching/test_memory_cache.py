@@ -293,8 +293,50 @@ def test_hits_are_counted_whatever_becomes_of_the_log(load: Loader) -> None:
         assert len(cache._log) < LOG
     assert cache.stats().hits == 3 * LOG
     cache.get_or_build("c", load("c"))
-    assert not cache._log and cache.stats().hits == 3 * LOG
+    assert cache._log == ["c"] and cache.stats().hits == 3 * LOG
     assert load.unloaded == ["b"]
+
+
+class NotedPolicy(CostEviction[str]):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def admit(self, key: str, nbytes: int, cost_ns: int) -> None:
+        self.told.append(f"new {key}")
+        super().admit(key, nbytes, cost_ns)
+
+    def hit(self, key: str) -> None:
+        self.told.append(f"hit {key}")
+        super().hit(key)
+
+
+def test_the_policy_is_told_in_order_and_only_when_there_is_no_room(load: Loader) -> None:
+    policy = NotedPolicy()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(1_000, 3), retention=policy)
+    for name in "abaacb":
+        cache.get_or_build(name, load(name))
+    assert policy.told == [] and len(policy) == 0
+    cache.get_or_build("d", load("d"))
+    assert policy.told == ["new a", "new b", "hit a", "hit a", "new c", "hit b"]
+    assert load.unloaded == ["a"], "the one that was asked for longest ago"
+    assert cache.discard("d")
+    assert policy.told[6:] == ["new d"] and "d" not in policy
+
+
+def test_a_log_that_grows_too_long_loses_hits_and_no_new_value(load: Loader) -> None:
+    policy = NotedPolicy()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(10_000, 2 * LOG), retention=policy)
+    names = [f"k{number}" for number in range(2 * LOG)]
+    for name in names:
+        cache.get_or_build(name, load(name))
+        cache.get(name)
+        assert len(cache._log) <= LOG
+    cache.get_or_build("one more", load("one more"))
+    assert [told for told in policy.told if told.startswith("new ")] == [f"new {name}" for name in names]
+    assert len(cache) == 2 * LOG and cache.stats().hits == 2 * LOG
 
 
 def test_departures_are_bounded(load: Loader) -> None:
@@ -339,6 +381,7 @@ def test_the_heat_policy_can_be_chosen(load: Loader) -> None:
     cache.get_or_build("popular", load("popular", cost_ns=1))
     for _ in range(3):
         cache.get("popular")
+    cache.discard("absent")  # the policy learns what has happened so far
     now = 9.0
     cache.get_or_build("next", load("next"))
     assert load.unloaded == ["dear"], "cost does not count"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.caching.single_flight import SingleFlight
+from vyre.adapters.caching.single_flight import SingleFlight, _Flight
 from vyre.domain.errors import DispatchTimeout, ErrorCode, KernelCompileFailed, UnfinishedBuild
 
 THREADS = 8
@@ -184,6 +184,14 @@ def test_who_asks_after_forget_does_not_get_the_earlier_build() -> None:
     crowd.release()
     assert crowd.owner.result(LIMIT_S) == ("old", True)
     assert {other.result(LIMIT_S) for other in crowd.others} == {("old", False)}
+
+
+def test_who_comes_when_a_build_has_just_landed_does_not_wait() -> None:
+    """The builder may look for a gate before the other thread has made one."""
+    flight: _Flight[int] = _Flight(0)
+    flight.landed = True
+    flight.close_gate()
+    assert flight.wait(None) and flight.gate is not None and flight.gate.locked()
 
 
 def test_a_failure_keeps_nothing_of_the_build_alive() -> None:

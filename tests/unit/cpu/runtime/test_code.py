@@ -76,6 +76,26 @@ def test_the_second_backend_finds_what_the_first_one_stored() -> None:
         assert answer(backend) == WANTED
 
 
+def test_rounds_beyond_all_counting_are_stored_like_others() -> None:
+    most = f"0u64 .. 0x{2**64 - 1:x}u64 step 1u64"
+    program = Program.from_text(f"""
+        workgroup_size 64, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer y @1 read_write u32[runtime]
+        body {{
+          for j in {most} {{ for k in {most} {{ break }} y[gid.x] = x[gid.x] + 1u break }}
+        }}
+    """)
+    store = MemoryArtifactStore()
+    for wanted in (CacheOutcome.MISS, CacheOutcome.HIT):
+        with backend_of(CountedTools().tools, store) as backend:
+            assert backend.compiler is not None
+            found, arena = backend.compiler.compile(program, DEFAULT_CONFIG), OutputArena()
+            assert found.cache is wanted
+            found.pipeline.dispatch((memoryview(words(1, 2, 3)), memoryview(words(0, 0, 0))), arena)
+            assert arena.to_bytes() == WANTED
+
+
 def long_program(ifs: int) -> Program:
     """Adds 1 once for each of so many conditions, all of which hold for the elements of the test."""
     lines = "\n".join(f"if v < {900 + i}u {{ y[gid.x] = y[gid.x] + 1u }}" for i in range(ifs))

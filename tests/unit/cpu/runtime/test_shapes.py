@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,12 +18,17 @@ from vyre.adapters.cpu.runtime.backend import make_backend
 from vyre.adapters.cpu.runtime.launch import FRAME_HEAD, Placement
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.shapes import (
+    BOUNDED_STEPS,
     HANDOFF_NS,
+    REACHED_S,
+    SHORT_LAUNCHES,
+    SHORT_NS,
     SHORT_STEPS,
     Estimate,
     is_short,
     place,
     private_buffers,
+    runs_here,
     steps_at_most,
 )
 from vyre.adapters.cpu.runtime.tools import native_tools
@@ -83,14 +89,20 @@ def test_a_launch_without_workgroups_is_measured_as_one() -> None:
     assert estimate.group_ns == 1_000
 
 
-def test_the_times_of_the_runs_1_2_4_8_are_used() -> None:
-    estimate = Estimate()
-    used = []
+def test_the_middle_times_of_the_runs_up_to_1_2_4_8_are_used() -> None:
+    estimate, used = Estimate(), []
     for run in range(1, 20):
         estimate.took(run * 1_000, 1)
-        if estimate.group_ns == run * 1_000:
-            used.append(run)
-    assert used == [1, 2, 4, 8, 16]
+        used.append(estimate.group_ns)
+    assert used == [1_000, *[2_000] * 2, *[3_000] * 4, *[7_000] * 8, *[15_000] * 4]
+
+
+@pytest.mark.parametrize("slow", [2, 3, 4, 6, 7, 8])
+def test_one_interrupted_run_of_the_last_three_changes_no_estimate(slow: int) -> None:
+    estimate = Estimate()
+    planned = [estimate.took(50_000 if run == slow else 1_000, 1) for run in range(1, 9)]
+    assert estimate.group_ns == 1_000
+    assert planned[3:] == [slow == 2, *[False] * 4]  # the second run has a time of its own
 
 
 @pytest.mark.parametrize(
@@ -130,6 +142,28 @@ def test_every_factor_counts(
     assert is_short(steps_at_most(*found))
     monkeypatch.setattr("vyre.adapters.cpu.runtime.shapes.SHORT_STEPS", 31)
     assert not is_short(steps_at_most(*found))
+
+
+@pytest.mark.parametrize(
+    ("steps", "launches", "timeout_s", "expected_ns", "here"),
+    [
+        (SHORT_STEPS, SHORT_LAUNCHES, None, inf, True),
+        (SHORT_STEPS, SHORT_LAUNCHES + 1, None, 0, False),
+        (SHORT_STEPS, 1, REACHED_S, inf, True),  # it ends before
+        (SHORT_STEPS, 1, REACHED_S / 2, 0, False),
+        (SHORT_STEPS + 1, 1, None, SHORT_NS, True),
+        (SHORT_STEPS + 1, 1, None, SHORT_NS + 1, False),
+        (SHORT_STEPS + 1, 1, None, inf, False),  # it was never measured
+        (SHORT_STEPS + 1, 1, 1e9, SHORT_NS, False),  # the next run may take longer
+        (BOUNDED_STEPS, 1, None, SHORT_NS, True),
+        (BOUNDED_STEPS + 1, 1, None, 0, False),
+        (None, 1, None, 0, False),
+    ],
+)
+def test_who_runs_what(
+    steps: int | None, launches: int, timeout_s: float | None, expected_ns: float, here: bool
+) -> None:
+    assert runs_here(steps, launches, timeout_s, lambda: expected_ns) is here
 
 
 def test_a_launch_whose_loops_have_no_bound_is_not_short() -> None:

@@ -83,9 +83,10 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
         return VectorWidth(SUBGROUP, (SUBGROUP,), Reason("subgroup operations need the {} lanes at once", (SUBGROUP,)))
     if inputs.forced is not None:
         return VectorWidth(inputs.forced, (inputs.forced,), Reason("{} lanes are asked for", (inputs.forced,)))
-    native = max((width for width in WIDTHS if width * _LANE_BITS <= inputs.vector_bits), default=WIDTHS[0])
-    fitting = (width for width in WIDTHS if width >= inputs.workgroup_lanes and not inputs.joined)
-    filled = min(fitting, default=WIDTHS[-1])
+    native = max([width for width in WIDTHS if width * _LANE_BITS <= inputs.vector_bits], default=WIDTHS[0])
+    filled = WIDTHS[-1]
+    if inputs.workgroup_lanes < filled and not inputs.joined:
+        filled = min([width for width in WIDTHS if width >= inputs.workgroup_lanes])
     chosen = min(native, filled)
     if filled < native:
         why = Reason("a workgroup of {} lanes fills no more than {}", (inputs.workgroup_lanes, chosen))
@@ -102,7 +103,7 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
         why = Reason("lanes wait for their own results, and {} lanes in two registers fill the time", (chosen,))
     else:
         why = Reason("a register of {} bits holds {} lanes of 32 bits", (inputs.vector_bits, chosen))
-    candidates = (chosen, *(width for width in reversed(WIDTHS) if width != chosen and width <= filled))
+    candidates = (chosen, *[width for width in reversed(WIDTHS) if width != chosen and width <= filled])
     return VectorWidth(chosen, candidates, why)
 
 

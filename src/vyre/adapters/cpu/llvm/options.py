@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 LANES: Final = (4, 8, 16, 32)
 """The numbers of lanes that a vector can have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmitOptions:
+class EmitOptions(NamedTuple):
     """Options of an emission.
 
     ``lanes`` is the number of lanes of a vector, one of ``LANES``; programs with subgroup operations have 32 whatever

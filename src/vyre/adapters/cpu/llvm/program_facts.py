@@ -11,6 +11,7 @@ from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupB
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies
+from vyre.domain.record import U64_MAX
 from vyre.domain.validation.validator import order_sensitive
 
 
@@ -51,12 +52,18 @@ def vector_inputs(
 
 
 def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
-    """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
+    """Returns how often a lane runs any one statement of a body at most.
+
+    Returns None if bounds of a loop are no constants, and where the rounds of nested loops multiply to 2^64 or more:
+    such a body is as good as unbounded, and stored code has 64 bits for the number.
+    """
     most = 1
     pending = [(body, 1)]
     while pending:
         nested, times = pending.pop()
         most = max(most, times)
+        if most > U64_MAX:
+            return None
         for stmt in nested:
             rounds = _rounds(stmt, spec) if isinstance(stmt, Loop) else 1
             if rounds is None:

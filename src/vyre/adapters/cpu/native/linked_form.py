@@ -16,6 +16,7 @@ A store verifies the bytes by their digest.  The loader checks all the same that
 
 from __future__ import annotations
 
+from operator import gt
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -70,7 +71,7 @@ def load_linked(data: bytes, resolve: Resolver) -> Image:
     except (StructError, UnicodeDecodeError) as error:
         raise UnusableObject(f"a record leaves the object ({error})") from None
     room = (code, constants - code, end - constants)
-    if at + sum(sizes) != len(data) or any(size > most for size, most in zip(sizes, room, strict=True)):
+    if at + sum(sizes) != len(data) or any(map(gt, sizes, room)):
         raise UnusableObject("its parts have other sizes")
     found = [(word.at, _address(word, resolve)) for word in words]
     pages = Pages(end)

@@ -1,7 +1,10 @@
 """Pages of memory for machine code, mapped by the C library: written first, executable afterwards, never both at once.
 
-Nothing here needs a compiler.  Pages are fresh at every mapping and are given back as a whole, so that the instruction
+Nothing here needs a compiler.  Pages are fresh, are used once and are given back as a whole, so that the instruction
 caches of AArch64, which the kernel cleans when a page first becomes executable, never hold older code of that page.
+
+Mapping memory takes longer than copying most kernels to it, so that many pages are mapped at once: each is untouched,
+and takes no memory, until its code comes.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ import os
 import sys
 from enum import IntEnum
 from functools import cache
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed
 
 PAGE_BYTES: Final = mmap.PAGESIZE
+RESERVED_BYTES: Final = 512 << 10
+"""The bytes of pages that are mapped at once, in whole pages of any system; more where one object needs more."""
 MAPPABLE: Final = os.name == "posix"
 """Whether this system maps memory by ``mmap`` and ``mprotect``."""
 
@@ -48,6 +54,39 @@ def _calls() -> _Calls:
     return calls
 
 
+class _Reserve:
+    """Pages that are mapped and that nobody has used yet."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._address = self._nbytes = 0
+
+    def take(self, nbytes: int) -> int:
+        """Returns the address of so many bytes of whole pages, which are the caller's.  Raises
+        ``DeviceOutOfMemory``.
+        """
+        with self._lock:
+            if nbytes > self._nbytes:
+                self._map(nbytes)
+            address = self._address
+            self._address += nbytes
+            self._nbytes -= nbytes
+        return address
+
+    def _map(self, nbytes: int) -> None:
+        mapped = max(nbytes, RESERVED_BYTES)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        found = _calls().mmap(None, mapped, Protection.WRITE, flags, -1, 0)
+        if found is None or found == _FAILED:
+            raise DeviceOutOfMemory(requested=nbytes)
+        if self._nbytes:
+            _calls().munmap(self._address, self._nbytes)
+        self._address, self._nbytes = int(found), mapped
+
+
+_RESERVE: Final = _Reserve()
+
+
 def whole_pages(nbytes: int) -> int:
     """Returns ``nbytes`` rounded up to whole pages, in bytes."""
     return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
@@ -65,11 +104,7 @@ class Pages:
     def __init__(self, nbytes: int) -> None:
         self.nbytes: Final = whole_pages(nbytes)
         self.address: int = 0
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        found = _calls().mmap(None, self.nbytes, Protection.WRITE, flags, -1, 0)
-        if found is None or found == _FAILED:
-            raise DeviceOutOfMemory(requested=self.nbytes)
-        self.address = int(found)
+        self.address = _RESERVE.take(self.nbytes)
 
     def write(self, offset: int, data: bytes | bytearray) -> None:
         """Copies ``data`` to ``offset``, in bytes from the start.  The pages there have to be writable.

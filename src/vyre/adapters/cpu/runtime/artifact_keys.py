@@ -8,17 +8,14 @@ code that was made so far, and says which pipeline made it, so that one look-up 
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Final
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.source_digest import LLVM, emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
 from vyre.domain.identity import program_digest
-from vyre.domain.ir.program import Program
-from vyre.domain.names import Dim3
-from vyre.domain.specialization import SpecMap
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 _NO_PROGRAM: Final = bytes(32)
@@ -45,9 +42,9 @@ class ObjectKeys:
             )
         )
 
-    def key(self, program: Program, spec: SpecMap, workgroup: Dim3) -> ArtifactKey:
-        """Returns the key of a program; ``spec`` has a value for every constant (``complete_spec``)."""
-        return self._family.key(program_digest(program), (), workgroup, spec.canonical_bytes())
+    def key(self, source: KernelSource) -> ArtifactKey:
+        """Returns the key of the code of a source."""
+        return self._family.key(program_digest(source.program), (), source.sized.workgroup_size, source.constants)
 
 
 def feature_facts(features: CpuFeatures) -> Facts:
@@ -55,17 +52,11 @@ def feature_facts(features: CpuFeatures) -> Facts:
     return facts(dict.fromkeys(features.features, "yes"))
 
 
-def stored(store: ArtifactStore, key: ArtifactKey, *, any_compiler: bool) -> Artifact | None:
-    """Returns the artifact of a key, None where none is stored.
-
-    ``any_compiler``: the same code, made by another version of the compiler, serves as well.
-    """
-    found = store.get(key)
-    if found is None and any_compiler:
-        others = (other for other in store.neighbours(key) if key.differences(other) == ("tool",))
-        found = next((each for other in others if (each := store.get(other)) is not None), None)
-    return found
+def of_another_compiler(store: ArtifactStore, key: ArtifactKey) -> Artifact | None:
+    """Returns a stored artifact whose key differs in the version of the compiler alone, None where there is none."""
+    others = (other for other in store.neighbours(key) if key.differences(other) == ("tool",))
+    return next((each for other in others if (each := store.get(other)) is not None), None)
 
 
 def _written(options: EmitOptions) -> dict[str, str]:
-    return {field.name: str(getattr(options, field.name)).lower() for field in fields(options)}
+    return {name: str(value).lower() for name, value in options._asdict().items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.cpu.decisions.pipeline_choice import QuickPipeline, TextInputs, first_pipeline
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.compilation import Pipeline
-from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, stored
+from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, of_another_compiler
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.adapters.cpu.runtime.tools import Tools
@@ -48,16 +48,13 @@ class CodeMaker:
 
     def __init__(self, tools: Tools, services: BackendServices, counters: Counters) -> None:
         self.tools: Final = tools
+        self.decisions: Final = services.decisions
+        """The sink of decisions about the code."""
         self._services = services
         self._counters = counters
         self._store: ArtifactStore | None = None
         self._opened = False
         self._keys: dict[EmitOptions, ObjectKeys] = {}
-
-    @property
-    def decisions(self) -> DecisionSink | None:
-        """Returns the sink of decisions about the code."""
-        return self._services.decisions
 
     @property
     def can_compile(self) -> bool:
@@ -69,7 +66,7 @@ class CodeMaker:
 
         Raises the errors of the emitter and of the compiler; no failure of the store is an error.
         """
-        store = self._open()
+        store = self._store if self._opened else self._open()
         if store is None:
             steps.missed = ""
             return self._made(source, options, steps)
@@ -135,10 +132,12 @@ class CodeMaker:
             if len(self._keys) >= MAKERS:
                 self._keys.clear()
             made = self._keys[options] = ObjectKeys(self.tools.features, options, self.tools.version() or "")
-        return made.key(source.program, source.spec, source.sized.workgroup_size)
+        return made.key(source)
 
     def _stored(self, store: ArtifactStore, key: ArtifactKey) -> Code | None:
-        found = stored(store, key, any_compiler=not self.can_compile)
+        found = store.get(key)
+        if found is None and not self.can_compile:
+            found = of_another_compiler(store, key)
         if found is None:
             return None
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
@@ -27,7 +28,6 @@ from vyre.domain.errors import BackendError, KernelCompileFailed, UnsupportedFea
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.names import Dim3
-from vyre.domain.specialization import SpecMap
 from vyre.policies.journal import DecisionSink, decide
 
 MODULES: Final = 2048
@@ -129,12 +129,15 @@ class KernelModule:
 
 
 class Key(NamedTuple):
-    """The identity of a module: the program's digest, the workgroup that it is launched with, options and constants."""
+    """The identity of a module: the program's digest, the workgroup that it is launched with, options and constants.
+
+    It is hashed without a call of Python.
+    """
 
     program: bytes
     workgroup: Dim3
     options: EmitOptions
-    spec: SpecMap
+    constants: bytes
 
     def __str__(self) -> str:
         return f"kernels of program {self.program.hex()}, {self.workgroup}, {self.options.lanes} lanes"
@@ -160,13 +163,13 @@ class KernelCache:
         ``told`` is called with the compilation if the module was made for this call.  Raises ``KernelCompileFailed``
         with the compiler's log, ``BackendUnavailable`` without a compiler, and the errors of the emitter.
         """
-        key = Key(program_digest(source.program), source.sized.workgroup_size, options, source.spec)
+        key = Key(program_digest(source.program), source.sized.workgroup_size, options, source.constants)
         module = self._modules.get(key)
         if module is not None:
             self.counters.kernel_cache_hits += 1
             return module
         self.counters.kernel_cache_misses += 1
-        return self._modules.get_or_build(key, lambda: self._build(source, options, told))
+        return self._modules.get_or_build(key, partial(self._build, source, options, told))
 
     def load(self, code: Code) -> LoadedKernels:
         """Returns an object as loaded kernels.
@@ -175,7 +178,7 @@ class KernelCache:
         """
         found = self.maker.tools.load(code.image)
         try:
-            functions = tuple(found.addresses[kernel.entry] for kernel in code.layout.kernels)
+            functions = tuple([found.addresses[kernel.entry] for kernel in code.layout.kernels])
         except KeyError as error:
             raise KernelCompileFailed(backend="cpu", compiler_log=f"the object has no function {error}") from None
         largest = max(map(frame_bytes, functions), default=0)

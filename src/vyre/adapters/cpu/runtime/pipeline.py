@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Final, NamedTuple
 
@@ -260,7 +260,7 @@ class CpuPipeline:
         )
         if table is None:
             return Choice(module, found)
-        options = replace(self._sized_options(launch), exclusive=True)
+        options = self._sized_options(launch)._replace(exclusive=True)
         return Choice(self._kernels.get(self._source, options), found._replace(table=table))
 
     def _explain(self, shape: Shape, sink: DecisionSink) -> None:
@@ -274,7 +274,7 @@ class CpuPipeline:
         options = self._options
         if options.joined and launch.grid[1:] != (1, 1):
             options = self._apart
-        return options if max(launch.nbytes, default=0) < WIDE_BYTES else replace(options, wide=True)
+        return options if max(launch.nbytes, default=0) < WIDE_BYTES else options._replace(wide=True)
 
 
 class CpuExecutor(PipelineExecutor[CpuPipeline]):
@@ -297,6 +297,7 @@ class CpuExecutor(PipelineExecutor[CpuPipeline]):
         return forgotten
 
 
+@cache
 def launch_limits(backend: BackendId) -> LaunchLimits:
     """Returns the limits of one launch."""
     return LaunchLimits(str(backend), MAX_LANES, MAX_WORKGROUP, MAX_GRID)

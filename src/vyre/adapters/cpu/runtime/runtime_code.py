@@ -8,7 +8,7 @@ from typing import Final
 
 from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.pool.entries import Entries
-from vyre.adapters.cpu.runtime.artifact_keys import feature_facts, stored
+from vyre.adapters.cpu.runtime.artifact_keys import feature_facts, of_another_compiler
 from vyre.adapters.cpu.runtime.tools import MachineCode, Tools
 from vyre.adapters.source_digest import POOL, emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
@@ -34,7 +34,9 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
         emitter=emitter_digest(POOL),
         program=_RUNTIME,
     )
-    found = None if store is None else stored(store, key, any_compiler=tools.version() is None)
+    found = None if store is None else store.get(key)
+    if found is None and store is not None and tools.version() is None:
+        found = of_another_compiler(store, key)
     if found is not None:
         try:
             code = tools.load(found.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Final
 
@@ -24,21 +25,32 @@ SHORT_STEPS: Final = 1 << 24
 
 They take some ten milliseconds at most, for which an interrupt may wait.
 """
+SHORT_LAUNCHES: Final = 1 << 14
+"""The launches of a run up to which it is short: they take a few milliseconds besides their work."""
+BOUNDED_STEPS: Final = 1 << 30
+"""The expressions, times lanes, up to which measured times may say that a run takes little time."""
+SHORT_NS: Final = 4_000_000
+"""The time that such a run is expected to take at most, in nanoseconds."""
+REACHED_S: Final = 0.1
+"""A timeout below this many seconds may pass before the end of a run that is proved to take little time."""
 
 
 class Estimate:
-    """The measured time of a launch.  ``due`` is the run whose time is used next: the 1st, 2nd, 4th and so on.
+    """The measured time of a launch.  ``due`` is the run after which it is used next: the 1st, 2nd, 4th and so on.
 
-    ``least_ns`` is the least processor time of a workgroup in any run; a busy machine makes most of them longer.
+    ``group_ns`` is then the middle one of the processor times of a workgroup in the last three runs, without the first
+    run, which is slow; one run that the machine interrupts would otherwise plan as many later ones as there were.
+    ``least_ns`` is the least such time in any run; a busy machine makes most of them longer.
     """
 
-    __slots__ = ("due", "group_ns", "least_ns", "runs")
+    __slots__ = ("_last", "_last_but_one", "due", "group_ns", "least_ns", "runs")
 
     def __init__(self) -> None:
         self.group_ns: int | None = None
         self.least_ns: float | None = None
         self.runs: int = 0
         self.due: int = 1
+        self._last = self._last_but_one = 0.0
 
     def took(self, processor_ns: int, groups: int) -> bool:
         """Records a run; returns whether launches should be planned anew."""
@@ -46,10 +58,12 @@ class Estimate:
         each = processor_ns / max(1, groups)
         if self.least_ns is None or each < self.least_ns:
             self.least_ns = each
+        earlier, self._last_but_one, self._last = self._last_but_one, self._last, each
         if self.runs < self.due:
             return False
         self.due = 2 * self.runs
-        found, before = processor_ns // max(1, groups), self.group_ns
+        middle = each if self.runs < 4 else sorted((earlier, self._last_but_one, each))[1]
+        found, before = int(middle), self.group_ns
         self.group_ns = found
         return before is None or not before // 2 <= found <= 2 * before
 
@@ -74,6 +88,19 @@ def is_short(steps: int | None) -> bool:
     return steps is not None and steps <= SHORT_STEPS
 
 
+def runs_here(steps: int | None, launches: int, timeout_s: float | None, expected_ns: Callable[[], float]) -> bool:
+    """Returns whether a run takes so little time that the calling thread may run it, which nothing can interrupt.
+
+    ``steps`` bounds its work (see ``steps_at_most``), ``launches`` counts its kernels, and ``expected_ns`` returns its
+    time as earlier runs tell it.  It is asked only for what is not proved, and what is not proved may reach a timeout.
+    """
+    if steps is None or launches > SHORT_LAUNCHES:
+        return False
+    if is_short(steps):
+        return timeout_s is None or timeout_s >= REACHED_S
+    return timeout_s is None and steps <= BOUNDED_STEPS and expected_ns() <= SHORT_NS
+
+
 def place(
     module: KernelModule,
     launch: Launch,
@@ -90,17 +117,19 @@ def place(
     is none.
     """
     groups, lanes = prod(launch.grid), prod(launch.workgroup)
-    rounds = 0
+    rounds, known = 1, True
     for kernel in module.loaded.kernels:
-        rounds = rounds if kernel.bounded is None else max(rounds, kernel.bounded)
-    known = all(kernel.bounded is not None for kernel in module.loaded.kernels)
+        if kernel.bounded is None:
+            known = False
+        elif kernel.bounded > rounds:
+            rounds = kernel.bounded
     inputs = ThreadInputs(
         groups=groups,
         group_ns=group_ns,
         handoff_ns=HANDOFF_NS if handoff_ns is None else handoff_ns,
         threads=threads,
         group_nodes=module.nodes * -(-lanes // module.loaded.lanes),
-        rounds=min(max(1, rounds), U32_MAX) if known else None,
+        rounds=min(rounds, U32_MAX) if known else None,
         order_sensitive=order_sensitive,
     )
     found = decide(sink, thread_plan, inputs)
@@ -122,6 +151,8 @@ def private_buffers(
     ``hidden``: frames have a hidden buffer behind those of the plan.
     """
     uses = atomic_uses(program)
+    if not uses and sink is None:
+        return None  # as it would be decided
     nbytes = {b.buffer.name: n for b, n in zip(plan.bindings, launch.nbytes, strict=True)}
     buffers = tuple(AtomicBuffer(use=use, nbytes=nbytes[use.buffer]) for use in uses)
     lanes = min(prod(launch.grid) * prod(launch.workgroup), U64_MAX)

@@ -84,8 +84,8 @@ def decode_layout(data: bytes) -> CodeLayout:
             kernel, at = _kernel(data, at)
             kernels.append(kernel)
         layout = CodeLayout(lanes, _PIPELINES[pipeline], tuple(kernels))
-        if not kernels or encode_layout(layout) != data:
-            raise ValueError("it is not written canonically")
+        if not kernels or at != len(data):
+            raise ValueError("it has no kernels, or bytes behind them")
     except (ValueError, IndexError, StructError) as error:  # UnicodeDecodeError is a ValueError
         raise MalformedWire(f"not the layout of an object: {error}", fix=_FIX) from None
     return layout
@@ -99,6 +99,8 @@ def _kernel(data: bytes, at: int) -> tuple[KernelLayout, int]:
     at += length
     if not entry or scratch > _SCRATCH_MAX:
         raise ValueError("its name is empty, or its scratch memory too large")
+    if is_bounded > 1 or (bounded and not is_bounded):
+        raise ValueError("a bound is neither there nor absent")
     tags, captures = [], []
     for _ in range(tag_count):
         (length,) = _LENGTH.unpack_from(data, at)
@@ -110,6 +112,8 @@ def _kernel(data: bytes, at: int) -> tuple[KernelLayout, int]:
         slots = data[at : at + slot_count * _WORD.size]
         at += slot_count * _WORD.size
         found = Capture(lanes, tuple(slot for (slot,) in _WORD.iter_unpack(slots)), most if is_most else None)
+        if is_most > 1 or (most and not is_most):
+            raise ValueError("a bound is neither there nor absent")
         if max(lanes, most, *found.slots) > _SCRATCH_MAX or not (is_most or found.slots):
             raise ValueError("what is captured has no bound")
         captures.append(found)

@@ -64,4 +64,4 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
     lanes = decide(sink, vector_width, replace(single, joined=True)).lanes
     if workgroup % lanes == 0 or not can_join(program):
         return Variants(apart, apart)
-    return Variants(replace(apart, lanes=lanes, joined=True), apart)
+    return Variants(apart._replace(lanes=lanes, joined=True), apart)

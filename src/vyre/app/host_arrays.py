@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from vyre.app.host_memory import Array, host_memory, whole_array
+from vyre.app.foreign_arrays import listed_array
+from vyre.app.host_memory import Array, host_dtype, host_memory, whole_array
 from vyre.app.resident import ResidentArray
 from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
@@ -42,11 +43,6 @@ _NO_OUTPUT: Final = memoryview(bytearray())
 """Writable, because a backend may assign zero bytes to it."""
 
 
-def host_dtype(element: ScalarType) -> np.dtype[Any]:
-    """Returns the NumPy type of a host array: ``bool`` and ``bool8`` are ``bool_``, ``bf16`` is raw ``uint16``."""
-    return np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
-
-
 class Signature(Protocol):
     """The buffers that arguments are bound to: a program, or the part of one that a bundle keeps."""
 
@@ -62,20 +58,22 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_bound", "_buffers", "_converters", "_names", "_single", "_sizes", "_slots", "_title")
+    __slots__ = ("_bound", "_buffers", "_converters", "_single", "_sizes", "_slots", "_title", "names")
 
     _converters: tuple[Converter, ...]
     _slots: tuple[tuple[str, Converter], ...]
 
     def __init__(self, program: Signature) -> None:
         bound = program.abi_buffers
-        buffers = [b for b in bound if b.takes_input]
+        buffers = [b for b in bound if not b.is_output]
         self._title = program.name or "the program"
         self._bound = bound
         self._buffers = tuple(buffers)
-        self._names = tuple([b.name for b in buffers])
+        self.names: tuple[str, ...] = tuple([b.name for b in buffers])
+        """The buffers that the caller passes, in binding order."""
         self._single: dict[str, Converter] = {}
-        self._sizes = {name: size for name, size in size_parameters(program).items() if size[0] in self._names}
+        sizes = size_parameters(program)
+        self._sizes = {name: size for name, size in sizes.items() if size[0] in self.names} if sizes else sizes
 
     if not TYPE_CHECKING:  # type checkers know the slots
 
@@ -84,16 +82,11 @@ class HostInputs:
             if name == "_converters":
                 found = tuple([converter_of(buffer) for buffer in self._buffers])
             elif name == "_slots":
-                found = tuple(zip(self._names, self._converters, strict=True))
+                found = tuple(zip(self.names, self._converters, strict=True))
             else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             setattr(self, name, found)
             return found
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The buffers that the caller passes, in binding order."""
-        return self._names
 
     def views(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[memoryview, ...]:
         """Returns one byte view per input; raises ``InvalidInput`` naming the buffer."""
@@ -109,17 +102,17 @@ class HostInputs:
         """Returns the arguments in binding order, not yet converted."""
         if self._sizes:
             inputs = self._with_sizes(inputs)
-        if isinstance(inputs, Mapping):
+        if type(inputs) is dict or isinstance(inputs, Mapping):
             self._check_names(inputs)
-            return tuple(inputs[name] for name in self._names)
+            return tuple([inputs[name] for name in self.names])
         if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes | bytearray | memoryview):
             raise InvalidInput(
                 f"inputs is of type `{type(inputs).__name__}`",
-                fix=f"{self._all}{', in a dict from names to data or in a list' * bool(self._names)}.",
+                fix=f"{self._all}{', in a dict from names to data or in a list' * bool(self.names)}.",
             )
-        if len(inputs) != len(self._names):
+        if len(inputs) != len(self.names):
             raise InvalidInput(
-                f"{self._title} takes {len(self._names)} inputs, got {len(inputs)}",
+                f"{self._title} takes {len(self.names)} inputs, got {len(inputs)}",
                 fix=f"{self._all}, in this order.",
             )
         return tuple(inputs)
@@ -128,8 +121,8 @@ class HostInputs:
         """Returns inputs with the sizes of the arrays among them, which a caller need not pass."""
         if isinstance(inputs, Mapping):
             given = dict(inputs)
-        elif isinstance(inputs, list | tuple) and len(inputs) == len(self._names) - len(self._sizes):
-            given = dict(zip([name for name in self._names if name not in self._sizes], inputs, strict=True))
+        elif isinstance(inputs, list | tuple) and len(inputs) == len(self.names) - len(self._sizes):
+            given = dict(zip([name for name in self.names if name not in self._sizes], inputs, strict=True))
         else:
             return inputs
         for name, (array, axis) in self._sizes.items():
@@ -142,19 +135,21 @@ class HostInputs:
         """Returns the bytes of one input."""
         convert = self._single.get(name)
         if convert is None:
-            convert = self._single[name] = converter_of(self._buffers[self._names.index(name)])
+            convert = self._single[name] = converter_of(self._buffers[self.names.index(name)])
         return convert(value)
 
     def column(self, name: str, values: object) -> memoryview:
         """Returns the bytes of many values of a scalar parameter, which is an array of its type."""
-        element = self._buffers[self._names.index(name)].element
+        element = self._buffers[self.names.index(name)].element
         assert isinstance(element, ScalarType)  # a valid program has no other buffers
         convert = _bool_converter(name) if element is ScalarType.BOOL else _array_converter(name, element)
         return convert(values)
 
     def _check_names(self, inputs: Mapping[str, object]) -> None:
-        missing = [name for name in self._names if name not in inputs]
-        extra = [name for name in inputs if name not in self._names]
+        if len(inputs) == len(self.names) and all(map(inputs.__contains__, self.names)):
+            return
+        missing = [name for name in self.names if name not in inputs]
+        extra = [name for name in inputs if name not in self.names]
         if missing or extra:
             problems = [f"input {_list(missing)} is missing"] * (len(missing) == 1)
             problems += [f"inputs {_list(missing)} are missing"] * (len(missing) > 1)
@@ -166,7 +161,7 @@ class HostInputs:
 
     @property
     def _all(self) -> str:
-        return f"pass exactly {_list(self._names)}" if self._names else "pass no inputs"
+        return f"pass exactly {_list(self.names)}" if self.names else "pass no inputs"
 
 
 def _list(names: Sequence[object]) -> str:
@@ -211,7 +206,9 @@ def _bool_converter(name: str) -> Converter:
 def _memory(name: str, element: ScalarType, value: object) -> Array | memoryview:
     if isinstance(value, ResidentArray):
         raise foreign_resident(name, value)
-    if isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
+    if isinstance(value, list | tuple):
+        return listed_array(value, element, host_dtype(element), f"input `{name}`")
+    if isinstance(value, bool | int | float | complex | np.generic | str):
         raise InvalidInput(
             f"input `{name}` is of type `{type(value).__name__}`, not an array",
             fix=f"pass numpy.array(..., dtype={_dtype_text(host_dtype(element))}).",
@@ -293,46 +290,48 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
 class HostOutputs:
     """Names and NumPy types of the buffers that a dispatch returns to the host, in binding order."""
 
-    __slots__ = ("_any_bool", "_is_bool", "_raw", "names")
+    __slots__ = ("_is_bool", "converts", "names", "raw_types")
 
     def __init__(self, returned: Sequence[Buffer]) -> None:
         self.names: tuple[str, ...] = tuple(b.name for b in returned)
-        self._raw = tuple(map(_returned_dtype, returned))
+        self.raw_types: tuple[np.dtype[Any], ...] = tuple(map(_returned_dtype, returned))
+        """The types of the elements that a run writes, in binding order."""
         self._is_bool = tuple(
-            b.element is ScalarType.BOOL and raw.itemsize == 4 for b, raw in zip(returned, self._raw, strict=True)
+            b.element is ScalarType.BOOL and raw.itemsize == 4 for b, raw in zip(returned, self.raw_types, strict=True)
         )
-        self._any_bool = any(self._is_bool)
+        self.converts: bool = any(self._is_bool)
+        """Whether the bytes of a run are not those of the arrays that a caller gets."""
 
     def storage(self, shapes: Shapes | None = None) -> ArrayStorage:
         """Returns storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
-        return ArrayStorage(self._raw, shapes)
+        return ArrayStorage(self.raw_types, shapes)
 
     def checked_storage(
-        self, out: Mapping[str, Array], inputs: Sequence[memoryview], shapes: Shapes | None = None
+        self,
+        out: Mapping[str, Array],
+        inputs: Sequence[memoryview],
+        shapes: Shapes | None = None,
+        names: Sequence[str] = (),
     ) -> CopyOutStorage:
-        """Returns storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
+        """Returns storage for the caller's arrays.
+
+        An array that is also the memory of the input of that name is written in place; the results of all others are
+        copied to them once the dispatch has succeeded.  ``names`` are those of the inputs.  Raises ``InvalidInput`` for
+        arrays that cannot receive their output, and ``InvalidResource`` for those that share memory otherwise.
+        """
         expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
         for name, array in out.items():
             if name not in self.names:
                 raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
             self.checked_target(name, array, f"out `{name}`")
-        _check_aliasing(out, inputs)
+        in_place = _check_aliasing(out, inputs, names)
         sized = tuple(out[name].size if name in out else None for name in self.names)
-        return self.sized_storage(sized, shapes)
+        targets = tuple(out[name] if name in in_place else None for name in self.names) if in_place else None
+        return CopyOutStorage(self.raw_types, self.names, sized, shapes, targets)
 
     def sized_storage(self, sized: tuple[int | None, ...], shapes: Shapes | None = None) -> CopyOutStorage:
         """Returns storage that refuses outputs of another number of elements than ``sized``, None meaning any."""
-        return CopyOutStorage(self._raw, self.names, sized, shapes)
-
-    @property
-    def raw_types(self) -> tuple[np.dtype[Any], ...]:
-        """The types of the elements that a run writes, in binding order."""
-        return self._raw
-
-    @property
-    def converts(self) -> bool:
-        """Whether the bytes of a run are not those of the arrays that a caller gets."""
-        return self._any_bool
+        return CopyOutStorage(self.raw_types, self.names, sized, shapes)
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """Returns the results as arrays of the host type; they own their memory."""
@@ -340,14 +339,14 @@ class HostOutputs:
 
     def from_bytes(self, slots: Sequence[memoryview], shapes: Shapes | None = None) -> tuple[Array, ...]:
         """Returns read-only arrays over ``slots``; arrays of ``bool`` are copies."""
-        arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)]
+        arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self.raw_types, strict=True)]
         if shapes is not None:
             arrays = [a.reshape(_shape(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
         return self.typed(arrays)
 
     def typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """Returns arrays of the host type from those that a run has filled."""
-        if not self._any_bool:
+        if not self.converts:
             return tuple(arrays)
         return tuple(a != 0 if is_bool else a for a, is_bool in zip(arrays, self._is_bool, strict=True))
 
@@ -357,11 +356,12 @@ class HostOutputs:
             raise InvalidInput(f"{title} is {kind_of(array)}", fix="pass a NumPy array.")
         whole_array(array, title)
         slot = self.names.index(name)
-        expected = np.dtype(np.bool_) if self._is_bool[slot] else self._raw[slot]
+        expected = np.dtype(np.bool_) if self._is_bool[slot] else self.raw_types[slot]
         if array.dtype != expected:
+            wanted = _dtype_text(expected)
             raise InvalidInput(
-                f"{title} is an array of {array.dtype}, the output is one of {expected}",
-                fix=f"pass an array of {_dtype_text(expected)}.",
+                f"{title} is an array of {array.dtype}, and {expected} is written to it",
+                fix=f"pass an array of {wanted}, such as one that .astype({wanted}) makes.",
             )
         if not array.flags.writeable:
             raise InvalidInput(f"{title} is read-only", fix="pass a writable array, e.g. a copy.")
@@ -384,6 +384,10 @@ class ArrayStorage:
         """Allocates one array per output and returns their bytes; implements ``OutputStorage.begin``."""
         shapes = self._shapes
         if shapes is None:
+            if len(sizes) == 1 and sizes[0]:  # the usual case, at half the price
+                array = np.empty(sizes[0] // self._dtypes[0].itemsize, self._dtypes[0])
+                self.arrays = (array,)
+                return (memoryview(array).cast("B"),)  # type: ignore[arg-type]
             arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
         else:
             arrays = [
@@ -399,9 +403,12 @@ class ArrayStorage:
 
 
 class CopyOutStorage(ArrayStorage):
-    """``OutputStorage`` that refuses sizes that do not fit the caller's arrays, before anything runs."""
+    """``OutputStorage`` that refuses sizes that do not fit the caller's arrays, before anything runs.
 
-    __slots__ = ("_names", "_sized")
+    ``targets``: the arrays of the caller that are written in place, None where a fresh one is; None if all are.
+    """
+
+    __slots__ = ("_names", "_sized", "_targets", "updating")
 
     def __init__(
         self,
@@ -409,20 +416,35 @@ class CopyOutStorage(ArrayStorage):
         names: tuple[str, ...],
         sized: tuple[int | None, ...],
         shapes: Shapes | None = None,
+        targets: tuple[Array | None, ...] | None = None,
     ) -> None:
         super().__init__(dtypes, shapes)
         self._names = names
         self._sized = sized
+        self._targets = targets
+        self.updating: tuple[str, ...] = ()
+        """The arrays that a run may have begun to write in place."""
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """Checks the sizes, then allocates.  Raises ``InvalidInput``."""
+        """Checks the sizes, then allocates what is not written in place.  Raises ``InvalidInput``."""
         for name, size, dtype, expected in zip(self._names, sizes, self._dtypes, self._sized, strict=True):
             if expected is not None and expected != size // dtype.itemsize:
                 raise InvalidInput(
                     f"out `{name}` has {expected} elements, the output has {size // dtype.itemsize}",
                     fix="pass an array of exactly that many elements.",
                 )
-        return super().begin(sizes)
+        if self._targets is None:
+            return super().begin(sizes)
+        shapes = self._shapes or (None,) * len(sizes)
+        found: tuple[Array, ...] = tuple(
+            np.empty(_shape(size // dtype.itemsize, shape), dtype) if target is None else target
+            for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
+        )
+        self.arrays = found
+        self.updating = tuple(
+            name for name, target in zip(self._names, self._targets, strict=True) if target is not None
+        )
+        return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in self.arrays])  # type: ignore[arg-type]
 
 
 def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
@@ -441,12 +463,31 @@ def _shape(count: int, wanted: Shape | None) -> Shape:
     return wanted if wanted is not None and math.prod(wanted) == count else (count,)
 
 
-def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview]) -> None:
-    taken: list[tuple[str, Array]] = [("an input", np.frombuffer(view, np.uint8)) for view in inputs if view.nbytes]
+def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview], names: Sequence[str]) -> frozenset[str]:
+    """Returns the outputs that are to be written in place; raises ``InvalidResource`` for other shared memory."""
+    taken = [
+        (name, f"input `{name}`", np.frombuffer(view, np.uint8))
+        for name, view in zip(names, inputs, strict=True)
+        if view.nbytes
+    ]
+    in_place: set[str] = set()
     for name, array in out.items():
-        for owner, other in taken:
-            if np.may_share_memory(array, other):
-                raise InvalidResource(
-                    f"out `{name}` shares memory with {owner}", fix="give every output memory of its own."
-                )
-        taken.append((f"out `{name}`", array))
+        for source, owner, other in taken:
+            if not np.may_share_memory(array, other):
+                continue
+            if source == name and _is_all_of(array, other) and array.flags.aligned:
+                in_place.add(name)
+                continue
+            part = f"a part of the memory of {owner}" if source == name else f"memory with {owner}"
+            raise InvalidResource(
+                f"out `{name}` shares {part}",
+                fix="give every output memory of its own, or, to update in place, the very array that is its input.",
+            )
+        taken.append(("", f"out `{name}`", array))
+    return frozenset(in_place)
+
+
+def _is_all_of(array: Array, other: Array) -> bool:
+    """Returns whether two contiguous arrays are the same bytes."""
+    address: int = array.__array_interface__["data"][0]
+    return array.nbytes == other.nbytes and address == other.__array_interface__["data"][0]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from vyre.adapters.host.foreign import foreign_array
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
+from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -17,19 +19,33 @@ _RAW_FORMATS: Final = frozenset("Bbc")
 _BYTE_ORDERS: Final = "@=<>!"
 
 
+def host_dtype(element: ScalarType) -> np.dtype[Any]:
+    """Returns the NumPy type of a host array: ``bool`` and ``bool8`` are ``bool_``, ``bf16`` is raw ``uint16``."""
+    return _DTYPES[element]
+
+
+_DTYPES: Final = {
+    element: np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
+    for element in ScalarType
+}
+
+
 def host_memory(data: object, name: str) -> Array | memoryview:
     """Returns an array over the memory of ``data`` if its elements have a type, else a read-only view of its bytes.
 
     Nothing is copied.  Memory is raw if the buffer protocol describes it as bytes (formats ``B``, ``b`` and ``c``); any
     other format gives the element type, as in a NumPy array.  Raises ``InvalidInput``, naming ``name``, for an object
     without memory, raw memory that is not contiguous, an element type that NumPy does not know, Python objects, and a
-    masked array, whose mask would be lost.
+    masked array, whose mask would be lost.  Arrays of other libraries may be copied (``foreign_arrays``).
     """
     if not isinstance(data, np.ndarray):
         try:
             view = memoryview(data)  # type: ignore[arg-type]  # refused below
         except (TypeError, ValueError):
-            return byte_view(data, name=name)  # type: ignore[arg-type]  # raises, and says why it has no bytes
+            found = foreign_array(data, name)
+            if found is None:
+                return byte_view(data, name=name)  # type: ignore[arg-type]  # raises, and says why it has no bytes
+            return whole_array(found, name)
         if view.format.lstrip(_BYTE_ORDERS) in _RAW_FORMATS:
             return byte_view(view, name=name)
         try:

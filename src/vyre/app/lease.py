@@ -43,6 +43,7 @@ class BackendLease:
         "closed",
         "has_residents",
         "is_inherited",
+        "is_reviewed",
         "launched",
     )
 
@@ -53,6 +54,8 @@ class BackendLease:
         self.is_inherited: bool = False
         self.has_residents: bool = False
         self.launched: Callable[[], None] = _unheard
+        self.is_reviewed: bool = False
+        """Whether ``review_with`` was called."""
         self._review: CostReview | None = None
         self._residents: WeakSet[ResidentArray] = WeakSet()
         self._lock = Lock()
@@ -63,16 +66,11 @@ class BackendLease:
         """Marks the lease as closed in a forked process."""
         self.closed = self.is_inherited = True
 
-    @property
-    def is_reviewed(self) -> bool:
-        """Whether ``review_with`` was called."""
-        return self._review is not None
-
     def review_with(self, review: CostReview) -> None:
         """Reports every run that launches to ``review``, which ends with the lease.  A second review is ignored."""
         with self._lock:
             if not self.closed and self._review is None:
-                self._review, self.launched = review, review.launched
+                self._review, self.launched, self.is_reviewed = review, review.launched, True
 
     def check_open(self) -> None:
         """Raises ``InvalidResource`` on a closed lease, and what ``check_process`` raises."""
@@ -91,14 +89,15 @@ class BackendLease:
             adopted = not self.closed
             if adopted:
                 self._residents.add(array)
+                array._owner = self
                 self.has_residents = True
         if not adopted:
             array.close()
             self.check_open()
 
     def owns(self, array: ResidentArray) -> bool:
-        """Returns whether ``array`` belongs to this lease."""
-        return array in self._residents
+        """Returns whether ``array``, or the array that it is a part of, belongs to this lease."""
+        return array.whole._owner is self
 
     def flush(self) -> None:
         """Waits until the backend has finished all queued work."""

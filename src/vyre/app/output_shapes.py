@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from vyre.adapters.host.foreign import shape_of
 from vyre.app.host_arrays import Shape, Shapes, cuts_elements
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray
@@ -47,11 +48,24 @@ class OutputShapes:
         named = type(inputs) is dict or isinstance(inputs, Mapping)  # the first test is quicker
         for slot, name, place in self._passed:
             value = inputs[name if named else place]  # type: ignore[index]  # ``named`` tells which of them it is
-            if type(value) is not np.ndarray:
-                value = None if isinstance(value, ResidentArray) else host_memory(value, f"input `{name}`")
-            if isinstance(value, np.ndarray) and value.ndim != 1:
-                shapes = _with(shapes or self._flat, slot, value.shape)
+            shape = value.shape if type(value) is np.ndarray else _shape_of(name, value)
+            if shape is not None and len(shape) != 1:
+                shapes = _with(shapes or self._flat, slot, shape)
         return shapes
+
+
+def _shape_of(name: str, value: object) -> Shape | None:
+    """Returns the shape of an input that is no plain array; None where it has none."""
+    if isinstance(value, ResidentArray):
+        return None
+    if isinstance(value, np.ndarray):
+        return tuple(value.shape)
+    try:
+        memoryview(value)  # type: ignore[arg-type]  # its failure tells that it is another kind
+    except (TypeError, ValueError):
+        return shape_of(value)
+    held = host_memory(value, f"input `{name}`")
+    return held.shape if isinstance(held, np.ndarray) else None
 
 
 def _with(shapes: Shapes, slot: int, shape: Shape) -> Shapes:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from vyre.app.host_memory import Array, host_memory
+from vyre.app.host_memory import Array, host_dtype, host_memory
 from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
-from vyre.domain.errors import InvalidInput
+from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import kind_of, shown
-from vyre.ports.backend import ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
+from vyre.ports.backend import Described, ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +28,33 @@ _BYTE: Final = np.dtype(np.uint8)
 _CUDA_ARRAY: Final = "__cuda_array_interface__"
 _WORD: Final = np.dtype(np.uint32)
 """The type in device memory of the ``bool_`` arrays of NumPy, which become elements of type bool."""
+_TYPES: Final = frozenset(host_dtype(kind) for kind in ScalarType)
+ElementType: TypeAlias = "ScalarType | np.dtype[Any] | type[Any]"
+"""A type of vyre, such as ``vyre.f32``, or of NumPy."""
+
+
+class Elements(NamedTuple):
+    """The type of elements in host arrays, and in device memory, where ``bool_`` becomes words of 32 bits."""
+
+    dtype: np.dtype[Any]
+    stored: np.dtype[Any]
+
+
+def elements_of(dtype: object) -> Elements:
+    """Returns the type of elements that ``dtype`` names.  Raises ``InvalidConfig`` for one that no buffer holds."""
+    if isinstance(dtype, ScalarType):
+        return Elements(host_dtype(dtype), _WORD if dtype is ScalarType.BOOL else host_dtype(dtype))
+    known = isinstance(dtype, np.dtype) or dtype is bool
+    if not known and not (isinstance(dtype, type) and dtype in {kind.type for kind in _TYPES}):
+        raise _no_type(dtype)
+    found = np.dtype(dtype)  # type: ignore[call-overload]  # one of the types above
+    if found not in _TYPES:
+        raise _no_type(dtype)
+    return Elements(found, _WORD if found == np.bool_ else found)
+
+
+def _no_type(dtype: object) -> InvalidConfig:
+    return InvalidConfig(f"dtype={shown(dtype)}", fix="give a type of vyre, such as vyre.f32, or of NumPy.")
 
 
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
@@ -51,8 +81,16 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
 def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
     """Wraps the memory of another library's device array, with its shape and type; nothing is copied."""
     buffer = foreign.adopt(array, label=label)
-    interface = array.__cuda_array_interface__  # type: ignore[attr-defined]  # ``adopt`` required it
-    return ResidentArray(buffer, memory, np.dtype(interface["typestr"]), tuple(interface["shape"]))
+    found = buffer.described
+    if found is None:
+        interface = getattr(array, _CUDA_ARRAY, None) or {"shape": (buffer.nbytes,), "typestr": _BYTE.str}
+        found = Described(tuple(interface["shape"]), interface["typestr"])
+    return ResidentArray(buffer, memory, _dtype_of(found.typestr), found.shape)
+
+
+@lru_cache(64)
+def _dtype_of(typestr: str) -> np.dtype[Any]:
+    return np.dtype(typestr)
 
 
 def _as_stored(data: Array | memoryview, stored: np.dtype[Any]) -> Array | memoryview:
@@ -67,9 +105,15 @@ class ResidentArray:
 
     Bind it like an array: ``session.dispatch(program, {"x": resident, ...})``.  A program that writes it updates it in
     place.  Close it, or use it in a ``with`` block; closing its session closes it too.
+
+    ``r[a:b]`` and ``view`` return parts of it, which share its memory and are used like any other resident array.
     """
 
-    __slots__ = ("__weakref__", "_memory", "buffer", "dtype", "shape", "stored")
+    __slots__ = ("__weakref__", "_memory", "_owner", "_whole", "buffer", "dtype", "shape", "stored")
+    is_temporary: ClassVar[bool] = False
+    """Whether the content lasts for one run of a sequence only; see ``Session.temporary``."""
+
+    __iter__ = None  # it has slices but no single elements
 
     def __init__(
         self,
@@ -78,8 +122,13 @@ class ResidentArray:
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
         stored: np.dtype[Any] | None = None,
+        whole: ResidentArray | None = None,
     ) -> None:
+        """``whole``: the array of the whole allocation; None if it is this one."""
         self._memory = memory
+        self._owner: object = None
+        """The lease that closes it, which alone binds it and its parts."""
+        self._whole: ResidentArray | None = whole  # not itself: an array that is dropped is freed at once
         self.buffer: ResidentBuffer = buffer
         self.dtype: np.dtype[Any] = dtype
         self.shape: tuple[int, ...] = shape
@@ -87,9 +136,9 @@ class ResidentArray:
         """The type in device memory: ``dtype``, but 32-bit words for ``bool_`` arrays that were uploaded."""
 
     @property
-    def is_temporary(self) -> bool:
-        """Whether the content lasts for one run of a sequence only; see ``Session.temporary``."""
-        return False
+    def whole(self) -> ResidentArray:
+        """The array of the whole allocation: this one, or the one that it is a part of."""
+        return self if self._whole is None else self._whole
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +151,7 @@ class ResidentArray:
         return self.buffer.closed
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
-        """Copys ``data`` to byte ``offset``.
+        """Copies ``data`` to byte ``offset``.
 
         Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
         memory that was made from a size accepts any.
@@ -118,17 +167,90 @@ class ResidentArray:
         self._check_range(offset, view.nbytes, "upload")
         self._memory.upload([Upload(self.buffer, view, offset)])
 
-    def download(self) -> npt.NDArray[Any]:
-        """Returns a new array with the present content."""
-        array = np.empty(self.shape, self.stored)
+    def download(self, *, offset: int = 0, nbytes: int | None = None) -> npt.NDArray[Any]:
+        """Returns a new array with the present content.
+
+        With ``offset`` or ``nbytes`` it has one axis and the elements of that range of bytes alone: so many, None
+        meaning all that follow.  Raises ``InvalidInput`` for a range that does not fit or cuts through elements.
+        """
+        shape, size = self.shape, self.stored.itemsize
+        if type(offset) is not int or offset != 0 or nbytes is not None:
+            expect("offset", offset, int, "an int", InvalidInput)
+            expect("nbytes", nbytes, (int, type(None)), "an int, or None", InvalidInput)
+            taken = self.nbytes - offset if nbytes is None else nbytes
+            self._check_range(offset, taken, "download")
+            if offset % size or taken % size:
+                raise InvalidInput(
+                    f"download of {taken} bytes at offset {offset} cuts through elements of {size} bytes of {self!r}",
+                    fix=f"give multiples of {size}, or take r.view(..., dtype=numpy.uint8).",
+                )
+            shape = (taken // size,)
+        array = np.empty(shape, self.stored)
         if array.size:
             into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
-            self._memory.download([Readback(self.buffer, into)])
+            self._memory.download([Readback(self.buffer, into, offset)])
         if self.dtype != np.bool_:
             return array
         # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
         truths: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if self.stored == np.bool_ else _WORD), 0)
         return truths
+
+    # ---- parts
+    def view(self, offset: int = 0, count: int | None = None, dtype: ElementType | None = None) -> ResidentArray:
+        """Returns a part of the memory as an array with one axis: nothing is copied, and both see all writes.
+
+        ``offset`` and ``count`` are in elements of ``dtype``; None: the type of this array, and as many whole elements
+        as follow.  The part lives as long as this array: once that is closed, the part is too.  A launch refuses parts
+        that overlap if it writes one of them; launches that follow each other may use any.
+
+        Raises ``InvalidInput`` for a part that does not fit or begins between elements of ``dtype``, ``InvalidConfig``
+        for a type that no buffer holds, and ``InvalidResource`` after ``close``.
+        """
+        expect("offset", offset, int, "an int", InvalidInput)
+        expect("count", count, (int, type(None)), "an int, or None", InvalidInput)
+        elements = Elements(self.dtype, self.stored) if dtype is None else elements_of(dtype)
+        size = elements.stored.itemsize
+        start = offset * size
+        if count is None:
+            count = max(0, self.nbytes - start) // size
+        if offset < 0 or count < 0 or start + count * size > self.nbytes:
+            raise InvalidInput(
+                f"a view of {shown(count)} elements of {elements.stored} from element {shown(offset)} on does not fit "
+                f"the {self.nbytes} bytes of {self!r}",
+                fix="stay inside the array.",
+            )
+        return self._part(start, (count,), elements)
+
+    def __getitem__(self, part: slice) -> ResidentArray:
+        """Returns the part ``part`` along the first axis, as ``view`` does: ``r[10:20]``, ``r[-5:]``.
+
+        As in a list, ends beyond the array are cut off.  Raises ``InvalidInput`` for anything but a slice without a
+        step, and for an array without an axis.
+        """
+        if not isinstance(part, slice) or part.step not in (None, 1) or not self.shape:
+            raise InvalidInput(
+                f"{self!r} is indexed with {shown(part)}",
+                fix="take a slice without a step of its first axis, such as r[10:20]; download it to read elements.",
+            )
+        try:
+            start, stop, _ = part.indices(self.shape[0])
+        except TypeError:
+            raise InvalidInput(f"{self!r} is indexed with {shown(part)}", fix="give ints, as in r[10:20].") from None
+        row = prod(self.shape[1:]) * self.stored.itemsize
+        count = max(0, stop - start)
+        return self._part(start * row, (count, *self.shape[1:]), Elements(self.dtype, self.stored))
+
+    def _part(self, start: int, shape: tuple[int, ...], elements: Elements) -> ResidentArray:
+        """Returns the elements from byte ``start`` on, which lie in this array."""
+        size = elements.stored.itemsize
+        at = self.buffer.offset + start
+        if at % size:
+            raise InvalidInput(
+                f"a view of {elements.stored} would begin at byte {at} of {self.whole!r}, between two of its elements",
+                fix=f"begin at a multiple of {size} bytes, or copy the part.",
+            )
+        buffer = self.buffer.view(start, prod(shape) * size)
+        return ResidentArray(buffer, self._memory, elements.dtype, shape, elements.stored, self.whole)
 
     # ---- for other libraries, if they can use the addresses of the backend's memory
     @property
@@ -163,7 +285,7 @@ class ResidentArray:
             ) from None
 
     def close(self) -> None:
-        """Frees the memory; idempotent."""
+        """Frees the memory; a part of an array frees nothing, and cannot be used any more.  Idempotent."""
         self.buffer.close()
 
     def __enter__(self) -> Self:
@@ -178,8 +300,9 @@ class ResidentArray:
         return f"<ResidentArray {self.dtype}{list(self.shape)} in {self.buffer!r}>"
 
     def _check_range(self, offset: int, nbytes: int, what: str) -> None:
-        if offset < 0 or offset + nbytes > self.nbytes:
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise InvalidInput(
-                f"{what} of {nbytes} bytes at offset {shown(offset)} does not fit the {self.nbytes} bytes of {self!r}",
+                f"{what} of {shown(nbytes)} bytes at offset {shown(offset)} does not fit the {self.nbytes} bytes of "
+                f"{self!r}",
                 fix="stay inside the allocation.",
             )

@@ -11,11 +11,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident, host_dtype
+from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident
+from vyre.app.host_memory import host_dtype
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
@@ -29,6 +30,7 @@ from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
+from vyre.domain.memory_ranges import check_overlap
 from vyre.ports.backend import (
     BoundResidentStep,
     HostBytes,
@@ -40,6 +42,9 @@ from vyre.ports.backend import (
     Resource,
     Upload,
 )
+
+_BYTE: Final = np.dtype(np.uint8)
+_BOOL: Final = np.dtype(np.bool_)
 
 
 def has_resident(inputs: object) -> bool:
@@ -109,12 +114,16 @@ def bind_resident(
     inputs: object,
 ) -> BoundResidentLaunch:
     """Prepares a launch on resident memory; every buffer that the program writes must be bound to a resident array."""
-    step = bound_work(lease, program, config, host_inputs, inputs).step
     binder = lease.backend.resident_binder
-    if binder is not None:
-        return BoundResidentLaunch(lease, binder.bind(step))
-    executor = lease.backend.require_resident_executor()
-    return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
+    if binder is None:
+        step = bound_work(lease, program, config, host_inputs, inputs).step
+        executor = lease.backend.require_resident_executor()
+        return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
+    arguments = _arguments(program, host_inputs, inputs)
+    _check_residents(lease, program, arguments)
+    resources = _resources(program, _views(program, host_inputs, arguments), arguments)
+    # The binder finds the sizes of the launch, and refuses it if there are none.
+    return BoundResidentLaunch(lease, binder.bind(ResidentStep(program, resources, config)))
 
 
 class BoundWork(NamedTuple):
@@ -141,8 +150,16 @@ def bound_work(
     arguments = _arguments(program, host_inputs, inputs)
     _check_residents(lease, program, arguments, temporaries=temporaries)
     sizes = _resolve(lease, program, config, host_inputs, arguments)
+    resources = _resources(program, [view for _, _, view in sizes.bindings], arguments)
+    return BoundWork(ResidentStep(program, resources, config), sizes.launch, sizes.config)
+
+
+def _resources(
+    program: Program, views: Sequence[HostBytes | None], arguments: Mapping[str, object]
+) -> tuple[Resource, ...]:
+    """Returns the memory of a step in binding order; host data, whose bytes ``views`` holds, are copied."""
     resources: list[Resource] = []
-    for buffer, _, view in sizes.bindings:
+    for buffer, view in zip(program.abi_buffers, views, strict=True):
         argument = arguments.get(buffer.name)
         if isinstance(argument, ResidentArray):
             resources.append(argument.buffer)
@@ -153,7 +170,17 @@ def bound_work(
                 f"`{buffer.name}` is written, but not bound to resident memory",
                 fix="make it resident with session.resident(...) and bind that.",
             )
-    return BoundWork(ResidentStep(program, tuple(resources), config), sizes.launch, sizes.config)
+    return tuple(resources)
+
+
+def _views(program: Program, host_inputs: HostInputs, arguments: Mapping[str, object]) -> list[HostBytes | None]:
+    """Returns the bytes of the host data among the arguments, in binding order."""
+    views: list[HostBytes | None] = []
+    for buffer in program.abi_buffers:
+        argument = arguments.get(buffer.name)
+        is_host = not buffer.is_output and not isinstance(argument, ResidentArray)
+        views.append(host_inputs.view(buffer.name, argument) if is_host else None)
+    return views
 
 
 class _BySequence:
@@ -228,20 +255,19 @@ def _resolve(
     arguments: Mapping[str, object],
 ) -> _Sizes:
     plan = plan_bindings(program)
-    views: list[HostBytes | None] = []
+    views = _views(program, host_inputs, arguments)
     lengths: list[int] = []
     counts: dict[str, int] = {}
-    for binding in plan.bindings:
-        name, argument = binding.buffer.name, arguments.get(binding.buffer.name)
-        view = None
+    for binding, view in zip(plan.bindings, views, strict=True):
+        name = binding.buffer.name
+        argument = arguments.get(name)
         if isinstance(argument, ResidentArray):  # may be longer than the program needs
-            nbytes = binding.static_nbytes or argument.nbytes - argument.nbytes % binding.element_size
+            held = argument.buffer.nbytes
+            nbytes = binding.static_nbytes or held - held % binding.element_size
             if binding.input_index is None and not binding.buffer.count and binding.buffer.like is None:
                 counts[name] = nbytes // binding.element_size
-        elif binding.input_index is not None:
-            view = host_inputs.view(name, argument)
+        elif view is not None:
             nbytes = view.nbytes
-        views.append(view)
         if binding.input_index is not None:
             lengths.append(nbytes)
     if counts:
@@ -249,7 +275,7 @@ def _resolve(
     launch = resolve_launch(program, tuple(lengths), config, LaunchLimits(str(lease.backend.id)))
     names = [plan.bindings[position].buffer.name for position in plan.outputs]
     return _Sizes(
-        list(zip((b.buffer for b in plan.bindings), launch.nbytes, views, strict=True)),
+        list(zip([b.buffer for b in plan.bindings], launch.nbytes, views, strict=True)),
         dict(zip(names, launch.output_ranges, strict=True)),
         tuple(lengths),
         config,
@@ -259,7 +285,7 @@ def _resolve(
 
 def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
     """Returns the arguments by buffer name; beside the inputs, a mapping may bind outputs to resident memory."""
-    if not isinstance(inputs, Mapping):
+    if type(inputs) is not dict and not isinstance(inputs, Mapping):
         return dict(zip(host_inputs.names, host_inputs.values(inputs), strict=True))
     bound = {b.name: inputs[b.name] for b in program.abi_buffers if b.is_output and b.name in inputs}
     for name, value in bound.items():
@@ -269,13 +295,16 @@ def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dic
                 fix="bind it to a resident array, or leave it out and read it from the result.",
             )
     rest = {name: value for name, value in inputs.items() if name not in bound}
-    return dict(zip(host_inputs.names, host_inputs.values(rest), strict=True)) | bound
+    names = host_inputs.names
+    if len(rest) == len(names) and all(map(rest.__contains__, names)):
+        return rest | bound
+    return dict(zip(names, host_inputs.values(rest), strict=True)) | bound
 
 
 def _check_residents(
     lease: BackendLease, program: Program, arguments: Mapping[str, object], *, temporaries: bool = False
 ) -> None:
-    bound: dict[int, Buffer] = {}
+    bound: dict[int, list[tuple[str, bool, int, int]]] = {}
     for buffer in program.abi_buffers:
         array = arguments.get(buffer.name)
         if not isinstance(array, ResidentArray):
@@ -287,15 +316,15 @@ def _check_residents(
                 f"`{buffer.name}` is bound to {array!r}, which has no memory outside of a sequence",
                 fix="bind it in the steps of session.sequence(...), or use session.resident(...).",
             )
-        if array.closed:
+        if array.buffer.closed:
             raise InvalidResource(f"`{buffer.name}` is bound to {array!r}", fix="keep it open while it is used.")
         _check_type(buffer, array)
-        other = bound.setdefault(id(array), buffer)
-        if other is not buffer and (other.is_writable or buffer.is_writable):
-            raise InvalidResource(
-                f"`{other.name}` and `{buffer.name}` are bound to the same memory and one of them is written",
-                fix="bind different resident arrays, or copy one.",
-            )
+        held = array.buffer
+        uses = bound.setdefault(id(held.root), [])
+        uses.append((buffer.name, buffer.is_writable, held.offset, held.offset + held.nbytes))
+    for uses in bound.values():
+        if len(uses) > 1:
+            check_overlap(uses)
 
 
 def _check_type(buffer: Buffer, array: ResidentArray) -> None:
@@ -303,12 +332,18 @@ def _check_type(buffer: Buffer, array: ResidentArray) -> None:
     if buffer.is_push:
         raise InvalidInput(f"parameter `{buffer.name}` is bound to resident memory", fix="pass a number.")
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
-    if array.dtype not in (host_dtype(buffer.element), np.dtype(np.uint8)):
+    if array.dtype not in (host_dtype(buffer.element), _BYTE):
         raise InvalidInput(
             f"`{buffer.name}` holds {buffer.element.text}, got resident memory of {array.dtype}",
             fix="make it resident from an array of that type, or from bytes.",
         )
-    if array.dtype == np.bool_ and array.stored.itemsize != buffer.element.size:
+    if array.buffer.offset % buffer.element.size:
+        raise InvalidInput(
+            f"`{buffer.name}` holds {buffer.element.text}, and {array!r} begins between two elements of "
+            f"{buffer.element.size} bytes",
+            fix=f"bind a part that begins at a multiple of {buffer.element.size} bytes.",
+        )
+    if array.dtype == _BOOL and array.stored.itemsize != buffer.element.size:
         raise InvalidInput(
             f"`{buffer.name}` holds {buffer.element.text}, of {buffer.element.size} bytes, and the resident memory "
             f"truth values of {array.stored.itemsize} bytes",

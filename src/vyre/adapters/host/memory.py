@@ -7,9 +7,10 @@ here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,8 +19,16 @@ from vyre.domain.binding import Binding, BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
 from vyre.domain.launch import Launch
+from vyre.domain.memory_ranges import check_alignment, check_overlap
 from vyre.domain.names import BackendId
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentStep, Upload, check_ownership
+from vyre.ports.backend import (
+    Described,
+    Readback,
+    ResidentBuffer,
+    ResidentStep,
+    Upload,
+    check_ownership,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,25 +41,59 @@ ALIGNMENT: Final = 64
 
 
 class HostBuffer(ResidentBuffer):
-    """Zero-initialized bytes on the host, aligned to ``ALIGNMENT``; ``address`` is that of the first byte.
+    """Bytes on the host; ``address`` is that of the first byte.
 
     Memory of a closed buffer lives as long as a run still uses ``data``.  A launch with atomics on the memory holds the
-    lock ``turn`` while it runs, because its atomics may be indivisible for its own lanes only.
+    lock ``turn`` while it runs, because its atomics may be indivisible for its own lanes only; views have that of their
+    allocation.
     """
 
-    __slots__ = ("address", "data", "turn")
+    __slots__ = ("_data", "_described", "address", "readonly", "turn")
 
-    def __init__(self, backend: BackendId, nbytes: int, label: str | None) -> None:
-        self.data: npt.NDArray[np.uint8]
-        self.address: int
-        self.data, self.address = allocate_aligned(nbytes)
-        self.turn: Final = threading.RLock()
-        super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label)
+    def __init__(
+        self,
+        backend: BackendId,
+        nbytes: int,
+        address: int,
+        label: str | None,
+        *,
+        data: npt.NDArray[np.uint8] | None = None,
+        base: HostBuffer | None = None,
+        offset: int = 0,
+        described: Described | None = None,
+    ) -> None:
+        """``data`` holds the memory; None for a part of ``base``.  ``described``: it belongs to another library."""
+        if data is not None:
+            self._data = data
+        self.readonly: bool = not data.flags.writeable if data is not None else base is not None and base.readonly
+        self._described: Final = described
+        self.address: Final = address
+        self.turn: threading.RLock = threading.RLock() if base is None else base.turn
+        super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label, base=base, offset=offset)
+
+    @property
+    def shares_memory(self) -> bool:
+        root = self.root
+        return isinstance(root, HostBuffer) and root._described is not None
+
+    @property
+    def described(self) -> Described | None:
+        return self._described
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes; none once the memory is closed."""
+        base = self.base
+        if base is None:
+            return self._data
+        assert isinstance(base, HostBuffer)
+        return base._data[self.offset : self.offset + self.nbytes]
+
+    def _part(self, offset: int, nbytes: int) -> HostBuffer:
+        return HostBuffer(self.backend_id, nbytes, self.address + offset, self.label, base=self, offset=offset)
 
     def _release(self) -> None:
-        import numpy as np
-
-        self.data = np.empty(0, np.uint8)  # not a slice, which would keep the memory
+        self._data = _no_bytes()  # not a slice, which would keep the memory
 
     # ---- exports to other libraries
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -72,6 +115,22 @@ class HostBuffer(ResidentBuffer):
             return self.data.view(typestr).reshape(shape).__dlpack__(**options)  # type: ignore[arg-type]
         except BufferError as error:
             raise BufferError(f"{self!r} of `{typestr}`: {str(error).rstrip('.')}. Fix: download it") from error
+
+
+@cache
+def _borrowing() -> Callable[[object], tuple[npt.NDArray[np.uint8], int, Described]]:
+    """Returns ``borrowed_bytes``, importing NumPy only when it is asked for."""
+    from vyre.adapters.host.foreign import borrowed_bytes
+
+    return borrowed_bytes
+
+
+@cache
+def _no_bytes() -> npt.NDArray[np.uint8]:
+    """Returns an array without elements."""
+    import numpy as np
+
+    return np.empty(0, np.uint8)
 
 
 def turn_of(buffers: Iterable[HostBuffer]) -> AbstractContextManager[object] | None:
@@ -124,11 +183,17 @@ class HostMemory:
         """Implements ``ResidentMemory.allocate``."""
         if nbytes < 0:
             raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
-        return HostBuffer(self.backend, nbytes, label)
+        data, address = allocate_aligned(nbytes)
+        return HostBuffer(self.backend, nbytes, address, label, data=data)
+
+    def adopt(self, array: object, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ForeignMemory.adopt`` for memory of the host."""
+        data, address, described = _borrowing()(array)
+        return HostBuffer(self.backend, data.nbytes, address, label, data=data, described=described)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
         """Implements ``ResidentMemory.upload``."""
-        targets = [self.range(u.buffer, u.offset, u.data.nbytes) for u in uploads]
+        targets = [self.range(u.buffer, u.offset, u.data.nbytes, writing=True) for u in uploads]
         for target, upload in zip(targets, uploads, strict=True):
             target.data[:] = upload.data
 
@@ -147,20 +212,24 @@ class HostMemory:
         assert isinstance(buffer, HostBuffer)
         return buffer
 
-    def range(self, buffer: ResidentBuffer, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    def range(
+        self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool = False
+    ) -> npt.NDArray[np.uint8]:
         """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
         host = self.own(buffer)
         if offset < 0 or offset + nbytes > host.nbytes:
             raise InvalidResource(
                 f"bytes {offset}..{offset + nbytes} of {host!r}", fix=f"stay within its {host.nbytes} bytes."
             )
+        if writing and host.readonly:
+            raise InvalidResource(f"{host!r} is read-only", fix="adopt a writable array, or copy it.")
         return host.data[offset : offset + nbytes]
 
     def resolve(self, step: ResidentStep) -> StepMemory:
         """Returns the memory that a step binds; reads no byte of it.
 
         Raises ``InvalidInput`` for a wrong number of resources, and ``InvalidResource`` for memory that is closed,
-        foreign, too short for a static count, aliased and written, or on the host and written.
+        foreign, too short for a static count, misaligned, aliased and written, or on the host and written.
         """
         import numpy as np
 
@@ -172,28 +241,25 @@ class HostMemory:
             )
         arrays: list[npt.NDArray[np.uint8]] = []
         buffers: list[HostBuffer | None] = []
-        writers: dict[int, str] = {}
-        users: dict[int, str] = {}
+        ranges: list[tuple[str, bool, int, int]] = []
         for binding, resource in zip(plan.bindings, step.resources, strict=True):
             name = binding.buffer.name
-            if type(resource) is not memoryview and isinstance(resource, ResidentBuffer):
-                host = self.own(resource)
+            kind = type(resource)
+            if kind is HostBuffer or (kind is not memoryview and isinstance(resource, ResidentBuffer)):
+                host = self.own(resource)  # type: ignore[arg-type]  # no type checker follows ``kind``
                 buffers.append(host)
                 arrays.append(_fitted(binding, host.data))
-                other = writers.get(id(host)) or (users.get(id(host)) if binding.buffer.is_writable else None)
-                if other is not None:
-                    raise InvalidResource(
-                        f"{host!r} is bound to `{other}` and `{name}`, and written through one of them",
-                        fix="bind separate memory.",
-                    )
-                users[id(host)] = name
-                if binding.buffer.is_writable:
-                    writers[id(host)] = name
+                check_alignment(name, binding.element_size, host.address, host)
+                if host.readonly and binding.buffer.is_writable:
+                    raise InvalidResource(f"`{name}` is written, but {host!r} is read-only", fix="bind a copy.")
+                ranges.append((name, binding.buffer.is_writable, host.address, host.address + host.nbytes))
             elif binding.buffer.is_writable:
                 raise InvalidResource(f"`{name}` is written, but bound to host bytes", fix="bind a resident buffer.")
             else:
                 buffers.append(None)
-                arrays.append(np.frombuffer(resource, np.uint8))
+                arrays.append(np.frombuffer(resource, np.uint8))  # type: ignore[arg-type]  # as above
+        if len(ranges) > 1:
+            check_overlap(ranges)
         return StepMemory(step.program, step.config, plan, tuple(arrays), tuple(buffers))
 
 
@@ -225,14 +291,17 @@ class StepMemory(NamedTuple):
     @property
     def counted(self) -> tuple[HostBuffer, ...]:
         """Returns the resident buffers on which the program has atomics."""
-        names = {use.buffer for use in atomic_uses(self.program)}
+        uses = atomic_uses(self.program)
+        if not uses:
+            return ()
+        names = {use.buffer for use in uses}
         pairs = zip(self.plan.bindings, self.buffers, strict=True)
         return tuple(buffer for binding, buffer in pairs if buffer is not None and binding.buffer.name in names)
 
     @property
     def input_nbytes(self) -> tuple[int, ...]:
         """Returns the length of each input in bytes."""
-        return tuple(self.arrays[i].nbytes for i in self.plan.inputs)
+        return tuple([self.arrays[i].nbytes for i in self.plan.inputs])
 
     def check(self, launch: Launch) -> None:
         """Raises ``InvalidResource`` if some memory is shorter than ``launch`` needs."""
@@ -286,5 +355,6 @@ def _fitted(binding: Binding, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uin
     if binding.static_nbytes is not None:
         if data.nbytes < binding.static_nbytes:
             raise too_short(binding, binding.static_nbytes, data.nbytes)
-        return data[: binding.static_nbytes]
-    return data[: data.nbytes - data.nbytes % binding.element_size]
+        return data[: binding.static_nbytes] if data.nbytes > binding.static_nbytes else data
+    rest = data.nbytes % binding.element_size
+    return data[:-rest] if rest else data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from math import prod
 from typing import TYPE_CHECKING
 
 from vyre.adapters.host.memory import HostMemory, aligned, turn_of
@@ -13,6 +14,7 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.program import BackendId
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
@@ -52,6 +54,12 @@ class ReferenceMemory(HostMemory):
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
         """Implements ``LoopSupport.loop_executors``."""
         return frozenset({FixpointExecutor.COMMAND_LIST})
+
+    def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
+        """Implements ``LoopSupport.grid_sync``: the parts between barriers run one after the other."""
+        found = self.resolve(step)
+        pipeline, _ = self._executor.pipeline(step.program, found.sized)
+        return GridSyncInputs(False, prod(pipeline.launch(found.input_nbytes).grid), 0, 0)
 
     def _step(self, step: ResidentStep) -> None:
         found = self.resolve(step)

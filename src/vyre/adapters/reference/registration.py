@@ -61,6 +61,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendSer
         executor=executor,
         compiler=executor,
         memory=memory,
+        foreign_memory=memory,
         resident_executor=memory,
         loops=memory,
         lifecycle=NullLifecycle(backend),

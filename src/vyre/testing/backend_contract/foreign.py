@@ -27,12 +27,13 @@ _COPY: Final = """
 
 
 class Exporter:
-    """An array of another library; ``interface`` is its ``__cuda_array_interface__``."""
+    """An array of another library; ``interface`` is its ``__cuda_array_interface__``, or ``__array_interface__``."""
 
     def __init__(self, interface: Mapping[str, Any] | None, owner: object = None) -> None:
         self.owner = owner
         if interface is not None:
-            setattr(self, _INTERFACE, interface)
+            self.__array_interface__: Mapping[str, Any] = interface
+            self.__cuda_array_interface__: Mapping[str, Any] = interface
 
 
 def _foreign(bench: Bench) -> ForeignMemory:
@@ -41,13 +42,20 @@ def _foreign(bench: Bench) -> ForeignMemory:
 
 
 def _interface(buffer: ResidentBuffer) -> dict[str, Any]:
-    """Returns the interface that a buffer of the backend exports; skips where its addresses cannot be used by
-    others.
+    """Returns the interface that a buffer of the backend exports, or that of its memory on the host.
+
+    Skips the case where its addresses cannot be used by others.
     """
     try:
         return dict(getattr(buffer, _INTERFACE))
     except (AttributeError, BufferError):
-        raise Skipped(f"`{buffer.backend_id}` exports no {_INTERFACE}") from None
+        pass
+    import numpy as np
+
+    try:
+        return dict(np.from_dlpack(buffer).__array_interface__)  # type: ignore[arg-type]  # its failure is a skip
+    except (AttributeError, TypeError, BufferError, RuntimeError):
+        raise Skipped(f"`{buffer.backend_id}` exports no {_INTERFACE}, and no memory of the host") from None
 
 
 def _described(**changes: Any) -> Exporter:

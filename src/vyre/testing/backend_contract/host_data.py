@@ -150,6 +150,40 @@ def one_memory_may_be_read_and_updated(bench: Bench) -> None:
     equal((bench.words(kernel, data, data), u32s(data)), ([5, 5, 5, 5], [1, 2, 3, 4]))
 
 
+class _InPlace(Storage):
+    """Storage whose first view is the caller's memory."""
+
+    def __init__(self, memory: memoryview) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        self.views = (self._memory, *super().begin(sizes)[1:])
+        return self.views
+
+
+@INPUTS.table({"aligned": 0, "for_its_elements": 4})
+def an_update_in_place(bench: Bench, start: int) -> None:
+    """The view of an updated buffer may be the memory of its input: it holds the input, and then the result."""
+    kernel = """
+    workgroup_size 4, 1, 1
+    buffer a @0 read u32[runtime]
+    buffer x @1 read_write u32[runtime]
+    buffer y @2 write u32[runtime] like x
+    body { y[gid.x] = x[gid.x]  x[gid.x] = x[gid.x] * 2u + a[gid.x] }
+    """
+    data = bytearray(16)
+    memory = memoryview(data)[start : start + 12]
+    memory[:] = words(1, 2, 3)
+    for _ in range(3):  # a backend may replay what it ran before
+        before = u32s(memory)
+        storage = _InPlace(memory)
+        bench.execute(storage, kernel, words(10, 20, 30), memory.toreadonly())
+        equal(u32s(memory), [2 * x + a for x, a in zip(before, (10, 20, 30), strict=True)])
+        equal(u32s(storage.outputs[1]), before)
+    equal(bytes(data[:start]) + bytes(data[start + 12 :]), bytes(4), "what is around the memory")
+
+
 @INPUTS.case()
 def overlapping_inputs_are_read_alike(bench: Bench) -> None:
     """Inputs may be overlapping parts of one memory."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from vyre.adapters.cpu.runtime.resident import PREPARED, UNROLLED, CpuMemory
+from vyre.adapters.cpu.runtime.shapes import SHORT_NS
 from vyre.domain.errors import DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
 from vyre.ports.backend import Backend, ResidentSequence, ResidentStep
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, words
@@ -21,6 +23,13 @@ SUM = parsed("""
     buffer x @1 read_write u32[runtime]
     body { x[gid.x] = x[gid.x] + a }
     """)
+
+LEAVES: Final = parsed("""
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { for k in 0u..4194304u { x[gid.x] = x[gid.x] + 1u if k == 2u { break } } }
+    """)
+"""It adds 3; how soon the loop ends is not proved, only that it does."""
 
 
 @pytest.fixture
@@ -164,6 +173,58 @@ def test_a_bound_step_takes_better_code_when_it_is_there(bench: Bench) -> None:
     bound()
     assert bench.content(x) == [3]
     assert tools.compiled == 0
+
+
+def threads_of_runs(bench: Bench) -> tuple[int, int]:
+    """Returns how many runs a worker had, and how many the calling thread."""
+    assert bench.backend.metric_source is not None
+    found = bench.backend.metric_source.metrics()
+    return found["worker_runs"], found["caller_runs"]
+
+
+@pytest.mark.parametrize("way", ["bound", "list"])
+def test_what_was_measured_to_take_little_time_runs_on_the_calling_thread(bench: Bench, way: str) -> None:
+    x = bench.holding(1)
+    step = ResidentStep(LEAVES, (x,))
+    assert bench.backend.resident_binder is not None
+    bound, sequence = bench.backend.resident_binder.bind(step), ResidentSequence(prefix=(step,))
+    for _ in range(4):
+        if way == "bound":
+            bound()
+        else:
+            runner(bench).run(sequence)
+    assert threads_of_runs(bench)[0] == 1, "only the first run, whose time nobody knew, is a worker's"
+    assert bench.content(x) == [1 + 4 * 3]
+    bound.close()
+
+
+@pytest.mark.parametrize("way", ["bound", "list"])
+def test_what_takes_long_or_may_time_out_is_left_to_workers(
+    bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = bench.holding(1)
+    assert bench.backend.resident_binder is not None
+    long, timed = bench.step(LEAVES, x), bench.step(LEAVES, x, timeout_s=60)
+    for step, most_ns in ((timed, SHORT_NS), (long, -1)):
+        monkeypatch.setattr("vyre.adapters.cpu.runtime.shapes.SHORT_NS", most_ns)
+        bound, sequence = bench.backend.resident_binder.bind(step), ResidentSequence(prefix=(step,))
+        for _ in range(4):
+            if way == "bound":
+                bound()
+            else:
+                runner(bench).run(sequence)
+        bound.close()
+    assert threads_of_runs(bench) == (8, 0)
+
+
+def test_a_closed_buffer_of_a_list_is_noticed_at_the_next_run(bench: Bench) -> None:
+    x, y = bench.holding(1), bench.holding(1)
+    sequence = ResidentSequence(prefix=(ResidentStep(ADD, (x,)), ResidentStep(ADD, (y,))))
+    runner(bench).run(sequence)
+    y.close()
+    with pytest.raises(InvalidResource, match="after close"):
+        runner(bench).run(sequence)
+    assert bench.content(x) == [2], "no step ran"
 
 
 def test_a_bound_step_is_refused_after_close() -> None:

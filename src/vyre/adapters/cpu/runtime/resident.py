@@ -14,7 +14,7 @@ from ctypes import addressof, c_uint64
 from itertools import count
 from math import inf
 from operator import is_
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill, Repeat, flat
 from vyre.adapters.cpu.runtime.addresses import AddressReader
@@ -23,29 +23,24 @@ from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
-from vyre.adapters.cpu.runtime.shapes import is_short
+from vyre.adapters.cpu.runtime.shapes import runs_here
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
-from vyre.ports.backend import FLAG_BYTES, HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs
+from vyre.ports.backend import FLAG_BYTES, HostBytes, ResidentBuffer, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
 
 UNROLLED: Final = 16
 """The iterations of one step that are written out among the steps of a sequence; more are one repeat."""
-SHORT_LAUNCHES: Final = 1 << 14
-"""The launches of a list up to which it runs on the calling thread: they take a few milliseconds besides their work."""
 PREPARED: Final = 32
 """Sequences whose lists are kept."""
 MEASURED_EACH: Final = 64
 """The launches of a short bound step of which one is measured, after the first few."""
-BOUNDED_STEPS: Final = 1 << 30
-"""The expressions, times lanes, up to which measured times may say that a list takes little time."""
-SHORT_NS: Final = 4_000_000
-"""The time that such a list is expected to take at most, in nanoseconds."""
-_NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
+NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
 
 
 class PreparedStep(NamedTuple):
@@ -70,9 +65,21 @@ class PreparedStep(NamedTuple):
     keep: tuple[object, ...]
 
     @property
+    def launches(self) -> int:
+        """Returns the number of kernels that a run launches."""
+        return self.iterations * len(self.kernels)
+
+    @property
+    def expected_ns(self) -> float:
+        """Returns the time of a run by the times measured of its launches; infinite before one was measured."""
+        least_ns = self.shape.estimate.least_ns
+        return inf if least_ns is None else self.iterations * self.shape.groups * least_ns
+
+    @property
     def short(self) -> bool:
-        """Returns whether the step is proved to take little time."""
-        return self.shape.short
+        """Returns whether a run takes so little time that the calling thread runs it."""
+        timeout_s = self.pipeline.config.timeout_s
+        return runs_here(self.shape.steps, self.launches, timeout_s, lambda: self.expected_ns)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -101,6 +108,13 @@ class PreparedStep(NamedTuple):
         choice = self.shape.choice
         return choice is self.choice and choice.module.loaded is self.loaded
 
+    def renewed(self) -> PreparedStep:
+        """Returns the step with the code and the placement that a new one would have, on the same memory."""
+        choice = self.shape.choice
+        loaded = choice.module.loaded
+        kernels = self.frame.kernels(loaded, self.shape.launch, choice.placement)
+        return self._replace(kernels=kernels, choice=choice, loaded=loaded)
+
 
 class CpuMemory(HostMemory):
     """``ResidentMemory``, ``ResidentExecutor``, ``ResidentBinder`` and ``LoopSupport`` of the backend."""
@@ -126,24 +140,29 @@ class CpuMemory(HostMemory):
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
         started = time.perf_counter_ns()
-        sources = self.sources(sequence.reads)
+        reads = sequence.reads
+        sources = self.sources(reads) if reads else ()
         prepared = self._take(sequence)
-        ran = NOTHING
-        if prepared is not None:
-            ran = prepared.run(sequence.repeat_count)
-            self._give(prepared)
-        _fill_reads(sources, sequence.reads)
-        return DispatchTiming(
-            time.perf_counter_ns() - started,
-            ran.native_ns,
-            launches=ran.launches,
-            rounds=ran.rounds,
-            converged=ran.converged,
-        )
+        if prepared is None:
+            native_ns, launches, rounds, converged = 0, 0, None, None
+        else:
+            native_ns, launches, rounds, converged = prepared.run(sequence.repeat_count)
+            if prepared.reusable:
+                self._give(prepared)
+        if reads:
+            for source, read in zip(sources, reads, strict=True):
+                read.into[:] = source.data
+        wall_ns = time.perf_counter_ns() - started
+        # By position and at once: a list is run in the time of a few of these objects.
+        return DispatchTiming._make((wall_ns, native_ns, None, None, launches, None, rounds, converged))
 
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
         """Implements ``LoopSupport.loop_executors``."""
         return frozenset({FixpointExecutor.COMMAND_LIST})
+
+    def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
+        """Implements ``LoopSupport.grid_sync``: the kernels between barriers are commands of one list."""
+        return GridSyncInputs(False, self.prepare_step(step, copy=False).shape.groups, 0, 0)
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Implements ``ResidentBinder.bind``."""
@@ -191,7 +210,7 @@ class CpuMemory(HostMemory):
         loaded = choice.module.loaded
         first = (*frame.clearing(), *clear)
         kernels = frame.kernels(loaded, launch, choice.placement)
-        buffers = tuple(buffer for buffer in found.buffers if buffer is not None)
+        buffers = tuple([buffer for buffer in found.buffers if buffer is not None])
         return PreparedStep(
             pipeline,
             shape,
@@ -218,12 +237,9 @@ class CpuMemory(HostMemory):
         if not prefix and not repeated:
             return None
         tuples = id(prefix), id(repeated), id(flag)
-        number = self._by_tuples.get(tuples)
-        found = None if number is None else self._prepared.pop(number, None)
+        found = self._prepared.pop(self._by_tuples.get(tuples, -1), None)
         if found is not None:
             if found.prefix is prefix and found.repeated is repeated and found.flag is flag and found.is_usable():
-                if self._device.closed:
-                    self._device.check()
                 return found
             self._give(found)
         steps = (*prefix, *repeated)
@@ -231,7 +247,6 @@ class CpuMemory(HostMemory):
         with self._lock:
             found = self._prepared.pop(self._by_steps.get(key, -1), None)
         if found is not None and found.serves(steps) and found.is_usable():
-            self._device.check()
             self._forget(found)
             found.prefix, found.repeated, found.tuples = prefix, repeated, tuples
             self._know(found)
@@ -258,8 +273,6 @@ class CpuMemory(HostMemory):
                     del known[key]
 
     def _give(self, prepared: _PreparedSequence) -> None:
-        if not prepared.reusable:
-            return
         self._prepared[prepared.number] = prepared
         if len(self._prepared) > PREPARED:
             with self._lock:
@@ -275,16 +288,8 @@ class CpuMemory(HostMemory):
             self._by_steps.clear()
 
 
-class Ran(NamedTuple):
-    """The run of a sequence: its native time, its launches, and for one with a flag how its rounds ended."""
-
-    native_ns: int
-    launches: int
-    rounds: int | None = None
-    converged: bool | None = None
-
-
-NOTHING: Final = Ran(0, 0)
+Ran: TypeAlias = "tuple[int, int, int | None, bool | None]"
+"""The run of a sequence: its native time in ns, its launches, and for one with a flag how its rounds ended."""
 
 
 class _PreparedSequence:
@@ -314,27 +319,27 @@ class _PreparedSequence:
         self._rounds: Final = c_uint64()
         self.key: Final = key
         self._steps, self._prepared, self._once = steps, tuple(prepared), once
-        self.reusable: Final = not any(step.copied for step in prepared)
         self._read: Final = AddressReader()
         limits = [step.config.timeout_s for step in steps if step.config.timeout_s is not None]
         self._timeout: Final = min(limits, default=None)
         self._steps_once: Final = _sum_of_steps(prepared[:once])
         self._steps_again: Final = _sum_of_steps(prepared[once:])
-        self._codes: Final = tuple(
-            {(id(step.shape), id(step.choice), id(step.loaded)): step for step in prepared}.values()
-        )
+        codes = [(step.shape, step.choice, step.choice.module, step.loaded) for step in prepared]
+        self._codes: Final = tuple({tuple(map(id, code)): code for code in codes}.values())
         buffers = [buffer for step in prepared for buffer in step.buffers] + ([] if flag is None else [flag])
-        self._buffers: Final = tuple({id(buffer): buffer for buffer in buffers}.values())
+        self._buffers: Final = tuple({id(buffer): (buffer, buffer.data) for buffer in buffers}.values())
+        self.reusable: Final = not any(step.copied for step in prepared) and not any(b.closed for b in buffers)
         self._in_place: Final = tuple(
             {id(view): (view, at) for step in prepared for view, at in step.in_place}.values()
         )
-        kernels = [step.iterations * len(step.kernels) for step in prepared]
-        self._launched_once: Final = sum(kernels[:once])
-        self._launched_again: Final = sum(kernels[once:])
+        self._launched_once: Final = sum(step.launches for step in prepared[:once])
+        self._launched_again: Final = sum(step.launches for step in prepared[once:])
+        self._shortest: int | None = None
+        """The most rounds that were found to take little time."""
         self._job: Job | None = None
         self._position = 0
         self._owners: tuple[Owner, ...] = ()
-        self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted) or _NO_TURN
+        self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted)
 
     def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
         """Returns whether this is the prepared form of exactly these step objects."""
@@ -342,16 +347,16 @@ class _PreparedSequence:
 
     def is_usable(self) -> bool:
         """Returns whether it can still be run.  What many steps have in common is looked at once."""
-        for step in self._codes:
-            if not step.is_current:
+        for shape, choice, module, loaded in self._codes:
+            if shape.choice is not choice or module.loaded is not loaded:
                 return False
-        for buffer in self._buffers:
-            if buffer.closed:
+        for buffer, data in self._buffers:
+            if buffer.data is not data:  # it was closed
                 return False
         return not self._in_place or all(self._read(view) == address for view, address in self._in_place)
 
     def run(self, repeat_count: int) -> Ran:
-        """Runs the steps."""
+        """Runs the steps.  Raises as ``CpuDevice.run`` does, and the error of a run that did not complete."""
         counters = self._device.counters
         counters.resident_runs += 1
         job = self._job
@@ -361,19 +366,20 @@ class _PreparedSequence:
             job.commands.set_limit(self._position, repeat_count)
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
-        if self._timeout is not None:
-            job.set_timeout(self._timeout)
-        most = self._launched_once + repeat_count * self._launched_again
-        short = most <= SHORT_LAUNCHES and self._timeout is None and self._is_short(repeat_count)
-        with self._turn:
+        short = self._is_short(repeat_count)
+        if self._turn is None:
             native = self._timed(job, short)
+        else:
+            with self._turn:
+                native = self._timed(job, short)
         if self.flag is None:
-            counters.list_kernels += most
-            return Ran(native, most)
+            launched = self._launched_once + repeat_count * self._launched_again
+            counters.list_kernels += launched
+            return native, launched, None, None
         rounds = self._rounds.value
         launched = self._launched_once + rounds * self._launched_again
         counters.list_kernels += launched
-        return Ran(native, launched, rounds, rounds > 0 and not self.flag.data[:FLAG_BYTES].any())
+        return native, launched, rounds, rounds > 0 and not self.flag.data[:FLAG_BYTES].any()
 
     def _made(self, repeat_count: int) -> Job:
         """Makes the command list and the job of it."""
@@ -391,31 +397,38 @@ class _PreparedSequence:
             commands = CommandList([*prefix, repeat])
         self._owners = tuple(owners)
         job = self._device.job(commands)
+        job.set_timeout(self._timeout)
         job.keep = self._prepared, self.flag, self._rounds
         return job
 
     def _is_short(self, repeat_count: int) -> bool:
-        """Returns whether that many rounds are proved to take little time."""
+        """Returns whether that many rounds take so little time that the calling thread runs them."""
+        if self._shortest is not None and repeat_count <= self._shortest:
+            return True
         once, again = self._steps_once, self._steps_again
         if once is None or again is None:
             return False
-        steps = once + repeat_count * again
-        return is_short(steps) or (steps <= BOUNDED_STEPS and self._expected_ns(repeat_count) <= SHORT_NS)
+        found = runs_here(
+            once + repeat_count * again,
+            self._launched_once + repeat_count * self._launched_again,
+            self._timeout,
+            lambda: self._expected_ns(repeat_count),
+        )
+        if found:
+            self._shortest = repeat_count
+        return found
 
     def _expected_ns(self, repeat_count: int) -> float:
         """Returns the time of that many rounds by the times measured of their launches; infinite if one has none."""
-        total = 0.0
-        for number, step in enumerate(self._prepared):
-            shape = step.shape
-            if shape.estimate.least_ns is None:
-                return inf
-            rounds = 1 if number < self._once else repeat_count
-            total += rounds * step.iterations * shape.groups * shape.estimate.least_ns
+        prepared, once = self._prepared, self._once
+        total = sum(step.expected_ns for step in prepared[:once])
+        if repeat_count:
+            total += repeat_count * sum(step.expected_ns for step in prepared[once:])
         return total
 
     def _timed(self, job: Job, short: bool) -> int:
         began = time.perf_counter_ns()
-        outcome = self._device.run(job, short=short)
+        outcome = self._device.run_short(job) if short else self._device.run(job)
         if outcome:
             raise run_failed(self._device, job, outcome, self._owners)
         ns = time.perf_counter_ns() - began if short else job.elapsed_ns
@@ -459,6 +472,7 @@ class BoundStep:
         self._counters: Final = device.counters
         self._closed = False
         self._left = self._every = 1
+        self._short: bool = False
         self._use(prepared)
 
     def __call__(self) -> None:
@@ -479,31 +493,41 @@ class BoundStep:
             self._every = min(2 * runs, MEASURED_EACH)
         self._left = self._every
         self._counters.bound_runs += runs
-        prepared, job = self._prepared, self._job
-        with self._turn or _NO_TURN:
-            began = time.perf_counter_ns()
-            if self._device.run(job, short=self._short):
-                self._failed()
-            ns = time.perf_counter_ns() - began if self._short else job.elapsed_ns
+        prepared = self._prepared
+        if self._turn is None:
+            ns = self._timed()
+        else:
+            with self._turn:
+                ns = self._timed()
         prepared.pipeline.learn(prepared.shape, ns, runs)
         if not prepared.is_current:
             self._renew()
+        elif not self._short:
+            self._short = prepared.short
 
     def close(self) -> None:
         """Releases the commands.  Idempotent."""
         self._closed = True
 
     # ---------------------------------------------------------------- details
+    def _timed(self) -> int:
+        """Launches, waits, and returns the nanoseconds that it took."""
+        job, began = self._job, time.perf_counter_ns()
+        if self._device.run_short(job) if self._short else self._device.run(job):
+            self._failed()
+        return time.perf_counter_ns() - began if self._short else job.elapsed_ns
+
     def _use(self, prepared: PreparedStep) -> None:
         device = self._device
         job = device.job(CommandList(prepared.first, prepared.kernels, prepared.iterations))
         job.keep = prepared
-        job.set_timeout(prepared.pipeline.config.timeout_s)
+        if prepared.pipeline.config.timeout_s is not None:
+            job.set_timeout(prepared.pipeline.config.timeout_s)
         self._prepared = prepared
         self._short = prepared.short
         self._job = job
         self._address = job.address
-        self._turn = turn_of(prepared.counted)
+        self._turn = turn_of(prepared.counted) if prepared.counted else None
         enter: Callable[[int], int] = job.pool.entries.enter
         self._enter = enter if self._turn is None else _in_turn(self._turn, enter)
 
@@ -512,11 +536,7 @@ class BoundStep:
         if self._closed:
             raise InvalidResource("the bound launch was closed", fix="bind it again.")
         self._device.check()
-        old = self._prepared
-        choice = old.shape.choice
-        loaded = choice.module.loaded
-        kernels = old.frame.kernels(loaded, old.shape.launch, choice.placement)
-        self._use(old._replace(kernels=kernels, choice=choice, loaded=loaded))
+        self._use(self._prepared.renewed())
 
     def _failed(self) -> None:
         job = self._job
@@ -529,8 +549,3 @@ def _in_turn(turn: AbstractContextManager[object], enter: Callable[[int], int]) 
             return enter(address)
 
     return run
-
-
-def _fill_reads(sources: Sequence[object], reads: Sequence[Readback]) -> None:
-    for source, read in zip(sources, reads, strict=True):
-        read.into[:] = source.data  # type: ignore[attr-defined]

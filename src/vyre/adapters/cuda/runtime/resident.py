@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from vyre.adapters.cuda.runtime import interop
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
@@ -20,8 +20,9 @@ from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Stream
+from vyre.adapters.dlpack import dlpack_capsule
 from vyre.domain.errors import BackendError, InvalidResource
-from vyre.ports.backend import Readback, ResidentBuffer, Upload, check_ownership
+from vyre.ports.backend import Described, Readback, ResidentBuffer, Upload, check_ownership
 
 
 class CudaBuffer(ResidentBuffer):
@@ -30,7 +31,7 @@ class CudaBuffer(ResidentBuffer):
     ``readonly``: it was adopted from an exporter that forbids writing.
     """
 
-    __slots__ = ("_block", "_busy", "_foreign", "_store", "address", "readonly")
+    __slots__ = ("_block", "_busy", "_foreign", "_lender", "_store", "address", "readonly")
 
     def __init__(
         self,
@@ -40,8 +41,10 @@ class CudaBuffer(ResidentBuffer):
         label: str | None,
         *,
         block: DeviceBlock = NO_BLOCK,
-        foreign: object = None,
+        foreign: interop.ForeignArray | None = None,
         readonly: bool = False,
+        base: CudaBuffer | None = None,
+        offset: int = 0,
     ) -> None:
         self.address: Final = address
         self.readonly: Final = readonly
@@ -49,15 +52,34 @@ class CudaBuffer(ResidentBuffer):
         self._block = block
         self._foreign = foreign
         self._busy: Stream | None = None
-        super().__init__(backend_id=store.device.backend, nbytes=nbytes, epoch=store.device.epoch, label=label)
+        self._lender: ref[_Lent] | None = None
+        epoch = store.device.epoch if base is None else base.epoch
+        super().__init__(
+            backend_id=store.device.backend, nbytes=nbytes, epoch=epoch, label=label, base=base, offset=offset
+        )
 
     @property
     def shares_memory(self) -> bool:
-        return self._foreign is not None
+        return self.whole._foreign is not None
+
+    @property
+    def described(self) -> Described | None:
+        return None if self._foreign is None else self._foreign.described
+
+    @property
+    def whole(self) -> CudaBuffer:
+        """The buffer of the whole allocation."""
+        root = self.root
+        assert isinstance(root, CudaBuffer)
+        return root
 
     def occupy(self, stream: Stream) -> None:
         """Records that work on ``stream`` may still use the memory."""
-        self._busy = stream
+        self.whole._busy = stream
+
+    def _part(self, offset: int, nbytes: int) -> CudaBuffer:
+        address = self.address + offset if nbytes else 0
+        return CudaBuffer(self._store, address, nbytes, self.label, readonly=self.readonly, base=self, offset=offset)
 
     def surrender(self) -> tuple[DeviceBlock, Stream | None]:
         """Returns the memory, which the buffer no longer owns, and the stream that may still use it."""
@@ -65,6 +87,9 @@ class CudaBuffer(ResidentBuffer):
         return block, self._busy
 
     def _release(self) -> None:
+        lent = None if self._lender is None else self._lender()
+        if lent is not None:
+            lent.take(self._store, *self.surrender(), self._foreign)
         self._foreign = None
         self._store.give_back(*self.surrender())
 
@@ -84,13 +109,41 @@ class CudaBuffer(ResidentBuffer):
     def dlpack(self, shape: Sequence[int], typestr: str, **options: object) -> object:
         """Returns a capsule of the memory seen as an array."""
         self._check_export("DLPack")
-        return interop.dlpack_capsule(self, self.address, shape, typestr, self._store.device.options.ordinal)
+        return dlpack_capsule(self.whole._lent(), self.address, shape, typestr, self.__dlpack_device__())
+
+    def _lent(self) -> _Lent:
+        """Returns what keeps the memory while others use it, also after ``close``."""
+        with self._lock:
+            lent = None if self._lender is None else self._lender()
+            if lent is None:
+                lent = _Lent(self)
+                self._lender = ref(lent)
+            return lent
 
     def _check_export(self, what: str) -> None:
         if self.closed:
             raise BufferError(f"{self!r} is exported after close(). Fix: keep it open while others use it")
         if not self._store.exports:
             raise interop.refuse_export(what)
+
+
+class _Lent:
+    """Memory that other libraries use: it is freed with this object if its buffer was closed before."""
+
+    __slots__ = ("__weakref__", "_free", "_kept")
+
+    def __init__(self, buffer: CudaBuffer) -> None:
+        self._kept: object = buffer
+        self._free: Callable[[], None] | None = None
+
+    def take(self, store: ResidentStore, block: DeviceBlock, busy: Stream | None, foreign: object) -> None:
+        """Takes over the memory of the buffer, which is being closed."""
+        self._kept = foreign
+        self._free = partial(store.give_back, block, busy)
+
+    def __del__(self) -> None:
+        if self._free is not None:
+            self._free()
 
 
 class MemoryRange(NamedTuple):
@@ -153,27 +206,14 @@ class ResidentStore(DeviceMember):
 
         Raises ``InvalidResource`` for memory of another device, managed memory, and an array that is not contiguous.
         """
-        foreign = interop.read_array_interface(array)
+        foreign = interop.read_foreign(array)
         with self.device.calls:
-            if foreign.nbytes == 0:
-                return CudaBuffer(self, 0, 0, label, foreign=array, readonly=foreign.readonly)
-            facts = self.device.driver.pointer_facts(foreign.address)
-            if facts.device != self.device.options.ordinal:
-                raise InvalidResource(
-                    f"the array lives on device {facts.device}, this backend runs on {self.device.options.ordinal}",
-                    fix="copy it to this device, or open a backend on that one.",
-                )
-            if facts.managed:
-                raise InvalidResource("the array is in managed memory", fix="adopt a copy in device memory.")
-            if foreign.address + foreign.nbytes > facts.base + facts.nbytes:
-                raise InvalidResource(
-                    f"the array claims {foreign.nbytes} bytes, its allocation has "
-                    f"{facts.base + facts.nbytes - foreign.address}",
-                    fix="export the size the memory has.",
-                )
-            if foreign.synchronise:
-                self.device.driver.context_synchronize()
-        return CudaBuffer(self, foreign.address, foreign.nbytes, label, foreign=array, readonly=foreign.readonly)
+            if foreign.nbytes:
+                interop.check_pointer(foreign, self.device.driver.pointer_facts, self.device.options.ordinal)
+                if foreign.synchronise:
+                    self.device.driver.context_synchronize()
+        address = foreign.address if foreign.nbytes else 0
+        return CudaBuffer(self, address, foreign.nbytes, label, foreign=foreign, readonly=foreign.readonly)
 
     # ---- used by the executor
     def own(self, buffer: ResidentBuffer) -> CudaBuffer:

@@ -25,11 +25,13 @@ from vyre.adapters.cuda.runtime.resident_lane import Prepared, ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
-from vyre.domain.binding import BindingPlan, plan_bindings
+from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource, UnsupportedFeature
+from vyre.domain.memory_ranges import check_alignment, check_overlap
 from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.ports.backend import FLAG_BYTES, ResidentBuffer, ResidentSequence, ResidentStep
 
 LANES: Final = 16
@@ -184,6 +186,7 @@ class ResidentRunner(DeviceMember):
                     raise InvalidResource(f"parameter `{buffer.name}` is bound to {own!r}", fix="pass its bytes.")
                 if own.readonly and buffer.is_writable:
                     raise InvalidResource(f"`{buffer.name}` is written, but {own!r} is read-only", fix="bind a copy.")
+                check_alignment(buffer.name, binding.element_size, own.address, own)
                 memory.append(own)
                 sizes.append(_fitted(own, binding.static_nbytes, binding.element_size, buffer.name))
             elif buffer.is_writable:
@@ -193,7 +196,11 @@ class ResidentRunner(DeviceMember):
             else:
                 memory.append(resource)
                 sizes.append(resource.nbytes)
-        _check_overlap(plan, memory)
+        check_overlap(
+            (b.buffer.name, b.buffer.is_writable, m.address, m.address + m.nbytes)
+            for b, m in zip(plan.bindings, memory, strict=True)
+            if isinstance(m, CudaBuffer)
+        )
         config = step.config
         counts = {
             b.buffer.name: nbytes // b.element_size
@@ -273,6 +280,12 @@ class ResidentRunner(DeviceMember):
                 raise
             self._put(lane)
         return frozenset({FixpointExecutor.WHILE_GRAPH} if loops else ())
+
+    def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
+        """Implements ``LoopSupport.grid_sync``."""
+        resolved = self._resolve(0, step)
+        with self.device.calls:
+            return resolved.pipeline.grid_sync(resolved.launch.grid)
 
     def _loop(
         self,
@@ -450,23 +463,3 @@ def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, na
             f"`{name}` needs {static_nbytes} bytes, its memory has {buffer.nbytes}", fix="allocate at least that much."
         )
     return static_nbytes
-
-
-def _check_overlap(plan: BindingPlan, memory: Sequence[Memory]) -> None:
-    """Raises ``InvalidResource`` for memory that is bound twice, even in part, and written through one of the
-    bindings.
-    """
-    ranges = sorted(
-        (m.address, m.address + m.nbytes, b.buffer.is_writable, b.buffer.name)
-        for b, m in zip(plan.bindings, memory, strict=True)
-        if isinstance(m, CudaBuffer) and m.nbytes
-    )
-    for i, (_, end, written, name) in enumerate(ranges):
-        for start, _, also_written, other in ranges[i + 1 :]:
-            if start >= end:
-                break
-            if written or also_written:
-                raise InvalidResource(
-                    f"`{name}` and `{other}` are bound to the same memory, and it is written through one of them",
-                    fix="bind separate memory.",
-                )

@@ -194,6 +194,21 @@ def leave_zeros_out(backend: Backend, request: DispatchRequest, outputs: OutputS
     return timing
 
 
+def clear_what_begins(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    """Zeroes the storage before it reads the inputs."""
+
+    class Cleared:
+        clear: Final = staticmethod(outputs.clear)
+
+        def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+            views = outputs.begin(sizes)
+            for view in views:
+                view[:] = bytes(view.nbytes)
+            return views
+
+    return backend.executor.execute(request, Cleared())
+
+
 def begin_twice(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
     outputs.begin((0,))
     return backend.executor.execute(request, outputs)
@@ -252,6 +267,7 @@ def one_chunk_less(backend: Backend, request: DispatchRequest, outputs: OutputSt
 
 BROKEN_EXECUTORS: Final[dict[str, tuple[Break, str]]] = {
     "outputs keep garbage": (executing(leave_zeros_out), "elements.outputs_start_as_zeros.*"),
+    "storage is cleared before inputs are read": (executing(clear_what_begins), "inputs.an_update_in_place.*"),
     "begin is called twice": (executing(begin_twice), "outputs.begin_is_called_once*"),
     "failures clear nothing": (
         executing(lambda b, r, o: b.executor.execute(r, Uncleared(o))),
@@ -765,6 +781,15 @@ def without_offsets(backend: Backend, uploads: Sequence[Upload]) -> None:
     _upload(backend, [upload._replace(offset=0) for upload in uploads])
 
 
+def whole_for_a_part(backend: Backend, uploads: Sequence[Upload]) -> None:
+    """Copies to the beginning of the allocation that a view is a part of."""
+    _upload(backend, [upload._replace(buffer=upload.buffer.root) for upload in uploads])
+
+
+def reads_whole_for_a_part(backend: Backend, reads: Sequence[Readback]) -> None:
+    _download(backend, [read._replace(buffer=read.buffer.root) for read in reads])
+
+
 BROKEN_MEMORY: Final[dict[str, tuple[Break, str]]] = {
     "memory is garbage": (remembering(allocate_=garbage), "memory.memory_starts_as_zeros.*"),
     "labels are dropped": (
@@ -782,6 +807,8 @@ BROKEN_MEMORY: Final[dict[str, tuple[Break, str]]] = {
         remembering(upload_=lambda b, uploads: _upload(b, list(reversed(uploads)))),
         "memory.overlapping_uploads_go_in_order",
     ),
+    "uploads ignore where a part begins": (remembering(upload_=whole_for_a_part), "views.copies_stay*"),
+    "reads ignore where a part begins": (remembering(download_=reads_whole_for_a_part), "views.copies_stay*"),
     "offsets are ignored": (remembering(upload_=without_offsets), "memory.an_upload_changes_its_range_only.*"),
 }
 

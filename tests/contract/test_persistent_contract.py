@@ -164,3 +164,117 @@ def test_engines_that_pass_everything_on_keep_the_contract() -> None:
 def test_broken_engines_are_found(defect: str) -> None:
     wrap, case = DEFECTS[defect]
     assert f"persistent.{case}" in failures(wrap)
+
+
+# ---------------------------------------------------------------- kept steps
+class Reversed(Wrapped):
+    """It runs the waves backwards."""
+
+    def keep(self, parts: Any, /) -> Any:
+        return self.inner.keep([tuple(reversed(waves)) for waves in parts])
+
+
+class OnePart(Wrapped):
+    """It knows the first part only."""
+
+    def keep(self, parts: Any, /) -> Any:
+        return Runs(self.inner.keep(parts), lambda inner, _, times: inner.run(0, times))
+
+
+class ReadsLate(Wrapped):
+    """It prepares the steps when they are first run."""
+
+    def keep(self, parts: Any, /) -> Any:
+        made: list[Any] = []
+
+        def run(inner: Any, part: int, times: int) -> Any:
+            if not made:
+                made.append(self.inner.keep(parts))
+            return made[0].run(part, times)
+
+        return Runs(self.inner.keep(parts), run)
+
+
+class GoesOn(Wrapped):
+    """Steps after one that failed run nevertheless."""
+
+    def keep(self, parts: Any, /) -> Any:
+        singles = self.inner.keep([[wave] for waves in parts for wave in waves])
+
+        def run(inner: Any, part: int, times: int) -> Any:
+            first, failure = sum(len(waves) for waves in parts[:part]), None
+            for number in range(first, first + len(parts[part])):
+                try:
+                    ran = singles.run(number, times)
+                except TrapError as error:
+                    failure = error
+            if failure is not None:
+                raise failure
+            return ran
+
+        return Runs(self.inner.keep(parts), run)
+
+
+class Launches(Wrapped):
+    """It says that it has launched something for every run."""
+
+    def keep(self, parts: Any, /) -> Any:
+        def run(inner: Any, part: int, times: int) -> Any:
+            ran = inner.run(part, times)
+            return ran._replace(timing=ran.timing._replace(launches=1))
+
+        return Runs(self.inner.keep(parts), run)
+
+
+class NeverCloses(Wrapped):
+    """Closed steps run on."""
+
+    def keep(self, parts: Any, /) -> Any:
+        return NotClosed(self.inner.keep(parts))
+
+
+class Runs(Wrapped):
+    """Kept steps that are run in another way."""
+
+    def __init__(self, inner: Any, run: Callable[[Any, int, int], Any]) -> None:
+        super().__init__(inner)
+        self._run = run
+
+    def run(self, part: int, times: int, /) -> Any:
+        return self._run(self.inner, part, times)
+
+
+class NotClosed(Wrapped):
+    def close(self) -> None:
+        """Does nothing."""
+
+
+STEP_DEFECTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "waves backwards": (Reversed, "waves_and_rounds_run_in_order"),
+    "one part": (OnePart, "parts_are_run_by_number"),
+    "late bytes": (ReadsLate, "host_bytes_are_read_once"),
+    "no end at a failure": (GoesOn, "a_failure_keeps_later_waves_from_running"),
+    "a launch each": (Launches, "nothing_is_launched_for_a_run"),
+    "never closed": (NeverCloses, "closed_steps_are_refused"),
+}
+
+
+def step_failures(wrap: Callable[[Any], Any]) -> set[str]:
+    def factory(services: Any) -> Backend:
+        backend = CPU.factory(services)
+        return replace(backend, persistent_steps=wrap(backend.persistent_steps))
+
+    with Subject(replace(CPU, factory=factory)) as subject:
+        outcomes = list(run_cases(CASES, subject, "kept_steps.*"))
+    assert outcomes and all(outcome.verdict is not Verdict.SKIPPED for outcome in outcomes)
+    return {outcome.name for outcome in outcomes if outcome.verdict is Verdict.FAILED}
+
+
+def test_kept_steps_that_pass_everything_on_keep_the_contract() -> None:
+    assert step_failures(Wrapped) == set()
+
+
+@pytest.mark.parametrize("defect", STEP_DEFECTS)
+def test_broken_kept_steps_are_found(defect: str) -> None:
+    wrap, case = STEP_DEFECTS[defect]
+    assert f"kept_steps.{case}" in step_failures(wrap)

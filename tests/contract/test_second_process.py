@@ -14,7 +14,7 @@ from support.limits import LIMIT_S
 RUN = """
 import json, sys
 import vyre
-from vyre.domain.validation.validator import is_validated
+from vyre.domain.validation.validator import known_report
 from vyre.gallery.registry import examples
 
 outcomes, digests, verdicts = {}, {}, []
@@ -22,7 +22,7 @@ with vyre.open("cuda-machine") as session:
     for name, example in examples().items():
         program, case = vyre.Program.from_text(example.program().to_text()), example.case()
         pipeline = session.compile(program, case.config)
-        if is_validated(program):
+        if known_report(program) is not None:
             verdicts.append(name)
         outcomes[name] = [pipeline.cache.value, pipeline.reason]
         if name in sys.argv[1:]:

@@ -70,6 +70,21 @@ threading.Thread(target=stuck.exception, daemon=True).start()
 threading.Thread(target=endless.flush, daemon=True).start()
 print('end')
 """,
+    "workers run a graph": """
+y = session.resident(ZEROS[0])
+graph = session.sequence([vyre.Step(ENDLESS, [y])], modes={"persistent": True})
+threading.Thread(target=graph, daemon=True).start()
+while session.metrics()["persistent_launches"] < 3:
+    pass
+print('end')
+""",
+    "an engine is kept": """
+import vyre.app.persistent.many
+vyre.app.persistent.many.pays = lambda *_, **__: True
+session.dispatch_many(SQUARE, [THREE] * 20)
+assert session.metrics()["persistent_launches"] == 3
+print('end')
+""",
     "callbacks wait": "stuck.add_done_callback(print); print('end')",
     "tickets are kept by the interpreter": """
 import builtins
@@ -96,6 +111,15 @@ for wait in (stuck.result, lambda: list(endless.as_completed([stuck])), endless.
     timer.join()
     assert not stuck.done()
     works()
+full = [endless.try_submit(ZEROS) for _ in range(4)]  # so that the next one waits for room
+timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+timer.start()
+try:
+    endless.submit_many([np.zeros((200000, 16), np.uint32)])
+except KeyboardInterrupt:
+    print("interrupted")
+timer.join()
+works()
 endless.close()
 assert isinstance(stuck.exception(LIMIT_S), vyre.DispatchFailed)
 session.close()
@@ -103,7 +127,7 @@ session.close()
 
 
 def test_ctrl_c_ends_every_way_to_wait_and_no_job(cache: Path) -> None:
-    assert run(INTERRUPTED, cache).splitlines() == ["interrupted"] * 4
+    assert run(INTERRUPTED, cache).splitlines() == ["interrupted"] * 5
 
 
 FORKED: Final = """

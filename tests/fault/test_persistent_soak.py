@@ -15,21 +15,24 @@ from support import persistent_soak
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import llvm_version
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+native = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 
 RECORD: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "persistent-soak.json"
 
 
+@native
 def test_jobs_wrap_round_the_ring_and_none_is_lost() -> None:
     found = persistent_soak.run_jobs(6_000, 7)
     assert found["jobs"] == 6_000 and found["wraps"] >= 15
 
 
+@native
 def test_engines_are_closed_at_random_moments() -> None:
     found = persistent_soak.run_stops(30, 7)
     assert found["ended"] > 30 and found["stopped"] > 30
 
 
+@native
 @pytest.mark.parametrize(("part", "count"), [("run_interrupts", 5), ("run_crashes", 3)])
 def test_interrupts_and_crashes_at_random_moments(part: str, count: int) -> None:
     script = f"from support import persistent_soak as soak; print(soak.{part}({count}, 7))"
@@ -45,9 +48,26 @@ def test_interrupts_and_crashes_at_random_moments(part: str, count: int) -> None
     assert str(count) in ran.stdout
 
 
+def test_jobs_on_an_emulated_device() -> None:
+    found = persistent_soak.run_jobs(600, 7, persistent_soak.MACHINE)
+    assert found["jobs"] == 600 and found["launches"] < 20
+
+
+def test_engines_of_an_emulated_device_are_closed_at_random_moments() -> None:
+    found = persistent_soak.run_stops(8, 7, persistent_soak.MACHINE)
+    assert found["ended"] > 5 and found["stopped"] > 5
+
+
+def test_emulated_devices_are_lost_at_random_moments() -> None:
+    found = persistent_soak.run_losses(10, 7)
+    assert found["right"] > 20 and found["lost"] > 20
+
+
 def test_the_record_is_of_the_whole_soak() -> None:
     record = json.loads(RECORD.read_text("utf-8"))
     assert not [part for part in record.values() if isinstance(part, dict) and "failure" in part]
     assert record["jobs"]["jobs"] >= 1_000_000 and record["jobs"]["wraps"] >= 1_000
     assert record["stops"]["engines"] >= 1_000
     assert record["interrupts"]["interrupts"] >= 100 and record["crashes"]["processes"] >= 20
+    assert record["machine_jobs"]["jobs"] >= 100_000
+    assert record["machine_stops"]["engines"] >= 100 and record["machine_losses"]["devices"] >= 100

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -17,16 +19,27 @@ from support.profiles import SOAK
 from support.programs import Case, Order
 from support.running import Failure, Outcome, Outputs, oracle
 from vyre.adapters.cpu.native.compilation import llvm_version
-from vyre.domain.dispatch import OutputArena
-from vyre.domain.errors import StepBudgetExceeded, TrapError
+from vyre.adapters.cuda.ids import MACHINE as CUDA_MACHINE
+from vyre.adapters.cuda.machine.driver import MachineDriver
+from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import RunOptions, Schedule
+from vyre.adapters.cuda.ptx import mailbox
+from vyre.adapters.cuda.ptx.facts import Facts
+from vyre.adapters.cuda.runtime.backend import make_backend
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.domain.analysis.uniformity import Uniformity
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import DeviceLost, DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.grid_sync import has_grid_barriers
 from vyre.ports.backend import Backend
 from vyre.ports.persistent import PersistentEngine
-
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+from vyre.testing.backend_contract.bench import parsed
 
 PROGRAMS: Final = 2_000 if SOAK else 40
+ON_MACHINE: Final = 500 if SOAK else 16
 PARTS: Final = 4
 JOBS: Final = 7
+SCHEDULES: Final[tuple[Schedule, ...]] = ("lockstep", "reverse", "shuffled")
 
 
 def with_other_inputs(case: Case, chance: Random) -> Case:
@@ -68,7 +81,7 @@ class Rows:
 def check(backend: Backend, seed: int) -> tuple[int, int]:
     """Returns the numbers of jobs and of errors among them."""
     case, chance = case_of(seed), Random(f"jobs of {seed}")
-    if case.order is Order.RACY:
+    if case.order is Order.RACY or (backend.id == CUDA_MACHINE and not runs_there(case)):
         return 0, 0
     cases = [case, *(with_other_inputs(case, chance) for _ in range(JOBS - 1))]
     expected = [oracle(each) for each in cases]
@@ -105,6 +118,7 @@ def check(backend: Backend, seed: int) -> tuple[int, int]:
         engine.close()
 
 
+@pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_give_the_bytes_of_the_oracle(part: int) -> None:
     share = PROGRAMS // PARTS
@@ -115,3 +129,101 @@ def test_random_programs_give_the_bytes_of_the_oracle(part: int) -> None:
             jobs, errors = jobs + more[0], errors + more[1]
     assert jobs >= 10 * share
     assert errors > 0 or share < 50
+
+
+@contextmanager
+def machine(seed: int) -> Iterator[Backend]:
+    """Opens an emulated device whose schedules depend on the seed."""
+    kernels = RunOptions(schedule=SCHEDULES[seed % 3], seed=seed, check_races=seed % 2 == 0)
+    driver = MachineDriver(MachineOptions(seed=seed, kernels=kernels))
+    made = make_backend(driver, CUDA_MACHINE, CudaOptions(exports=False))
+    try:
+        yield made
+    finally:
+        assert made.lifecycle is not None
+        made.lifecycle.close()
+    assert not driver.kernel_faults and not driver.violations
+
+
+@pytest.mark.parametrize("rounds", [1, 1024])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs_give_the_same_bytes_on_a_device(
+    part: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels look whether a job has to stop after so many rounds of a loop: that changes no byte."""
+    monkeypatch.setattr(mailbox, "LONELY_ROUNDS", rounds)
+    monkeypatch.setattr(mailbox, "JOINT_ROUNDS", rounds)
+    share, jobs = ON_MACHINE // PARTS, 0
+    for seed in range(10_000 + part * share, 10_000 + (part + 1) * share):
+        with machine(seed) as backend:
+            jobs += check(backend, seed)[0]
+    assert jobs >= 2 * JOBS
+
+
+def test_jobs_that_are_late_end_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes that look in every round stop together where the program gathers them afterwards."""
+    monkeypatch.setattr(mailbox, "LONELY_ROUNDS", 1)
+    monkeypatch.setattr(mailbox, "JOINT_ROUNDS", 1)
+    late = right = 0
+    for seed in range(20_000, 20_000 + 2 * ON_MACHINE):
+        found = stopped_early(seed)
+        late, right = late + found.count(True), right + found.count(False)
+    assert late > ON_MACHINE // 8 and right > ON_MACHINE // 8
+
+
+def runs_there(case: Case) -> bool:
+    """Returns whether an engine of the device takes a program and its config."""
+    return case.config.step_budget is None and not has_grid_barriers(case.program)
+
+
+def stopped_early(seed: int) -> list[bool]:
+    """Runs jobs with little time; returns which of them were late.  Others have the bytes of the oracle."""
+    case = case_of(seed)
+    if case.order is Order.RACY or not runs_there(case):
+        return []
+    expected, given, late = oracle(case), arguments(case), list[bool]()
+    config = replace(case.config, timeout_s=Random(seed).choice((1e-9, 1e-6, 3e-6, 1e-5)))
+    with machine(seed) as backend:
+        assert backend.persistent is not None
+        engine = backend.persistent.open(case.program, config, tuple(view.nbytes for view in given), 4)
+        for ticket in [engine.submit(given) for _ in range(3)]:
+            assert ticket is not None
+            try:
+                assert outcome(case, engine, ticket, OutputArena()) == expected
+                late.append(False)
+            except DispatchTimeout:
+                late.append(True)
+        engine.close()
+    return late
+
+
+def test_lanes_that_stop_alone_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: lanes that look at different rounds, and stop alone, are missed by those that gather."""
+    monkeypatch.setattr(mailbox, "LONELY_ROUNDS", 7)
+    monkeypatch.setattr(mailbox, "JOINT_ROUNDS", 4)
+    program = parsed("""
+        workgroup_size 32, 1, 1
+        buffer x @0 read_write u32[32]
+        body {
+          for round in 0u..4000u {
+            for k in 0u..x[gid.x] % 5u { x[gid.x] = x[gid.x] + k }
+            x[gid.x] = x[gid.x] + subgroup_add(x[gid.x])
+          }
+        }
+        """)
+    given = [memoryview(np.arange(32, dtype=np.uint32).tobytes())]
+
+    def run() -> None:
+        with machine(1) as backend:
+            assert backend.persistent is not None
+            engine = backend.persistent.open(program, DispatchConfig(timeout_s=5e-6), (128,), 4)
+            ticket = engine.submit(given)
+            assert ticket is not None
+            with pytest.raises(DispatchTimeout):
+                engine.wait(ticket, None, timeout=LIMIT_S)
+            engine.close()
+
+    run()
+    monkeypatch.setattr(Facts, "keeps_together", lambda self, loop: Uniformity.LANE)
+    with pytest.raises(DeviceLost, match="mask"):
+        run()

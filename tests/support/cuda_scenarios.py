@@ -7,8 +7,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from support.limits import LIMIT_S
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.domain.dispatch import OutputArena
+from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
@@ -155,6 +156,29 @@ def bound(backend: Backend) -> bytes:
     return bytes(back)
 
 
+def kept(backend: Backend) -> bytes:
+    """A kernel that stays: jobs alone, one more of them than its queue holds, and a batch."""
+    assert backend.persistent is not None
+    engine = backend.persistent.open(PROGRAM, DispatchConfig(), tuple(view.nbytes for view in INPUTS), 2)
+    try:
+        first = [engine.submit(INPUTS) for _ in range(2)]
+        into = [bytearray(8 * N), bytearray(8 * N)]
+        engine.wait_room(LIMIT_S)
+        batch = engine.submit_many(INPUTS, 2, [memoryview(each) for each in into])
+        arena = OutputArena()
+        for ticket in first:
+            assert ticket is not None
+            engine.wait(ticket, arena, timeout=LIMIT_S)
+        assert batch is not None
+        ended = engine.wait_many(batch, 2, timeout=LIMIT_S)
+        for row in range(2):
+            engine.wait(batch + row, None, timeout=LIMIT_S)
+        assert ended.failed == () and all(each[: 4 * N] == each[4 * N :] for each in into)
+        return b"".join(arena.to_bytes())
+    finally:
+        engine.close()
+
+
 def costs(backend: Backend) -> bytes:
     """Every experiment about launch costs, once; there are no bytes to get wrong."""
     assert backend.cost_probe is not None
@@ -175,6 +199,7 @@ SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
         looped,
         np.full(N, 4, np.uint32).tobytes() + np.full(N, 6, np.uint32).tobytes() + b"6 True 6 True 3 False ",
     ),
+    "kept": (kept, _expected()),
     "bound": (bound, _expected(3)),
     "costs": (costs, b""),
 }

@@ -1,10 +1,11 @@
-"""A long run of persistent engines on the CPU:
+"""A long run of persistent engines:
 ``PYTHONPATH=src:tests python -m support.persistent_soak --out benchmarks/results/persistent-soak.json``.
 
 Jobs: one engine with a small ring gets jobs alone and in batches, and results are collected in random order; every
 result is compared, so that no job is lost, done twice or confused with another.  Stops: engines with jobs that never
 end are closed at random moments.  Interrupts: a process gets SIGINT at random moments while it submits and waits.
-Crashes: processes are killed at random moments, and the next one uses the same store.
+Crashes: processes are killed at random moments, and the next one uses the same store.  The emulated device: jobs and
+stops as on the CPU, and losses: devices that fail at random moments while jobs are under way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +28,13 @@ import numpy as np
 
 import vyre
 from support.limits import LIMIT_S
-from vyre.domain.errors import DispatchFailed, VyreError
+from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import DeviceLost, DispatchFailed, VyreError
+from vyre.testing import cuda_machine
 
+CPU: Final = "cpu"
+MACHINE: Final = "cuda-machine"
 CAPACITY: Final = 64
 HELD: Final = 300
 """Tickets that are held at once, more than the ring has slots."""
@@ -55,13 +61,18 @@ def mixed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values * np.uint32(2654435761) + np.arange(4, dtype=np.uint32)
 
 
-def run_jobs(count: int, seed: int) -> dict[str, int]:
+def opened(backend: str) -> vyre.Session:
+    """Opens a session."""
+    return vyre.open(backend, threads=2) if backend == CPU else vyre.open(backend)
+
+
+def run_jobs(count: int, seed: int, backend: str = CPU) -> dict[str, int]:
     """Runs so many jobs through one engine; returns its counters."""
     chance, made = random.Random(seed), 0
     held: list[tuple[vyre.Ticket, np.ndarray[Any, Any]]] = []
     memory = 0
     with (
-        vyre.open("cpu", threads=2) as session,
+        opened(backend) as session,
         session.persistent(programs()[0], capacity=CAPACITY, backpressure=True) as jobs,
     ):
         while made < count:
@@ -89,15 +100,15 @@ def run_jobs(count: int, seed: int) -> dict[str, int]:
         jobs.flush()
         counts = jobs.counters()
     grown = max(0, used_memory() - memory)
-    assert (counts["launches"], counts["jobs"]) == (1, count), counts
+    assert counts["jobs"] == count and (counts["launches"] == 1 or backend != CPU), counts
     return counts | {"wraps": counts["submissions"] // CAPACITY, "grown_bytes": grown}
 
 
-def run_stops(count: int, seed: int) -> dict[str, int]:
+def run_stops(count: int, seed: int, backend: str = CPU) -> dict[str, int]:
     """Closes engines at random moments, some with jobs that never end; every ticket has a result or is stopped."""
     chance, program = random.Random(seed), programs()[1]
     ended = stopped = longest_ns = 0
-    with vyre.open("cpu", threads=2) as session:
+    with opened(backend) as session:
         for _ in range(count):
             jobs = session.persistent(program, capacity=16)
             endless = chance.random() < 0.7
@@ -108,6 +119,8 @@ def run_stops(count: int, seed: int) -> dict[str, int]:
                 if ticket is not None:
                     given.append((ticket, value))
             time.sleep(chance.choice((0, 0, 1e-5, 1e-3)))
+            for _ in range(chance.choice((0, 5, 50)) if backend == MACHINE else 0):  # it gets on when it is asked
+                given[-1][0].done()
             began = time.perf_counter_ns()
             jobs.close()
             longest_ns = max(longest_ns, time.perf_counter_ns() - began)
@@ -122,6 +135,46 @@ def run_stops(count: int, seed: int) -> dict[str, int]:
                     stopped += 1
         assert session.dispatch(program, [np.ones(4, np.uint32)])["x"].tolist() == [2] * 4
     return {"engines": count, "ended": ended, "stopped": stopped, "longest_close_us": longest_ns // 1000}
+
+
+def run_losses(count: int, seed: int) -> dict[str, int]:
+    """Loses emulated devices at random moments; every job has its result or the device's error, and nothing leaks."""
+    chance, program = random.Random(seed), programs()[0]
+    right = lost = 0
+    for number in range(count):
+        machine = cuda_machine(seed=number)
+        backend = machine.backend
+        assert backend.persistent is not None and backend.lifecycle is not None
+        engine = backend.persistent.open(program, DispatchConfig(), (16,), 16)
+        machine.driver.inject(FaultPlan(calls=(Fault(code=700, nth=chance.randrange(1, 120)),)))
+        given: list[tuple[int, np.ndarray[Any, Any]]] = []
+        for value in range(40):
+            values = np.full(4, value, np.uint32)
+            try:
+                ticket = engine.submit([memoryview(values.tobytes())])
+            except DeviceLost:
+                break
+            if ticket is None:
+                engine.wait_room(LIMIT_S)
+            else:
+                given.append((ticket, values))
+        for ticket, values in given:
+            arena = OutputArena()
+            try:
+                engine.wait(ticket, arena, timeout=LIMIT_S)
+            except DeviceLost:
+                lost += 1
+            else:
+                assert (np.frombuffer(arena[0], np.uint32) == mixed(values)).all()
+                right += 1
+        with suppress(DeviceLost):  # it is lost while memory is freed
+            engine.close()
+        machine.driver.inject(NO_FAULTS)
+        if backend.lifecycle.device_lost():
+            backend.lifecycle.recover()
+        backend.lifecycle.close()
+        assert not any(machine.driver.live().values()) and not machine.driver.violations, number
+    return {"devices": count, "right": right, "lost": lost}
 
 
 def run_interrupts(count: int, seed: int) -> dict[str, int]:
@@ -220,19 +273,23 @@ def used_memory() -> int:
         return 0
 
 
-def run_all(jobs: int, stops: int, interrupts: int, crashes: int, seed: int) -> dict[str, Any]:
-    """Runs every part and returns what was counted."""
-    parts: Sequence[tuple[str, partial[dict[str, int]]]] = (
-        ("jobs", partial(run_jobs, jobs, seed)),
-        ("stops", partial(run_stops, stops, seed)),
-        ("interrupts", partial(run_interrupts, interrupts, seed)),
-        ("crashes", partial(run_crashes, crashes, seed)),
-    )
+def run_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Runs the wanted parts and returns what was counted."""
+    seed, losses = options.seed, options.losses
+    parts: dict[str, partial[dict[str, int]]] = {
+        "jobs": partial(run_jobs, options.jobs, seed),
+        "stops": partial(run_stops, options.stops, seed),
+        "interrupts": partial(run_interrupts, options.interrupts, seed),
+        "crashes": partial(run_crashes, options.crashes, seed),
+        "machine_jobs": partial(run_jobs, options.machine_jobs, seed, MACHINE),
+        "machine_stops": partial(run_stops, losses, seed, MACHINE),
+        "machine_losses": partial(run_losses, losses, seed),
+    }
     found: dict[str, Any] = {}
-    for name, part in parts:
+    for name in options.only or parts:
         began = time.monotonic()
         try:
-            found[name] = part() | {"seconds": round(time.monotonic() - began, 1)}
+            found[name] = parts[name]() | {"seconds": round(time.monotonic() - began, 1)}
         except (AssertionError, VyreError, TimeoutError) as error:
             found[name] = {"failure": repr(error)}
         print(name, found[name], flush=True)
@@ -246,11 +303,16 @@ def main() -> int:
     parser.add_argument("--stops", type=int, default=2_000)
     parser.add_argument("--interrupts", type=int, default=200)
     parser.add_argument("--crashes", type=int, default=30)
+    parser.add_argument("--machine-jobs", type=int, default=100_000, help="jobs on the emulated device")
+    parser.add_argument("--losses", type=int, default=200, help="emulated devices that are lost, and engines stopped")
+    parser.add_argument("--only", nargs="*", help="parts to run; the record keeps the others")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = run_all(options.jobs, options.stops, options.interrupts, options.crashes, options.seed)
+    found = run_all(options)
     record = {"python": platform.python_version(), "machine": platform.machine(), "seed": options.seed} | found
+    if options.only and options.out is not None and options.out.exists():
+        record = json.loads(options.out.read_text("utf-8")) | found
     if options.out is not None:
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return int(any("failure" in part for part in found.values()))

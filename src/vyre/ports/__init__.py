@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from vyre.ports.cost_store import CostStore as CostStore
     from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
     from vyre.ports.persistent import (
-        EndedJobs as EndedJobs, PersistentEngine as PersistentEngine, PersistentExecutor as PersistentExecutor,
+        EndedJobs as EndedJobs, KeptSteps as KeptSteps, PersistentEngine as PersistentEngine,
+        PersistentExecutor as PersistentExecutor, PersistentSteps as PersistentSteps, StepsRan as StepsRan,
     )
     from vyre.ports.planning import (
         DispatchWork as DispatchWork, ExecutionPlanning as ExecutionPlanning, PlannedExecution as PlannedExecution,
@@ -65,7 +66,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
     "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
-    "vyre.ports.persistent": "EndedJobs PersistentEngine PersistentExecutor",
+    "vyre.ports.persistent": "EndedJobs KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan",
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
     "vyre.ports.support": "Environment NullTelemetry Telemetry",
     "vyre.ports.tunable": "Tunable",

@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.policies.frontiers.fixpoint import FixpointExecutor
     from vyre.policies.journal import DecisionSink
+    from vyre.policies.launching.grid_sync_mode import GridSyncInputs
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
     from vyre.ports.lifecycle import DeviceLifecycle
-    from vyre.ports.persistent import PersistentExecutor
+    from vyre.ports.persistent import PersistentExecutor, PersistentSteps
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
@@ -61,7 +62,9 @@ class OutputStorage(Protocol):
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
         """Returns one writable, C-contiguous byte view per output, of these sizes in bytes.
 
-        The content is undefined, and the start of each view is aligned for 8-byte words.
+        The content is undefined, and the start of each view is aligned for 8-byte words.  The view of a buffer that is
+        passed in and returned may instead be the memory of its input, all of it, aligned for its elements: then the
+        caller wants it updated in place, and it holds the input.
         """
         ...
 
@@ -70,32 +73,83 @@ class OutputStorage(Protocol):
         ...
 
 
+class Described(NamedTuple):
+    """The shape of an adopted array, and the type of its elements as NumPy writes it, such as ``<f4``."""
+
+    shape: tuple[int, ...]
+    typestr: str
+
+
 class ResidentBuffer(ABC):
-    """A handle of one device allocation of ``nbytes`` bytes, made in device epoch ``epoch``.
+    """A handle of one device allocation of ``nbytes`` bytes, made in device epoch ``epoch``, or of a part of one.
+
+    A handle with a ``base`` is a *view*: the bytes of that allocation from ``offset`` on.  It is bound like any other
+    handle, owns no memory, and closing it frees nothing; it is closed as soon as its base is.
 
     It is an abstract class and no protocol, so that closing once, ownership and the leak warning work the same way
     for every adapter.  Handles may be shared between threads; ``close`` is idempotent.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_lock", "backend_id", "epoch", "label", "nbytes")
+    __slots__ = ("__weakref__", "_closed", "_lock", "backend_id", "base", "epoch", "label", "nbytes", "offset")
 
-    def __init__(self, *, backend_id: BackendId, nbytes: int, epoch: int, label: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        backend_id: BackendId,
+        nbytes: int,
+        epoch: int,
+        label: str | None = None,
+        base: ResidentBuffer | None = None,
+        offset: int = 0,
+    ) -> None:
+        """``base`` is no view itself, and ``epoch`` is its epoch."""
         self.backend_id: Final = backend_id
         self.nbytes: Final = nbytes
         self.epoch: Final = epoch
         self.label: Final = label
+        self.base: Final = base
+        self.offset: Final = offset
         self._closed = False
         self._lock = Lock()
 
     @property
     def closed(self) -> bool:
-        """Whether the handle has been closed."""
-        return self._closed
+        """Whether the handle, or the allocation that it is a part of, has been closed."""
+        return self._closed or (self.base is not None and self.base.closed)
+
+    @property
+    def root(self) -> ResidentBuffer:
+        """The handle of the whole allocation."""
+        return self if self.base is None else self.base
+
+    @final
+    def view(self, offset: int, nbytes: int) -> ResidentBuffer:
+        """Returns a handle of ``nbytes`` bytes of this memory, from byte ``offset`` on.
+
+        Raises ``InvalidResource`` for bytes outside of it and for a closed handle, and ``UnsupportedFeature`` on a
+        backend without views.
+        """
+        if self.closed:
+            raise InvalidResource(f"a view of {self!r}", fix="keep it open while its views are used.")
+        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
+            raise InvalidResource(
+                f"bytes {offset}..{offset + nbytes} of {self!r}", fix=f"stay within its {self.nbytes} bytes."
+            )
+        return self.root._part(self.offset + offset, nbytes)
+
+    def _part(self, offset: int, nbytes: int) -> ResidentBuffer:
+        """Returns a view of this allocation; the range lies within it."""
+        raise UnsupportedFeature(feature="views of resident buffers", backend=self.backend_id)
 
     @property
     def shares_memory(self) -> bool:
         """Whether other handles may hold the same bytes, because the memory belongs to another library."""
         return False
+
+    @property
+    def described(self) -> Described | None:
+        """The type and shape that an adopted array declares; None for the backend's own memory, and if unknown."""
+        return None
 
     @final
     def close(self) -> None:
@@ -119,13 +173,15 @@ class ResidentBuffer(ABC):
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if not getattr(self, "_closed", True) and self.base is None:
             name = self.label or f"of {self.nbytes} bytes"
             warnings.warn(f"resident buffer {name} was never closed", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "open"
-        return f"<{type(self).__name__} {self.label or 'unnamed'} {self.nbytes} bytes on {self.backend_id}, {state}>"
+        state = "closed" if self.closed else "open"
+        where = "" if self.base is None else f" from byte {self.offset}"
+        name = self.root.label or "unnamed"
+        return f"<{type(self).__name__} {name} {self.nbytes} bytes{where} on {self.backend_id}, {state}>"
 
 
 HostBytes: TypeAlias = memoryview
@@ -166,7 +222,8 @@ class ResidentStep:
     ``resources`` holds one entry per non-workgroup buffer, in binding order.  A buffer that the program writes must
     be a ``ResidentBuffer``; host bytes are allowed for buffers that it only reads (scalar parameters are always host
     bytes).  A resident buffer may be longer than the program needs.  Outputs that the backend allocates are zeroed
-    first.  Memory that is bound twice and written through one of the bindings is refused (``InvalidResource``).
+    first.  Memory that is bound twice, even in part, and written through one of the bindings is refused, and so is
+    memory that is not aligned for the elements of its buffer (``InvalidResource``).
     """
 
     program: Program
@@ -381,6 +438,13 @@ class LoopSupport(Protocol):
         """
         ...
 
+    def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
+        """Returns the grid of a step with grid barriers, and how much of it the device holds at once.
+
+        May open the device and compile.  Raises as ``ResidentExecutor.run`` does.
+        """
+        ...
+
 
 class BoundResidentStep(Protocol):
     """A step with everything resolved: calling it launches and waits.  One thread at a time may use it; it must be
@@ -445,6 +509,7 @@ class Backend:
     cost_probe: CostProbe | None = None
     planning: ExecutionPlanning | None = None
     persistent: PersistentExecutor | None = None
+    persistent_steps: PersistentSteps | None = None
     stores_code: bool = False
     restriction: str = ""
     submission: SequenceSubmission = SequenceSubmission.EACH

@@ -1,8 +1,8 @@
 """The facet that times the parts of a launch.
 
 It runs small experiments and returns their raw times, from which an application computes launch costs.  The caller
-chooses the size of each experiment, so that two sizes separate the fixed cost from the cost per part.  All kernels in
-it are empty.
+chooses the size of each experiment, so that two sizes separate the fixed cost from the cost per part.  All kernels are
+empty but those of ``TRAFFIC``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ class CostExperiment(Enum):
     """Host time of recording ``size`` pairs of events."""
     PERSISTENT = "persistent"
     """Host time of a persistent kernel from its launch to its end, with ``size`` empty work items."""
+    TRAFFIC = "traffic"
+    """Device time of reading half of ``size`` bytes and writing the other half, while the same is done again and again:
+    arrays that fit into a cache of the device are in it."""
 
 
 ExperimentTimer: TypeAlias = Callable[[CostExperiment, int], int]

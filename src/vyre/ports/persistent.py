@@ -9,10 +9,15 @@ Rules
       of its ticket alone; the engine goes on.
     * The inputs of a job are copied before ``submit`` returns.
     * No thread of Python takes part in the end of a job.
-    * Every method may be called from any thread.  ``done`` reads one word.
+    * Every method may be called from any thread.  ``done`` reads one word, and asks the device how it is if that says
+      that the job has not ended.
     * A full queue is told by None, at once.
     * Closing takes a bounded time, whatever the jobs do.  Jobs that have not ended by then end with
       ``DispatchFailed``; the results of the others can still be collected.
+
+Another facet keeps *steps* running: launches on resident memory, which are bound once.  Then a job is a step by its
+place, and nothing is copied.  The steps are in *parts*, and those of a part in *waves*, which the caller makes: the
+steps of a wave may run at once and in any order, and a wave begins when all steps of the one before have ended.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import HostBytes, OutputStorage
+    from vyre.ports.backend import HostBytes, OutputStorage, ResidentStep
 
 
 class EndedJobs(NamedTuple):
@@ -118,4 +123,52 @@ class PersistentExecutor(Protocol):
 
         ``capacity`` is at least 2; the engine may have a greater one.  Raises what compiling and dispatching raise
         before a launch.
+        """
+
+
+class StepsRan(NamedTuple):
+    """A run of kept steps: its times, in which nothing was launched, and the submissions that it took."""
+
+    timing: DispatchTiming
+    submissions: int
+
+
+class KeptSteps(Protocol):
+    """Steps on resident memory that resident workers run.  One thread at a time may use it; it must be closed."""
+
+    def run(self, part: int, times: int, /) -> StepsRan:
+        """Runs the part of this number so many times, one after the other, and waits for the end.
+
+        The bytes and the errors are those of ``ResidentExecutor.run`` of the steps in order, but that a timeout bounds
+        its own step, from its begin.  After a failure no step of a later wave has run.  What a signal handler raises
+        stops the run, waits for its end and is raised.
+        """
+
+    def counters(self) -> Mapping[str, int]:
+        """Returns counts since the steps were kept.
+
+        ``launches``: launches of kernels that serve them; ``jobs``: steps that have ended; ``submissions``; ``waits``:
+        calls that waited for a submission.
+        """
+
+    def close(self) -> None:
+        """Releases the workers; idempotent.  A run under way in another thread ends with ``DispatchFailed`` soon."""
+
+
+class PersistentSteps(Protocol):
+    """Keeps steps running."""
+
+    @property
+    def workers(self) -> int:
+        """Returns how many steps run at once, at most."""
+
+    @property
+    def most_steps(self) -> int:
+        """Returns the most steps of one part, at least 1."""
+
+    def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
+        """Returns these steps, checked and prepared once: for each part its waves, none of which is empty.
+
+        Host bytes in them are read during this call only; their buffers must stay open until they are closed.  Raises
+        what ``ResidentBinder.bind`` raises.
         """

@@ -45,6 +45,7 @@ OTHER: Final[dict[str, Any]] = {
     "parameter_limit": 32_764,
     "assembler": (13, 0),
     "switches": replace(ALL_ON, wide_access=False),
+    "mailbox": True,
 }
 """Another value of every option: a new one belongs here."""
 TOOL: Final = Ptxas(Assembler(Path("ptxas"), (13, 0), "13.0.88")).named(JitOptions(3))

@@ -14,7 +14,7 @@ from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment, CostProbe
 from vyre.testing.machine import CudaMachine, cuda_machine
 
-OFFERED = frozenset(CostExperiment) - {CostExperiment.BIND, CostExperiment.PERSISTENT}
+OFFERED = frozenset(CostExperiment) - {CostExperiment.PERSISTENT}
 KERNEL_NS = 3_000
 """Device time of an empty kernel on the emulated device."""
 
@@ -40,7 +40,7 @@ def calls(machine: CudaMachine, experiment: CostExperiment, size: int) -> Counte
         return Counter(machine.driver.calls) - before
 
 
-def test_all_but_binding_and_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
+def test_all_but_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
     assert probe_of(machine.backend).experiments == OFFERED
     with probe_of(machine.backend).measuring() as timed, pytest.raises(UnsupportedFeature, match="persistent"):
         timed(CostExperiment.PERSISTENT, 1)
@@ -55,6 +55,8 @@ def test_device_times_are_those_of_the_kernels(machine: CudaMachine, experiment:
 LAUNCH, GRAPH_LAUNCH, EVENT = "launch", "graph_launch", "event_record"
 WANTED: dict[CostExperiment, dict[str, int]] = {
     CostExperiment.LAUNCHES: {LAUNCH: 5, EVENT: 1},
+    CostExperiment.BIND: {"stream_create": 0},
+    CostExperiment.TRAFFIC: {"copy_on_device": 64, EVENT: 4},
     CostExperiment.KERNELS: {LAUNCH: 5, EVENT: 4, "copy_to_device": 1},
     CostExperiment.ROUND_TRIP: {LAUNCH: 5, EVENT: 2},
     CostExperiment.GRAPH_RECORD: {"graph_create": 1, "graph_add_kernel": 5, "graph_instantiate": 1, "graph_upload": 1},
@@ -105,7 +107,7 @@ def test_an_emulated_device_is_not_measured(tmp_path: Path) -> None:
     assert found.provenance is Provenance.EMULATED
     assert {cost.provenance for cost in found.costs.known().values()} == {Provenance.EMULATED}
     assert (found.costs.persistent_setup, found.costs.persistent_poll) == (None, None)
-    assert len(found.costs.known()) == 15
+    assert len(found.costs.known()) == 20
     for exact in (found.costs.launch_gap, found.costs.graph_gap):
         assert exact is not None and (exact.median_ns, exact.spread_ns) == (KERNEL_NS, 0)
     assert found.why.startswith("emulated now on cuda-machine on Emulated H200")

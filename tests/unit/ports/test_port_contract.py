@@ -66,6 +66,7 @@ def test_every_facet_is_optional_but_the_executor_and_the_lifecycle() -> None:
         "cost_probe",
         "planning",
         "persistent",
+        "persistent_steps",
     }
     for name in optional:
         assert facets[name].default is None

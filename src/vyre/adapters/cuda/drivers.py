@@ -44,7 +44,7 @@ def real_driver() -> CudaDriver:
     if problem is not None:
         raise BackendUnavailable(
             f"the CUDA driver library cannot be loaded: {problem}",
-            fix="install an NVIDIA driver, or open `reference`, which needs no GPU.",
+            fix="install an NVIDIA driver, or open `cpu`, which needs none.",
         )
     try:
         from vyre.adapters.cuda.driver import RealDriver

@@ -49,6 +49,8 @@ class PersistentJobs:
     dispatch of the same inputs.  Inputs may have other lengths from job to job; for each of the first 8 combinations an
     engine is opened when it first comes.  Leaving the ``with`` block waits for all jobs, unless an exception leaves it:
     then jobs that have not ended are stopped, as ``close`` does.
+
+    ``replaces``: after 8 combinations the oldest engine makes room for another, once its jobs have ended.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class PersistentJobs:
         capacity: int,
         *,
         backpressure: bool,
+        replaces: bool = False,
     ) -> None:
         self._lease, self._executor = lease, executor
+        self._replaces = replaces
         self.program: Final = program
         self.config: Final = config
         self._capacity = capacity
@@ -169,6 +173,12 @@ class PersistentJobs:
     def capacity(self) -> int:
         """How many submissions may be under way at once; the backend may take more."""
         return self._capacity
+
+    @property
+    def nbytes(self) -> int:
+        """The most memory in bytes that the inputs and outputs of jobs under way take, for all engines."""
+        engines = tuple(self._engines.items())
+        return sum(engine.capacity * (sum(lengths) + sum(engine.output_nbytes)) for lengths, engine in engines)
 
     def counters(self) -> dict[str, int]:
         """Returns counts of all engines so far.
@@ -297,7 +307,11 @@ class PersistentJobs:
             found = self._engines.get(lengths)
             if found is not None:
                 return found
-            if len(self._engines) >= MOST_LENGTHS:
+            if len(self._engines) >= MOST_LENGTHS and self._replaces:
+                oldest = self._engines.pop(next(iter(self._engines)))
+                oldest.drain()
+                oldest.close()
+            elif len(self._engines) >= MOST_LENGTHS:
                 raise InvalidInput(
                     f"inputs of {lengths} bytes, after {MOST_LENGTHS} other combinations of lengths",
                     fix="open another with session.persistent, or dispatch.",

@@ -18,7 +18,7 @@ from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
-from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 
 LEAST_ITEMS: Final = 16
 """Batches of fewer items are dispatched: a decision takes as long as some dispatches."""
@@ -29,15 +29,19 @@ T = TypeVar("T")
 
 
 class ItemTimes(NamedTuple):
-    """The last host times of an item in ns, when it was dispatched and when it was a job of an engine."""
+    """The last host times of an item in ns, when it was dispatched and when it was a job of an engine.
+
+    ``waking``: times of batches of jobs beside those of their items, in which an engine that is kept open wakes.
+    """
 
     dispatched: deque[int]
     kept: deque[int]
+    waking: deque[int]
 
 
 def no_times() -> ItemTimes:
     """Returns the times of a program that was not run yet."""
-    return ItemTimes(deque(maxlen=_KEPT), deque(maxlen=_KEPT))
+    return ItemTimes(deque(maxlen=_KEPT), deque(maxlen=_KEPT), deque(maxlen=_KEPT))
 
 
 def pays(
@@ -47,21 +51,42 @@ def pays(
     costs: LaunchCosts,
     provenance: Provenance,
     sink: DecisionSink | None,
+    *,
+    is_open: bool = False,
 ) -> bool:
-    """Returns whether so many items take less time as jobs of an engine that is opened for them."""
+    """Returns whether so many items take less time as jobs of an engine, as ``plan_items`` prices them."""
+    plan = plan_items(items, times, kernel_ns, costs, provenance, sink, is_open=is_open)
+    return plan is not None and plan.mode is ExecutionMode.PERSISTENT
+
+
+def plan_items(
+    items: int,
+    times: ItemTimes,
+    kernel_ns: Sequence[int],
+    costs: LaunchCosts,
+    provenance: Provenance,
+    sink: DecisionSink | None,
+    *,
+    is_open: bool = False,
+) -> ExecutionPlan | None:
+    """Returns the prices of so many items, dispatched and as jobs of an engine, and the choice; None where too few
+    kernels were timed.  The engine is opened for them unless it ``is_open``: then it only has to wake.
+    """
     kernel = _measured(kernel_ns, provenance)
     if kernel is None:
-        return False
+        return None
     known: dict[str, Any] = {}
     if (dispatched := _measured(times.dispatched, provenance)) is not None:
         known["launch"] = dispatched
     if (found := _measured([max(0, ns - kernel.median_ns) for ns in times.kept], provenance)) is not None:
         known["persistent_poll"] = found
+    if is_open:
+        known["persistent_setup"] = _measured(times.waking, provenance) or Measured(0, 0, 0, 1, provenance)
     workload = Workload(nodes=1, batch=items, repeats=1, kernel=kernel)
     inputs = ExecutionInputs(
         workload=workload, costs=replace(costs, kernels=(), **known), executable=frozenset({ExecutionMode.PERSISTENT})
     )
-    return decide(sink, plan_execution, inputs).mode is ExecutionMode.PERSISTENT
+    return decide(sink, plan_execution, inputs)
 
 
 def run_all(
@@ -69,8 +94,10 @@ def run_all(
     start: Callable[[T], Any],
     failure: Callable[[Any], BaseException | None],
     times: deque[int],
+    beside: deque[int] | None = None,
 ) -> list[Result]:
-    """Starts every item, and returns the results in order; adds the host times of an item to ``times``.
+    """Starts every item, and returns the results in order; adds the host times of an item to ``times``, and what is
+    left of the whole time to ``beside``.
 
     ``failure`` waits for a started item and returns its error.  The first failure, also to start an item, is raised
     after all started ones have ended.
@@ -78,6 +105,7 @@ def run_all(
     started: list[Any] = []
     samples: list[int] = []
     size = max(1, -(-len(items) // _PARTS))
+    first_began = time.perf_counter_ns()
     try:
         for first in range(0, len(items), size):
             part = items[first : first + size]
@@ -91,8 +119,12 @@ def run_all(
         raise failures[0]
     found: list[Result] = [each.result() for each in started]
     if items:
-        collecting = (time.perf_counter_ns() - began) // len(items)
+        ended = time.perf_counter_ns()
+        collecting = (ended - began) // len(items)
         times.extend(sample + collecting for sample in samples)
+        if beside is not None:
+            each = sorted(samples)[len(samples) // 2] + collecting
+            beside.append(max(0, ended - first_began - each * len(items)))
     return found
 
 

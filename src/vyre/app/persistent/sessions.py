@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from vyre.app.persistent.jobs import MOST_CAPACITY, USUAL_CAPACITY, PersistentJobs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from vyre.app.calibration.service import CalibrationService
     from vyre.app.lease import BackendLease
+    from vyre.app.persistent.kept import KeptJobs
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.result import Result
@@ -34,6 +36,7 @@ class SessionPersistence:
     _calibration: Callable[[], CalibrationService]
     _decisions: DecisionSink | None
     _item_times: WeakKeyDictionary[Pipeline, ItemTimes]
+    _kept_jobs: KeptJobs
     _lease: BackendLease
     compile: Callable[..., Pipeline]
     dispatch: Callable[..., Result]
@@ -83,8 +86,9 @@ class SessionPersistence:
         """Runs ``program`` once for each item of ``batch``; returns the results in the order of the batch.
 
         On a backend with an async executor the dispatches overlap; on one with persistent engines the items become
-        jobs of one where that is predicted to take less time, unless the config disables persistent threads.  The first
-        failure is raised after all dispatches that were started have ended.  ``shorthand`` as for ``compile``.
+        jobs of one where that is predicted to take less time, unless the config disables persistent threads.  The
+        engines of the last few programs are kept open until the session is closed, where they take little memory.  The
+        first failure is raised after all dispatches that were started have ended.  ``shorthand`` as for ``compile``.
         """
         from vyre.app.persistent.many import LEAST_ITEMS, no_times, run_all  # imported on use
 
@@ -105,15 +109,24 @@ class SessionPersistence:
         times = self._item_times.setdefault(pipeline, no_times())
         if not self._keeps(pipeline, len(items), times):
             return run_all(items, submit, _failure_of_future, times.dispatched)
-        with self._jobs_of(backend.persistent, pipeline, USUAL_CAPACITY, backpressure=True) as jobs:
-            return run_all(items, jobs.submit, Ticket.exception, times.kept)
+        opened = partial(self._jobs_of, backend.persistent, pipeline, USUAL_CAPACITY, backpressure=True, replaces=True)
+        with self._kept_jobs.taken(pipeline, opened) as jobs:
+            jobs.open_for(items[0])  # what opening takes is no part of the time of an item
+            return run_all(items, jobs.submit, Ticket.exception, times.kept, times.waking)
 
     # ---- details
     def _jobs_of(
-        self, executor: PersistentExecutor, pipeline: Pipeline, capacity: int, *, backpressure: bool
+        self,
+        executor: PersistentExecutor,
+        pipeline: Pipeline,
+        capacity: int,
+        *,
+        backpressure: bool,
+        replaces: bool = False,
     ) -> PersistentJobs:
+        program, config = pipeline.program, pipeline.config
         return PersistentJobs(
-            self._lease, executor, pipeline.program, pipeline.config, capacity, backpressure=backpressure
+            self._lease, executor, program, config, capacity, backpressure=backpressure, replaces=replaces
         )
 
     def _keeps(self, pipeline: Pipeline, items: int, times: ItemTimes) -> bool:
@@ -133,7 +146,8 @@ class SessionPersistence:
         kernel_ns = [timing.device_ns for timing in tuple(pipeline.timings) if timing.device_ns is not None]
         measured = time_kind(self._lease.backend).is_measured
         provenance = Provenance.MEASURED if measured else Provenance.EMULATED
-        return pays(items, times, kernel_ns, costs, provenance, self._decisions)
+        is_open = self._kept_jobs.has(pipeline)
+        return pays(items, times, kernel_ns, costs, provenance, self._decisions, is_open=is_open)
 
 
 def _failure_of_future(future: Future[Result]) -> BaseException | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.app.host_arrays import Shapes
+from vyre.app.host_arrays import ArrayStorage, Shapes
 from vyre.app.result import Result
 from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.shown import shown
@@ -27,6 +27,8 @@ class Ticket:
     """
 
     __slots__ = ("__weakref__", "_outcome", "engine", "jobs", "number")
+    _wanted: Shapes | None = None
+    """The shapes of the outputs; None if all have one axis."""
 
     def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int) -> None:
         self.jobs: Final = jobs
@@ -49,6 +51,8 @@ class Ticket:
         outcome = self._outcome
         if outcome is None:
             outcome = self._collect(timeout)
+        if type(outcome) is Result:  # the quick test of most
+            return outcome
         if isinstance(outcome, VyreError):
             raise outcome
         return outcome
@@ -101,13 +105,10 @@ class Ticket:
         return outcome
 
     def _collected(self, timeout: float | None) -> Result:
-        jobs = self.jobs
-        storage = jobs.outputs.storage(self._shapes())
-        timing = self.engine.wait(self.number, storage, timeout=timeout)
-        return jobs.result(jobs.outputs.arrays(storage), timing, self.engine)
-
-    def _shapes(self) -> Shapes | None:
-        return None
+        jobs, engine, outputs = self.jobs, self.engine, self.jobs.outputs
+        storage = ArrayStorage(outputs.raw_types, self._wanted)
+        timing = engine.wait(self.number, storage, timeout=timeout)
+        return jobs.result(outputs.arrays(storage) if outputs.converts else storage.arrays, timing, engine)
 
 
 class ShapedTicket(Ticket):
@@ -118,9 +119,6 @@ class ShapedTicket(Ticket):
     def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int, shapes: Shapes) -> None:
         super().__init__(jobs, engine, number)
         self._wanted = shapes
-
-    def _shapes(self) -> Shapes | None:
-        return self._wanted
 
 
 class BatchTicket(Ticket):

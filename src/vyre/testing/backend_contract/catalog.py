@@ -17,6 +17,7 @@ from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.grid_loops import GRID_LOOPS
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.indices import INDICES
+from vyre.testing.backend_contract.kept_steps import KEPT_STEPS
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
 from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.narrow_values import NARROW
@@ -31,6 +32,7 @@ from vyre.testing.backend_contract.resident import BINDER, RESIDENT
 from vyre.testing.backend_contract.rounds import ROUNDS
 from vyre.testing.backend_contract.threads import THREADS
 from vyre.testing.backend_contract.traps import TRAPS
+from vyre.testing.backend_contract.views import VIEWS
 
 GROUPS: Final = (
     REGISTRATION,
@@ -56,9 +58,11 @@ GROUPS: Final = (
     RESIDENT,
     ROUNDS,
     BINDER,
+    VIEWS,
     FOREIGN,
     ASYNCHRONOUS,
     PERSISTENT,
+    KEPT_STEPS,
     THREADS,
     LIFECYCLE,
     METRICS,

@@ -36,6 +36,11 @@ _SQUARES: Final = """
     buffer y @1 write u32[runtime] like x
     body { if x[gid.x] != 2u { y[gid.x] = x[gid.x] * x[gid.x] } }
     """
+_ACROSS: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[12]
+    body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) x[gid.x] = x[gid.x] + x[11u - gid.x] }
+    """
 _TRAP: Final = """
     workgroup_size 1, 1, 1
     buffer x @0 read_write u32[1]
@@ -174,3 +179,20 @@ def what_repeats_steps_is_known(bench: Bench) -> None:
     holds(found <= own, f"{found - own} need no help of a backend")
     equal(loops.loop_executors((step,)), found, "the second answer")
     equal(bench.content(x), [1], "nothing is launched")
+
+
+@ROUNDS.case()
+def what_is_resident_of_a_grid_is_known(bench: Bench) -> None:
+    """The facet ``loops`` tells the grid of a step with grid barriers, and launches nothing."""
+    if not bench.backend.profile.allows_host_grid_sync_split:
+        bench.need("supports_grid_sync")
+    loops = bench.backend.loops
+    if loops is None:
+        return
+    x = bench.holding(*range(12))
+    step = bench.step(_ACROSS, x, grid=(3, 1, 1))
+    found = loops.grid_sync(step)
+    equal((found.workgroups, loops.grid_sync(step)), (3, found), "the grid, and the second answer")
+    fits = found.workgroups <= found.multiprocessors * found.resident_per_multiprocessor
+    holds(found.cooperative or not fits, "what launches no cooperative kernels holds none of a grid")
+    equal(bench.content(x), list(range(12)), "nothing is launched")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import vyre
 from support.small_programs import square_program
 from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.app.persistent.kept import MOST_KEPT, MOST_KEPT_BYTES
 from vyre.app.persistent.many import ItemTimes, pays, run_all
 from vyre.domain.dispatch import PersistentThreadMode
 from vyre.domain.launch_costs import ASSUMED, Provenance
@@ -32,7 +34,7 @@ def batch(count: int) -> list[Any]:
 
 
 def times(dispatched: int, kept: int | None) -> ItemTimes:
-    return ItemTimes(deque([dispatched] * 8), deque([] if kept is None else [kept] * 8))
+    return ItemTimes(deque([dispatched] * 8), deque([] if kept is None else [kept] * 8), deque())
 
 
 def decided(items: int, found: ItemTimes, kernel_ns: list[int]) -> bool:
@@ -65,15 +67,32 @@ def test_the_decision_is_recorded_with_its_inputs() -> None:
     assert inputs.costs.persistent_poll is not None and inputs.costs.persistent_poll.median_ns == 8_000
 
 
+@pytest.mark.parametrize(("waking", "wins"), [([], True), ([100_000] * 8, True), ([900_000] * 8, False)])
+def test_an_engine_that_is_open_only_has_to_wake(waking: list[int], wins: bool) -> None:
+    """Dispatches of 20 items take 600 us, and jobs of them 200 us."""
+    found = times(30_000, 10_000)._replace(waking=deque(waking))
+    assert pays(20, found, [2_000] * 8, ASSUMED, Provenance.MEASURED, None, is_open=True) is wins
+
+
+def test_what_a_batch_takes_beside_its_items_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four items of 50 ns; the first takes 700 ns more, and collecting takes 10 ns for each."""
+    now = iter([0, 0, 750, 750, 800, 800, 850, 850, 900, 900, 940])
+    monkeypatch.setattr("vyre.app.persistent.many.time", SimpleNamespace(perf_counter_ns=lambda: next(now)))
+    each, beside = deque[int](), deque[int]()
+    run_all(range(4), lambda item: SimpleNamespace(result=lambda: item), lambda _: None, each, beside)
+    assert list(each) == [760, 60, 60, 60]
+    assert list(beside) == [940 - 4 * 60]
+
+
 @native
 @pytest.mark.parametrize("wins", [True, False])
 def test_both_ways_give_the_same_bytes(session: vyre.Session, monkeypatch: pytest.MonkeyPatch, wins: bool) -> None:
-    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_: wins)
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: wins)
     for count in (0, 3, 16, 300):
         found = session.dispatch_many(SQUARE, batch(count))
         assert [list(result["y"]) for result in found] == [[(n + k) ** 2 for k in range(5)] for n in range(count)]
     assert (session.metrics()["persistent_jobs"] > 0) is wins
-    assert session.metrics()["persistent_launches"] == (2 if wins else 0)
+    assert session.metrics()["persistent_launches"] == (1 if wins else 0), "the engine is kept"
 
 
 @native
@@ -81,7 +100,7 @@ def test_both_ways_give_the_same_bytes(session: vyre.Session, monkeypatch: pytes
 def test_the_first_failure_is_raised_after_all_have_ended(
     session: vyre.Session, monkeypatch: pytest.MonkeyPatch, wins: bool
 ) -> None:
-    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_: wins)
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: wins)
     with vyre.ProgramBuilder("traps", workgroup=4) as p:
         x = p.inout("x", vyre.u32)
         with p.if_(x[p.global_id()] % 10 == 3):
@@ -96,7 +115,7 @@ def test_the_first_failure_is_raised_after_all_have_ended(
 
 @native
 def test_what_an_engine_cannot_run_is_dispatched(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_: True)
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     off = vyre.DispatchConfig(persistent_thread=PersistentThreadMode.DISABLE)
     assert len(session.dispatch_many(SQUARE, batch(20), off)) == 20
     assert session.metrics()["persistent_launches"] == 0
@@ -110,6 +129,98 @@ def test_batches_are_timed_and_teach_later_ones(session: vyre.Session) -> None:
     found = session._item_times[pipeline]
     assert len(found.dispatched) >= 8 and all(ns > 0 for ns in found.dispatched)
     assert session.metrics()["submitted"] + session.metrics()["persistent_jobs"] == 6 * 64
+
+
+def test_an_open_engine_costs_nothing_to_open() -> None:
+    few = times(30_000, 10_000)
+    assert not decided(2, few, [2_000] * 8)
+    journal = vyre.DecisionJournal()
+    assert pays(2, few, [2_000] * 8, ASSUMED, Provenance.MEASURED, journal, is_open=True)
+    (inputs,) = journal.decisions[0].arguments
+    assert isinstance(inputs, ExecutionInputs)
+    assert inputs.costs.persistent_setup is not None and inputs.costs.persistent_setup.median_ns == 0
+
+
+def words_of(count: int, length: int) -> list[Any]:
+    return [{"x": np.arange(n, n + length, dtype=np.uint32)} for n in range(count)]
+
+
+@native
+def test_engines_are_kept_and_the_oldest_make_room(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def always(*_: Any, is_open: bool) -> bool:
+        seen.append(is_open)
+        return True
+
+    monkeypatch.setattr("vyre.app.persistent.many.pays", always)
+    programs = [square_program() for _ in range(MOST_KEPT + 2)]
+    for program in programs:
+        session.dispatch_many(program, batch(20))
+    assert (len(session._kept_jobs), session.metrics()["persistent_launches"]) == (MOST_KEPT, MOST_KEPT + 2)
+    session.dispatch_many(programs[-1], batch(20))
+    session.dispatch_many(programs[0], batch(20))
+    assert session.metrics()["persistent_launches"] == MOST_KEPT + 3
+    assert session.metrics()["persistent_jobs"] == (MOST_KEPT + 4) * 20
+    assert seen == [False] * (MOST_KEPT + 2) + [True, False]
+
+
+@native
+def test_engines_that_take_much_memory_are_not_kept(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
+    large = MOST_KEPT_BYTES // 1024 // 8 + 1
+    found = session.dispatch_many(SQUARE, words_of(20, large))
+    assert found[3]["y"][5] == 64 and len(session._kept_jobs) == 0
+    session.dispatch_many(SQUARE, words_of(20, large - 1))
+    assert len(session._kept_jobs) == 1
+
+
+@native
+def test_any_number_of_lengths_is_served(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
+    items = [{"x": np.arange(1 + n % 11, dtype=np.uint32)} for n in range(60)]
+    for _ in range(2):
+        found = session.dispatch_many(SQUARE, items)
+        assert [list(result["y"]) for result in found] == [[k * k for k in range(1 + n % 11)] for n in range(60)]
+
+
+@native
+def test_kept_engines_survive_errors_of_jobs_but_no_interrupt(
+    session: vyre.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
+    with pytest.raises(vyre.InvalidInput):
+        session.dispatch_many(SQUARE, [*batch(20), [5]])
+    assert len(session._kept_jobs) == 1
+    (jobs,) = session._kept_jobs._jobs.values()
+    with pytest.raises(KeyboardInterrupt), session._kept_jobs.taken(session.compile(SQUARE), lambda: jobs):
+        raise KeyboardInterrupt
+    assert jobs.closed and len(session._kept_jobs) == 0
+    assert len(session.dispatch_many(SQUARE, batch(20))) == 20
+
+
+@native
+def test_threads_do_not_share_a_kept_engine_at_once(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
+    pipeline = session.compile(SQUARE)
+    session.dispatch_many(SQUARE, batch(20))
+    with session._kept_jobs.taken(pipeline, lambda: pytest.fail("one is kept")) as jobs:
+        assert not session._kept_jobs.has(pipeline)
+        session.dispatch_many(SQUARE, batch(20))
+        (other,) = session._kept_jobs._jobs.values()
+        assert other is not jobs
+    assert jobs.closed and not other.closed, "one is enough"
+
+
+@native
+def test_kept_engines_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
+    with vyre.open("cpu", threads=2) as made:
+        made.dispatch_many(SQUARE, batch(20))
+        (jobs,) = made._kept_jobs._jobs.values()
+        with made._kept_jobs.taken(made.compile(SQUARE), lambda: jobs):
+            made.close()
+    assert jobs.closed and len(made._kept_jobs) == 0
 
 
 def test_a_failure_to_start_waits_for_what_was_started() -> None:

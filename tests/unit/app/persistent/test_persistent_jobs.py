@@ -19,6 +19,8 @@ from support.cpu_pool import until
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program, square_program
 from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.runtime.persistent import CpuEngine
+from vyre.adapters.cuda.runtime.engine import CudaEngine
 from vyre.testing.backend_contract.bench import parsed
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -27,11 +29,16 @@ SAXPY = saxpy_program()
 SQUARE = square_program()
 X = np.arange(100, dtype=np.float32)
 FDS = Path("/proc/self/fd")
+STATM = Path("/proc/self/statm")
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[vyre.Session]:
-    with vyre.open("cpu", threads=2) as made:
+def opened(backend: str) -> vyre.Session:
+    return vyre.open("cpu", threads=2) if backend == "cpu" else vyre.open(backend)
+
+
+@pytest.fixture(scope="module", params=["cpu", "cuda-machine"])
+def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
+    with opened(request.param) as made:
         yield made
 
 
@@ -56,7 +63,7 @@ def test_a_result_is_that_of_a_dispatch(session: vyre.Session) -> None:
             ticket, want = jobs.submit(named(a)), session.dispatch(SAXPY, named(a))
             found = ticket.result(LIMIT_S)
             assert found["y"].tobytes() == want["y"].tobytes() and found["y"].dtype == want["y"].dtype
-            assert found.launch == want.launch and found.backend == "cpu"
+            assert found.launch == want.launch and found.backend == session.backend
             assert ticket.done() and ticket.result() is found and ticket.exception() is None
         assert jobs.counters()["launches"] == 1
 
@@ -102,9 +109,9 @@ def test_a_batch_is_many_dispatches(session: vyre.Session) -> None:
         assert len(jobs.submit_many({"a": a[:0], "x": X, "y": X})) == 0
 
 
-def test_batches_of_more_jobs_than_an_entry_holds(session: vyre.Session) -> None:
+def test_batches_of_more_jobs_than_an_entry_holds() -> None:
     x = np.arange(150_000, dtype=np.uint32)[:, None]
-    with session.persistent(SQUARE) as jobs:
+    with opened("cpu") as session, session.persistent(SQUARE) as jobs:
         batch = jobs.submit_many({"x": x})
         assert (batch.result(LIMIT_S)["y"] == x * x).all()
         assert batch[149_999].result()["y"].tolist() == [149_999 * 149_999 & 0xFFFF_FFFF]
@@ -224,8 +231,9 @@ def test_leaving_the_block_waits_for_jobs(session: vyre.Session) -> None:
     assert [int(ticket.result()["y"][0]) for ticket in tickets] == [n * n for n in range(200)]
 
 
-def test_closing_the_session_ends_jobs() -> None:
-    own = vyre.open("cpu", threads=2)
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
+def test_closing_the_session_ends_jobs(backend: str) -> None:
+    own = opened(backend)
     jobs = own.persistent(ENDLESS)
     ticket = jobs.submit([np.zeros(4, np.uint32)])
     own.close()
@@ -245,12 +253,10 @@ def test_dropped_jobs_warn_and_end(session: vyre.Session) -> None:
         gc.collect()
 
 
-@pytest.mark.parametrize("backend", ["reference", "cuda-machine"])
-def test_backends_without_engines_say_so(backend: str) -> None:
-    with vyre.open(backend) as other:
-        if other._lease.backend.persistent is None:
-            with pytest.raises(vyre.UnsupportedFeature, match=r"persistent engines.*Fix: open the backend `cpu`"):
-                other.persistent(SQUARE)
+def test_backends_without_engines_say_so() -> None:
+    refused = pytest.raises(vyre.UnsupportedFeature, match=r"persistent engines.*Fix: open the backend `cpu`")
+    with vyre.open("reference") as other, refused:
+        other.persistent(SQUARE)
 
 
 # ---------------------------------------------------------------- as they end
@@ -351,6 +357,46 @@ def test_no_descriptor_is_left(session: vyre.Session) -> None:
     for _ in range(20):
         work()
     assert len(list(FDS.iterdir())) <= before
+
+
+def test_dropped_tickets_keep_no_result(session: vyre.Session) -> None:
+    """Neither those of jobs that have ended, nor those of jobs that have not begun."""
+    with session.persistent(SQUARE, capacity=4) as jobs:
+        kept = jobs.submit([np.full(4, 3, np.uint32)])
+        for _ in range(50):
+            until(lambda: jobs.try_submit([np.zeros(4, np.uint32)]) is not None)
+        jobs.submit_many([np.zeros((100, 4), np.uint32)])
+        jobs.flush(LIMIT_S)
+        (engine,) = jobs._engines.values()
+        assert isinstance(engine, CpuEngine | CudaEngine)
+
+        def wanted() -> int:
+            return len(engine._kept) + len(engine._batches) if isinstance(engine, CpuEngine) else len(engine._entries)
+
+        assert wanted() == 1
+        assert int(kept.result()["y"][0]) == 9
+        assert wanted() == 0
+
+
+@pytest.mark.skipif(not STATM.is_file(), reason="this platform does not tell the memory of a process")
+def test_a_thousand_engines_leave_nothing_behind(session: vyre.Session) -> None:
+    """The memory of one for every entry of its ring, threads and descriptors would add up."""
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            with session.persistent(SQUARE, capacity=1024) as jobs:
+                assert int(jobs.submit([np.full(4, 3, np.uint32)]).result(LIMIT_S)["y"][0]) == 9
+
+    def pages() -> int:
+        return int(STATM.read_text().split()[1])
+
+    work(300)
+    before, threads = pages(), threading.active_count()
+    work(1000)
+    grown = (pages() - before) * os.sysconf("SC_PAGE_SIZE")
+    assert grown < 1000 * 1024 * 128 // 8, "an eighth of what their entries take"
+    assert threading.active_count() <= threads + 2, "none for each"
+    assert session.metrics()["persistent_jobs"] >= 1300
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")

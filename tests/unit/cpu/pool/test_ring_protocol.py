@@ -131,6 +131,68 @@ def test_a_weakened_protocol_is_found_out(weakened: dict[str, Any], violation: s
     assert found.violation is not None and violation in found.violation
 
 
+# ---------------------------------------------------------------- waves of steps
+WAVES: Final = (0, 0, 2, 3, 3) if SOAK else (0, 0, 2, 3)
+"""For each row of an entry of steps the row with which its wave begins."""
+
+
+def step_worker(*, looks: bool, look: str, ends: str, begins: tuple[int, ...]) -> list[Instruction]:
+    """Claims rows in order, none before all rows of the waves before have ended, and reads what those wrote."""
+    rows = len(begins)
+    thread: list[Instruction] = [
+        Label("next"),
+        Load("c", at("cursor")),
+        Jump(lambda r: r["c"] == rows, "end"),
+    ]
+    if looks:
+        thread.append(Await("d", at("done"), lambda r, v: v >= begins[r["c"]], look))
+    thread += [
+        Update("old", at("cursor"), lambda r, v: v + 1 if v == r["c"] else v),
+        Jump(lambda r: r["old"] != r["c"], "next"),
+    ]
+    for row in range(rows):
+        thread += [Jump(lambda r, row=row: r["c"] != row, f"not {row}")]  # type: ignore[misc]
+        for earlier in range(WAVES[row]):
+            thread += [
+                Load("seen", at(f"written{earlier}"), RELAXED),
+                Check(lambda r: r["seen"] == 1, "a step began before the wave before it had ended"),
+            ]
+        thread += [Store(at(f"written{row}"), lambda _: 1, RELAXED), Label(f"not {row}")]
+    thread += [Update("ended", at("done"), lambda _, v: v + 1, ends), Jump(lambda _: 1, "next"), Label("end")]
+    return thread
+
+
+def waves(
+    workers: int = 2,
+    *,
+    looks: bool = True,
+    look: str = ORDERED,
+    ends: str = SEQ_CST,
+    begins: tuple[int, ...] = WAVES,
+) -> Found:
+    initial = {"cursor": 0, "done": 0} | {f"written{row}": 0 for row in range(len(WAVES))}
+    threads = [step_worker(looks=looks, look=look, ends=ends, begins=begins) for _ in range(workers)]
+    return Checker(initial, threads).run()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_step_begins_before_the_wave_before_it_has_ended(workers: int) -> None:
+    """The count of ended rows tells it, although rows of one wave end in any order."""
+    found = waves(workers)
+    assert found.violation is None
+    assert found.states > 20
+
+
+@pytest.mark.parametrize(
+    "weakened",
+    [{"looks": False}, {"ends": RELAXED}, {"look": RELAXED, "ends": RELAXED}, {"begins": (0, 0, 1, *WAVES[3:])}],
+    ids=str,
+)
+def test_weakened_waves_are_found_out(weakened: dict[str, Any]) -> None:
+    found = waves(**weakened)
+    assert found.violation is not None and "a step began before the wave before it had ended" in found.violation
+
+
 # ---------------------------------------------------------------- sleeping
 def publisher(order: str, *, rings: bool = True) -> list[Instruction]:
     """Publishes an entry, and rings the bell unless a worker polls."""

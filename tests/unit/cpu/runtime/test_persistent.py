@@ -13,9 +13,11 @@ import pytest
 
 from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu_pool import until
+from support.interrupts import interrupted_everywhere
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool import ring_layout
+from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import (
@@ -480,3 +482,37 @@ def test_who_waits_long_sleeps_and_is_woken_once_for_a_batch(backend: Backend) -
         if counts["wakes"]:  # else every wait looked in the very moment of an end
             return
     raise AssertionError("no wait was ended by a worker")
+
+
+# ---------------------------------------------------------------- Ctrl-C
+def test_an_interrupt_anywhere_leaves_the_engine_whole(backend: Backend) -> None:
+    """Whatever was under way, later jobs and batches get their own results."""
+    engine = engine_of(backend, capacity=4)
+
+    def batch(value: int, into: Any) -> int:
+        column = memoryview(np.full(into.shape, value, np.uint32).tobytes())
+        first = engine.submit_many([column], len(into), [memoryview(into).cast("B")])
+        assert first is not None
+        return first
+
+    def works() -> None:
+        assert engine.drain(LIMIT_S)
+        assert collected(engine, engine.submit(words(10, 1, 2, 3))) == [11, 2, 3, 4]
+        into = np.zeros((3, 4), np.uint32)
+        first = batch(20, into)
+        assert engine.wait_many(first, 3, timeout=LIMIT_S).failed == () and (into == 21).all()
+        for ticket in range(first, first + 3):
+            engine.wait(ticket, None, timeout=LIMIT_S)
+        engine.forget(first)
+
+    def one() -> None:
+        assert collected(engine, engine.submit(words(5, 6, 7, 8))) == [6, 7, 8, 9]
+
+    def many() -> None:
+        into = np.zeros((2, 4), np.uint32)
+        first = batch(30, into)
+        engine.wait_many(first, 2, timeout=LIMIT_S)
+        engine.forget(first)
+
+    assert interrupted_everywhere((persistent,), one, works) > 20
+    assert interrupted_everywhere((persistent,), many, works) > 40

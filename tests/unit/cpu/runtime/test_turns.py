@@ -121,7 +121,7 @@ def test_a_launch_with_atomics_takes_its_turn(session: vyre.Session, program: vy
     with session.resident(np.zeros(64, np.uint32)) as x, session.resident(np.zeros(16, np.uint32)) as h:
         assert isinstance(h.buffer, HostBuffer)
         turn = Watched(h.buffer)
-        h.buffer.turn = turn  # type: ignore[misc, assignment]
+        h.buffer.turn = turn  # type: ignore[assignment]
         for name, run in ways(session, program, {"x": x, "h": h}).items():
             for _ in range(70):
                 turn.seen.clear()

@@ -162,20 +162,24 @@ class CommandList:
     def __init__(self, prefix: Sequence[Command], repeated: Sequence[Command] = (), repetitions: int = 0) -> None:
         once = flat(prefix)
         commands = (*once, *flat(repeated))
-        kernels = [command for command in commands if isinstance(command, Kernel)]
-        self._tables: Final = tuple([kernel.table for kernel in kernels])
+        tables: list[PrivateTable | None] = []
         words: list[int] = []
+        scratch, threads = 0, 1
         for command in commands:
             words += _words(command)
             words += [0] * (-len(words) % at.COMMAND_WORDS)
+            if isinstance(command, Kernel):
+                tables.append(command.table)
+                scratch, threads = max(scratch, _scratch(command)), max(threads, command.threads)
+        self._tables: Final = tuple(tables)
         self.words: Final[Array[c_int64]] = (c_int64 * len(words))(*words)
         self.address: Final = addressof(self.words)
         self.prefix: Final = len(once)
         self.repeated: Final = len(commands) - len(once)
         self.repetitions: int = repetitions
-        self.scratch_bytes: Final = max(map(_scratch, kernels), default=0)
+        self.scratch_bytes: Final = scratch
         """Bytes of scratch that every thread needs."""
-        self.threads: Final = max([kernel.threads for kernel in kernels], default=1)
+        self.threads: Final = threads
 
     def set_limit(self, position: int, limit: int) -> None:
         """Sets the most rounds of the repeat at a position in the flat list.  No run may be under way."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.building import I1, I32, I64, NULL, PTR, VOID, Body, Value, constant
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
-from vyre.adapters.cpu.pool.primitives import Text, lock, now, sleep_on, spin, unlock, wake
+from vyre.adapters.cpu.pool.primitives import Text, lock, now, reset_failure, sleep_on, spin, unlock, wake
 
 _ENDLESS = constant(I64, -1)
 _ALL = constant(I32, 0x7FFFFFFF)
@@ -56,9 +56,7 @@ def _write_begin(m: Text) -> None:
     f = m.function(VOID, "vyre_begin", (PTR, "job"))
     (job,) = f.parameters
     f.poke(I64, 0, job, at.JOB_STOP)  # and the lock
-    f.poke(I64, -1, job, at.JOB_TRAP_LANE)
-    f.poke(I64, 0, job, at.JOB_TRAP_ADDRESS)  # and the tag
-    f.poke(I64, -1, job, at.JOB_BUDGET_LANE)
+    reset_failure(f, job)
     f.store(I64, 0, job, at.JOB_EXECUTED)
     f.store(PTR, NULL, job, at.JOB_LAST)
     f.ret()

@@ -127,6 +127,13 @@ def now(f: Body) -> Value:
     return f.call(I64, "vyre_now")
 
 
+def reset_failure(f: Body, job: Value) -> None:
+    """Forgets the trap and the exceeded step budget that the record of a job holds."""
+    f.poke(I64, -1, job, at.JOB_TRAP_LANE)
+    f.poke(I64, 0, job, at.JOB_TRAP_ADDRESS)  # and the tag
+    f.poke(I64, -1, job, at.JOB_BUDGET_LANE)
+
+
 def lock(f: Body, mutex: Value) -> None:
     """Locks the mutex at an address."""
     f.call(VOID, "vyre_lock", mutex)

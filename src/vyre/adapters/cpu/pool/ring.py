@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import Array, addressof, c_int32, c_int64, c_uint64
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool import ring_layout as ring_at
+from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 
@@ -28,7 +29,8 @@ class RingSpec(NamedTuple):
 
     ``runners`` workers serve it at once.  ``grid`` is in workgroups, ``counts`` the elements and ``zeroed`` the bytes
     of each buffer that are zero when a job begins.  ``launches`` is how often the kernels run.  ``used_bytes`` is the
-    memory of the counts of steps, 0 where they are not counted.
+    memory of the counts of steps, 0 where they are not counted.  ``steps``: the jobs of the ring are prepared steps
+    (``StepTable``), and none of the other properties but ``timeout_s``, which says that some step has one, is theirs.
     """
 
     capacity: int
@@ -40,6 +42,7 @@ class RingSpec(NamedTuple):
     timeout_s: float | None
     step_budget: int | None
     used_bytes: int
+    steps: bool = False
 
 
 class RowStatus(NamedTuple):
@@ -60,6 +63,34 @@ class RingCode(NamedTuple):
     functions: tuple[int, ...]
     scratch_bytes: int
     keep: object
+
+
+class Wave(NamedTuple):
+    """Steps that may run at once, each the positions of its first command and of the one behind its last, and its
+    timeout in seconds.
+    """
+
+    steps: tuple[tuple[int, int, float | None], ...]
+
+
+class StepTable:
+    """The steps of a round, in waves, as the runtime reads them; ``commands`` holds what they run."""
+
+    __slots__ = ("_words", "address", "commands", "first_width", "steps")
+
+    def __init__(self, commands: CommandList, waves: Sequence[Wave]) -> None:
+        words = [0] * (ring_at.TABLE_FIRST_STEP // 8)
+        for wave in waves:
+            for back, (begin, end, timeout) in enumerate(wave.steps):
+                addresses = [commands.address + at.COMMAND_BYTES * place for place in (begin, end)]
+                limit = 0 if timeout is None else max(1, round(timeout * 1e9))
+                words += [*addresses, back, len(wave.steps), limit, 0, 0, 0]
+        self.steps: Final = sum(len(wave.steps) for wave in waves)
+        self.first_width: Final = len(waves[0].steps) if waves else 0
+        self.commands: Final = commands
+        words[ring_at.TABLE_STEPS // 8] = self.steps
+        self._words: Final[Array[c_int64]] = (c_int64 * len(words))(*words)
+        self.address: Final = addressof(self._words)
 
 
 def read_status(words: Sequence[int], place: int = 0) -> RowStatus | None:
@@ -85,8 +116,15 @@ class Ring:
     ``entries`` holds the words of all slots.  The memory that an entry names must live until it has ended.
     """
 
-    def __init__(self, pool: WorkerPool, spec: RingSpec, code: RingCode, group: JobGroup | None) -> None:
-        """Takes a ring of the pool and lets its workers serve it.
+    def __init__(
+        self,
+        pool: WorkerPool,
+        spec: RingSpec,
+        code: RingCode,
+        group: JobGroup | None,
+        told: Callable[[int], object] = int,
+    ) -> None:
+        """Takes a ring of the pool and lets its workers serve it; ``told`` is called with its jobs when it is closed.
 
         Raises ``InvalidResource`` where all are in use, and ``DeviceOutOfMemory``.
         """
@@ -95,6 +133,7 @@ class Ring:
         self.block: Final = pool.block
         self.spec: Final = spec
         self._native: Final = entries
+        self._told: Final = told
         self._memory: list[int] = []
         self._keep: list[object] = [group, code]
         self._last: dict[str, int] | None = None
@@ -165,9 +204,11 @@ class Ring:
 
     @property
     def waits(self) -> bool:
-        """Returns whether a published job has not begun."""
+        """Returns whether a published job has not begun, and no worker is there to begin it when its time has come."""
         published, cursor = self.progress
-        return cursor >> ring_at.ROW_BITS != published
+        if cursor >> ring_at.ROW_BITS == published:
+            return False
+        return not self.spec.steps or not self._head(ring_at.RING_GATE) & at.GATE_ACTIVE
 
     @property
     def counts(self) -> dict[str, int]:
@@ -187,6 +228,16 @@ class Ring:
         block = (c_uint64 * (2 + len(code.functions)))(code.scratch_bytes, len(code.functions), *code.functions)
         self._keep.append(block)
         self._set(ring_at.RING_CODE, addressof(block))
+
+    def use_steps(self, tables: Sequence[StepTable]) -> None:
+        """Prepares the ring for entries of these tables, which it keeps.  No entry may be under way."""
+        self._keep.extend(tables)
+        scratch = max((table.commands.scratch_bytes for table in tables), default=0)
+        threads = max((table.commands.threads for table in tables), default=1)
+        for number in range(self.spec.runners):
+            job = (c_int64 * (at.JOB_BYTES // 8)).from_address(self._runners + self._runner_bytes * number)
+            job[at.JOB_SCRATCH // 8] = scratch
+            job[at.JOB_THREADS // 8] = max(1, min(threads, self.pool.most_threads))
 
     # ------------------------------------------------------------ descriptors
     def add_fd(self, fd: int) -> bool:
@@ -224,6 +275,7 @@ class Ring:
         self._native.ring_close(self.block, self.address)
         self._last = self.counts
         self.closed = True
+        self._told(self._last["jobs"])
         self.pool.rings.discard(self)
 
     def __del__(self) -> None:
@@ -269,6 +321,7 @@ class Ring:
             (ring_at.RING_LAUNCHES, spec.launches),
             (ring_at.RING_TIMEOUT, timeout),
             (ring_at.RING_USED_BYTES, spec.used_bytes),
+            (ring_at.RING_STEPS, int(spec.steps)),
         ):
             self._set(offset, value)
 

@@ -38,7 +38,10 @@ RING_TIMEOUT: Final = 400  # nanoseconds, 0 for none
 RING_USED_BYTES: Final = 408  # of the counts of steps
 RING_STOP: Final = 416  # i32: the stop reason of all jobs from now on, or 0
 RING_FDS: Final = 424  # i32 each: a descriptor and one, or 0
-MOST_FDS: Final = 16
+MOST_FDS: Final = 14
+RING_STEPS: Final = (
+    480  # 1 where the rows of entries are prepared steps, 0 where they are jobs with buffers of their own
+)
 assert RING_FDS + 4 * MOST_FDS <= RING_BYTES
 
 ROW_BITS: Final = 16
@@ -62,6 +65,20 @@ STATUS_STATE: Final = 0  # 8 bits outcome + 1, 8 bits stop reason, 16 bits kerne
 STATUS_LANE: Final = 8
 STATUS_ADDRESS: Final = 16
 STATUS_NS: Final = 24
+
+# ---------------------------------------------------------------- an entry of steps: one status, and a table of steps
+STATUS_ROW: Final = 32  # the row that failed
+STATUS_STARTED: Final = 40
+STEPS_STATUS_BYTES: Final = 64
+
+TABLE_STEPS: Final = 0  # steps of a round: row r of an entry is step r mod so many
+TABLE_FIRST_STEP: Final = 64
+STEP_BYTES: Final = 64
+STEP_BEGIN: Final = 0  # the address of its first command
+STEP_END: Final = 8  # the address behind its last
+STEP_BACK: Final = 16  # how many steps of its wave are before it
+STEP_WIDTH: Final = 24  # steps of its wave
+STEP_TIMEOUT: Final = 32  # nanoseconds, 0 for none
 
 # ---------------------------------------------------------------- runner: a record of a job, counters, a frame
 RUNNER_JOBS: Final = JOB_BYTES

@@ -17,6 +17,8 @@ are CPUs, and then goes back to the pool, where it sleeps.  A host that publishe
 fewer poll than there are entries.  Each of the two writes its own word before it reads the other's, in one total order,
 so that one of them sees the other.
 
+The rows of a ring of prepared steps (``step_rows``) are commands on memory that is bound already.
+
 A *runner* is what one worker has of a ring while it serves it: the record of a job, whose stop flag and traps kernels
 use, and a frame.  Runners are live jobs of the pool as long as the ring is open, so that closing a session, a timeout
 and the end of the process stop them like all others.
@@ -30,7 +32,8 @@ from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool import ring_layout as ring_at
 from vyre.adapters.cpu.pool.building import I1, I32, I64, NULL, PTR, VOID, Body, Value, Variable, constant
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
-from vyre.adapters.cpu.pool.primitives import Text, lock, now, sleep_on, unlock, wake
+from vyre.adapters.cpu.pool.primitives import Text, lock, now, reset_failure, sleep_on, unlock, wake
+from vyre.adapters.cpu.pool.step_rows import is_early, row_state, tell_of_wave, tell_time, write_steps
 
 _ALL = constant(I32, 0x7FFFFFFF)
 _ENDLESS = constant(I64, -1)
@@ -45,8 +48,10 @@ _TURN = 64
 def write_serving(m: Text) -> None:
     """Writes the functions of a worker."""
     _write_renew(m)
+    _write_deadline(m)
     _write_signal(m)
     _write_row(m)
+    write_steps(m)
     _write_ended(m)
     _write_poll(m)
     _write_visit(m)
@@ -95,14 +100,12 @@ def _write_row(m: Text) -> None:
         (PTR, "context"),
     )
     pool, ring, job, entry, row, context = f.parameters
-    f.poke(I64, -1, job, at.JOB_TRAP_LANE)
-    f.poke(I64, 0, job, at.JOB_TRAP_ADDRESS)  # and the tag
-    f.poke(I64, -1, job, at.JOB_BUDGET_LANE)
+    reset_failure(f, job)
     status = f.at(f.load(PTR, entry, ring_at.ENTRY_STATUS), f.mul(row, ring_at.STATUS_BYTES))
     timeout = f.load(I64, ring, ring_at.RING_TIMEOUT)
     started = now(f)
     with f.unless(f.compare("eq", timeout, 0)):
-        _set_deadline(f, pool, ring, job, f.add(started, timeout))
+        f.call(VOID, "vyre_ring_deadline", pool, ring, job, f.add(started, timeout))
     outcome, number = f.variable(I64, f.call(I64, "vyre_verdict", job)), f.variable(I64, 0)
     code = f.peek(PTR, ring, ring_at.RING_CODE, order="acquire")
     scratch = f.call(PTR, "vyre_scratch", context, f.load(I64, code, ring_at.CODE_SCRATCH))
@@ -120,21 +123,18 @@ def _write_row(m: Text) -> None:
         reason.set(f.peek(I32, job, at.JOB_STOP))
         f.call(VOID, "vyre_ring_renew", pool, ring, job)
         unlock(f, pool)
-    trap, budget = f.peek(I64, job, at.JOB_TRAP_LANE), f.peek(I64, job, at.JOB_BUDGET_LANE)
-    f.store(I64, f.least(trap, budget), status, ring_at.STATUS_LANE)
-    f.store(I64, f.convert("zext", f.peek(I32, job, at.JOB_TRAP_ADDRESS), I64), status, ring_at.STATUS_ADDRESS)
     f.store(I64, f.sub(ended, started), status, ring_at.STATUS_NS)
-    tag = f.convert("zext", f.peek(I32, job, at.JOB_TRAP_TAG), I64)
-    state = f.add(outcome.get(), 1)
-    for value, shift in ((f.convert("zext", reason.get(), I64), 8), (number.get(), 16), (tag, 32)):
-        state = f.either(state, f.binary("shl", value, shift))
+    state = row_state(f, job, status, outcome.get(), number.get(), reason.get())
     state = f.choose(f.compare("eq", outcome.get(), 0), constant(I64, 1), state)
     f.store(I64, f.add(f.load(I64, job, ring_at.RUNNER_JOBS), 1), job, ring_at.RUNNER_JOBS)
     f.poke(I64, state, status, ring_at.STATUS_STATE, order="seq_cst")
     f.ret()
 
 
-def _set_deadline(f: Body, pool: Value, ring: Value, job: Value, deadline: Value) -> None:
+def _write_deadline(m: Text) -> None:
+    """Sets the deadline of a runner; the watching thread is woken if it sleeps until later."""
+    f = m.function(VOID, "vyre_ring_deadline", (PTR, "pool"), (PTR, "ring"), (PTR, "job"), (I64, "deadline"))
+    pool, ring, job, deadline = f.parameters
     lock(f, pool)
     f.call(VOID, "vyre_ring_renew", pool, ring, job)
     f.store(I64, deadline, job, at.JOB_DEADLINE)
@@ -143,6 +143,7 @@ def _set_deadline(f: Body, pool: Value, ring: Value, job: Value, deadline: Value
         f.update("add", I32, 1, pool, at.POOL_WATCH_BELL)
         wake(f, f.at(pool, at.POOL_WATCH_BELL), constant(I32, 1))
     unlock(f, pool)
+    f.ret()
 
 
 def _bind(f: Body, ring: Value, entry: Value, row: Value, frame: Value) -> None:
@@ -216,15 +217,24 @@ def _ring_bell(f: Body, runner: Value, entry: Value, waiters: int) -> None:
 def _write_ended(m: Text) -> None:
     """Tells that a row has ended, whose status is written.  Afterwards the entry may belong to another.
 
-    What sleeps is looked at after the word that it waits for was written.
+    What sleeps is looked at after the word that it waits for was written.  Steps have no status each, so that nobody
+    waits for one of them but the workers that would run the next wave.
     """
-    f = m.function(VOID, "vyre_ring_ended", (PTR, "ring"), (PTR, "runner"), (PTR, "record"), (I64, "number"))
-    ring, runner, entry, number = f.parameters
+    f = m.function(
+        VOID, "vyre_ring_ended", (PTR, "pool"), (PTR, "ring"), (PTR, "runner"), (PTR, "record"), (I64, "number")
+    )
+    pool, ring, runner, entry, number = f.parameters
     rows = f.load(I64, entry, ring_at.ENTRY_ROWS)
     ended = f.variable(I64, 1)
     with f.unless(f.compare("eq", rows, 1)):
         ended.set(f.add(f.update("add", I64, 1, entry, ring_at.ENTRY_DONE), 1))
     last = f.compare("eq", ended.get(), rows)
+    steps = f.compare("ne", f.load(I64, ring, ring_at.RING_STEPS), 0)
+    with f.when(steps):
+        with f.unless(last):
+            tell_of_wave(f, pool, ring, entry, ended.get())
+            f.ret()
+        tell_time(f, entry)
     with f.when(last):
         f.poke(I64, f.add(number, 1), entry, ring_at.ENTRY_COMPLETED, order="seq_cst")
         _ring_bell(f, runner, entry, ring_at.ENTRY_WAITERS)
@@ -269,8 +279,10 @@ def _write_poll(m: Text) -> None:
 def _write_visit(m: Text) -> None:
     """Serves a ring that has work until it is empty, or other work comes first.  Returns whether it was entered.
 
-    Who was in the ring looks at it once more before it sleeps: a host that saw it there has woken nobody.  ``closes``
-    is 1 for the thread that closes the ring; it enters whether the ring is open or not.
+    Who was in the ring looks at it once more before it sleeps: a host that saw it there has woken nobody.  Who leaves
+    because the next step is of a wave that has not begun wakes nobody, and is told to look for other work: whoever ends
+    the wave before rings the bell, which the worker has read before it came here.  ``closes`` is 1 for the thread that
+    closes the ring; it enters whether the ring is open or not.
     """
     f = m.function(I1, "vyre_ring_visit", (PTR, "pool"), (PTR, "ring"), (PTR, "context"), (I32, "closes"))
     pool, ring, context, closes = f.parameters
@@ -290,7 +302,8 @@ def _write_visit(m: Text) -> None:
     number = f.call(I64, "vyre_take_bit", f.at(ring, ring_at.RING_FREE_RUNNERS))  # as many as may enter
     runner = f.at(f.load(PTR, ring, ring_at.RING_RUNNERS), f.mul(number, f.load(I64, ring, ring_at.RING_RUNNER_BYTES)))
     entries, mask = f.load(PTR, ring, ring_at.RING_ENTRIES), f.load(I64, ring, ring_at.RING_MASK)
-    left, bell = f.variable(I64, _TURN), f.variable(I32)
+    steps = f.compare("ne", f.load(I64, ring, ring_at.RING_STEPS), 0)
+    left, bell, early = f.variable(I64, _TURN), f.variable(I32), f.variable(I32, 0)
     with f.loop() as serving:
         bell.set(f.peek(I32, pool, at.POOL_BELL, order="seq_cst"))
         cursor = f.peek(I64, ring, ring_at.RING_CURSOR, order="acquire")
@@ -304,13 +317,19 @@ def _write_visit(m: Text) -> None:
             serving.next()
         entry = f.at(entries, f.mul(f.both(place, mask), ring_at.ENTRY_BYTES))
         rows = f.peek(I64, entry, ring_at.ENTRY_ROWS)
+        with f.when(steps), f.when(is_early(f, entry, row)):
+            early.set(1)
+            serving.leave()
         within = f.compare("ult", f.add(row, 1), rows)
         following = f.choose(within, f.add(cursor, 1), f.binary("shl", f.add(place, 1), ring_at.ROW_BITS))
         _, claimed = f.exchange(I64, cursor, following, ring, ring_at.RING_CURSOR)
         with f.unless(claimed):
             serving.next()
-        f.call(VOID, "vyre_ring_row", pool, ring, runner, entry, row, context)
-        f.call(VOID, "vyre_ring_ended", ring, runner, entry, place)
+        with f.when(steps):
+            f.call(VOID, "vyre_ring_step", pool, ring, runner, entry, row, context)
+        with f.unless(steps):
+            f.call(VOID, "vyre_ring_row", pool, ring, runner, entry, row, context)
+        f.call(VOID, "vyre_ring_ended", pool, ring, runner, entry, place)
         serving.leave_if(f.both(worker, f.compare("ne", f.peek(I32, pool, at.POOL_QUEUED), 0)))
         left.set(f.sub(left.get(), 1))
         with f.when(f.compare("eq", left.get(), 0)):
@@ -325,9 +344,10 @@ def _write_visit(m: Text) -> None:
     place = f.binary("lshr", f.peek(I64, ring, ring_at.RING_CURSOR, order="seq_cst"), ring_at.ROW_BITS)
     waiting = f.compare("ne", place, f.peek(I64, ring, ring_at.RING_HEAD, order="seq_cst"))
     asleep = f.compare("ne", f.peek(I32, pool, at.POOL_SLEEPERS, order="seq_cst"), 0)
-    with f.when(f.both(waiting, asleep)):
+    wanted = f.both(f.either(asleep, steps), f.compare("eq", early.get(), 0))
+    with f.when(f.both(waiting, wanted)):
         f.call(VOID, "vyre_ring", pool, constant(I32, 1))
-    f.ret(1, I1)
+    f.ret(f.compare("eq", early.get(), 0))
 
 
 def _others_wait(f: Body, pool: Value, ring: Value) -> Value:

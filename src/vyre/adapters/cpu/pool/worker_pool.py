@@ -130,7 +130,7 @@ class WorkerPool:
 
     # ------------------------------------------------------------ runs
     def run_short(self, job: Job) -> Outcome:
-        """Runs a job on the calling thread, whatever it is.  Nothing can stop it, so it must be proved short.
+        """Runs a job on the calling thread, whatever it is.  Nothing can stop it, so it must take little time.
 
         Raises ``DeviceOutOfMemory``, before anything has run, where there is no memory for scratch.
         """
@@ -174,8 +174,9 @@ class WorkerPool:
         """Returns the measured time from handing a job to a worker until the worker runs it: the median of the last
         ``HANDOFFS`` runs that the main thread awaited.  None before there are so many.
         """
-        found = sorted(self._handoffs.copy())
-        return found[HANDOFFS // 2] if len(found) == HANDOFFS else None
+        if len(self._handoffs) < HANDOFFS:
+            return None
+        return sorted(self._handoffs.copy())[HANDOFFS // 2]
 
     def submit(self, job: Job, *, after: Job | None = None) -> None:
         """Queues a job, and returns.  It begins when the run of ``after`` that is under way, if any, has ended.

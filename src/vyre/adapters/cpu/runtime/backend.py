@@ -13,6 +13,7 @@ from vyre.adapters.cpu.runtime.code import CodeMaker
 from vyre.adapters.cpu.runtime.cost_probe import CpuCostProbe
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.kept_steps import CpuPersistentSteps
 from vyre.adapters.cpu.runtime.kernels import KernelCache
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pending import CpuAsync
@@ -101,11 +102,13 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         executor=executor,
         compiler=executor,
         memory=memory,
+        foreign_memory=memory,
         resident_executor=memory,
         resident_binder=memory,
         loops=memory,
         async_executor=CpuAsync(device, executor),
         persistent=CpuPersistent(device, executor),
+        persistent_steps=CpuPersistentSteps(device, memory),
         lifecycle=CpuLifecycle(device, kernels, memory),
         metric_source=counters,
         cost_probe=CpuCostProbe(device, memory, executor),

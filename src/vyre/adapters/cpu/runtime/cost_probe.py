@@ -1,9 +1,9 @@
-"""Costs of launches on the processor, timed as sequences on resident memory run them.
+"""Costs of launches on the processor, timed as sequences on resident memory run them, and of traffic.
 
 A launch is a call of a bound step, which runs on the calling thread and has ended when the call returns.  A command
 list takes the place of a graph: recording it prepares its steps and writes its commands, and replaying it is one call,
 in which ``round_trip`` is the time of an empty list that its own clock shows.  A ring that a worker serves is
-a persistent kernel.
+a persistent kernel.  Traffic is that of lists of a kernel that copies one array to another and back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import addressof, c_int64
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.pool.layout import StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
@@ -28,12 +29,33 @@ from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep, Upload
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
+
 AGAIN: Final = 9
 """The runs in a row of which the median is taken, where a part costs a few ns."""
 _SETTLING: Final = 130
 """The launches of a bound step after which few of them are measured."""
+TRAFFIC_BYTES: Final = 2 << 20
+"""The bytes that are moved at least, in rounds, where less would take no longer than the list."""
+MOST_COPIES: Final = 64
+_WARM: Final = 3
 _APART: Final = 27
 """The launches between those of two steps that are measured, modulo their period."""
+
+
+@cache
+def _copy_program() -> Program:
+    """Returns a program that copies one array to another of as many words."""
+    from vyre.domain.ir.builder import ProgramBuilder
+    from vyre.domain.ir.types import f32
+
+    with ProgramBuilder("copy", workgroup=256) as p:
+        x, y = p.input("x", f32), p.inout("y", f32)
+        i = p.global_id()
+        with p.if_((i < x.length) & (i < y.length)):
+            y[i] = x[i]
+    return p.build()
 
 
 class CpuCostProbe:
@@ -73,6 +95,8 @@ class _Bench:
         self._bound: list[BoundResidentStep] = []
         self._lists: dict[tuple[int, int], ResidentSequence] = {}
         self._arrays: dict[int, tuple[ResidentBuffer, memoryview]] = {}
+        self._copies: dict[int, tuple[ResidentSequence, int]] = {}
+        self._copied: list[ResidentBuffer] = []
         self._now_ns: Callable[[], int] = time.perf_counter_ns
 
     def time(self, experiment: CostExperiment, size: int) -> int:
@@ -137,6 +161,24 @@ class _Bench:
         self._memory.upload((Upload(array, data),))
         return self._now_ns() - started
 
+    def traffic(self, size: int) -> int:
+        found = self._copies.get(size)
+        if found is None:
+            found = self._copies[size] = self._copy_list(max(1, size // 8))
+        sequence, copies = found
+        return self._device_ns(sequence) // copies
+
+    def _copy_list(self, count: int) -> tuple[ResidentSequence, int]:
+        """Returns rounds of copying so many words there and back, and the number of copies."""
+        one, other = (self._memory.allocate(4 * count) for _ in range(2))
+        self._copied += (one, other)
+        rounds = min(MOST_COPIES, max(1, TRAFFIC_BYTES // (16 * count)))
+        steps = tuple(ResidentStep(_copy_program(), arrays) for arrays in ((one, other), (other, one)))
+        sequence = ResidentSequence(repeated=steps, repeat_count=rounds)
+        for _ in range(_WARM):  # memory is touched, code is chosen
+            self._run(sequence)
+        return sequence, 2 * rounds
+
     def persistent(self, size: int) -> int:
         jobs = min(size, MOST_ROWS)
         table, status = (c_int64 * 2)(self._address, 0), (c_int64 * (STATUS_BYTES // 8 * jobs))()
@@ -182,7 +224,7 @@ class _Bench:
         """Releases everything."""
         for bound in self._bound:
             bound.close()
-        for array, _ in self._arrays.values():
+        for array in (*self._copied, *(array for array, _ in self._arrays.values())):
             array.close()
 
 
@@ -196,6 +238,7 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.GRAPH_KERNELS: _Bench.kernels,
     CostExperiment.PERSISTENT: _Bench.persistent,
     CostExperiment.PAGEABLE_COPY: _Bench.copy,
+    CostExperiment.TRAFFIC: _Bench.traffic,
 }
 _NATIVE: Final = frozenset({CostExperiment.KERNELS, CostExperiment.ROUND_TRIP, CostExperiment.GRAPH_KERNELS})
 """The experiments that the clock of a command list times."""

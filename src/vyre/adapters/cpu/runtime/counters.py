@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
 
 NAMES: Final = (
     "dispatches",
@@ -45,7 +45,7 @@ class Counters:
     They are incremented without a lock: if two threads raise a count in the same instant, one increment may be lost.
     """
 
-    __slots__ = NAMES
+    __slots__ = (*NAMES, "jobs_of_open_rings")
 
     dispatches: int
     kernel_launches: int
@@ -80,12 +80,14 @@ class Counters:
     def __init__(self) -> None:
         for name in NAMES:
             setattr(self, name, 0)
+        self.jobs_of_open_rings: Callable[[], int] = int
+        """Returns the ended jobs of rings that are open; ``persistent_jobs`` gets those of a ring when it is closed."""
 
-    @staticmethod
-    def now_ns() -> int:
-        """Returns the time on a clock that never goes back, in nanoseconds."""
-        return time.perf_counter_ns()
+    now_ns: ClassVar[staticmethod[[], int]] = staticmethod(time.perf_counter_ns)
+    """Returns the time on a clock that never goes back, in nanoseconds."""
 
     def metrics(self) -> Mapping[str, int]:
         """Returns all counters by name."""
-        return {name: int(getattr(self, name)) for name in NAMES}
+        found = {name: int(getattr(self, name)) for name in NAMES}
+        found["persistent_jobs"] += self.jobs_of_open_rings()
+        return found

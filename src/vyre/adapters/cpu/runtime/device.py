@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.layout import Outcome
     from vyre.adapters.cpu.pool.ring import Ring, RingCode, RingSpec
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+    from vyre.adapters.cpu.runtime.kept_steps import CpuKeptSteps
     from vyre.adapters.cpu.runtime.persistent import CpuEngine
 
 
@@ -49,8 +50,15 @@ class CpuDevice:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._running: set[Job] = set()
-        self._engines: WeakSet[CpuEngine] = WeakSet()
+        self._engines: WeakSet[CpuEngine | CpuKeptSteps] = WeakSet()
+        self._rings: WeakSet[Ring] = WeakSet()
+        counters.jobs_of_open_rings = self._jobs_of_rings
         self.closed: bool = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """Returns whether this process is a fork of the one that the backend belongs to."""
+        return os.getpid() != self._pid
 
     @cached_property
     def threads(self) -> int:
@@ -99,23 +107,26 @@ class CpuDevice:
         pool = self.pool
         return pool.job(commands, group=self._group)
 
-    def run(self, job: Job, *, short: bool) -> Outcome:
-        """Runs a job and waits for its end; a ``short`` one, on the calling thread.
+    def run_short(self, job: Job) -> Outcome:
+        """Runs a job on the calling thread.  Nothing can stop it, so it must take little time.
 
-        Raises ``DispatchFailed`` as ``check`` does, ``DeviceOutOfMemory``, and what a signal handler raises.
+        Raises ``DispatchFailed`` as ``check`` does, and ``DeviceOutOfMemory``.
         """
         if self.closed or os.getpid() != self._pid:
             self.check()
-        pool, counters = self.pool, self.counters
-        if short:
-            counters.caller_runs += 1
-            return pool.run_short(job)
-        counters.worker_runs += 1
+        self.counters.caller_runs += 1
+        return job.pool.run_short(job)
+
+    def run(self, job: Job) -> Outcome:
+        """Runs a job and waits for its end.  Raises as ``run_short`` does, and what a signal handler raises."""
+        if self.closed or os.getpid() != self._pid:
+            self.check()
+        self.counters.worker_runs += 1
         self._running.add(job)
         try:
-            return pool.run(job)
+            return job.pool.run(job)
         except KeyboardInterrupt:
-            counters.interrupts += 1
+            self.counters.interrupts += 1
             raise
         finally:
             self._running.discard(job)
@@ -135,24 +146,33 @@ class CpuDevice:
         from vyre.adapters.cpu.pool.ring import Ring
 
         pool = self.pool
-        return Ring(pool, spec, code, self._group)
+        ring = Ring(pool, spec, code, self._group, self._closed_ring)
+        with self._lock:
+            self._rings.add(ring)
+            self.counters.persistent_launches += 1
+        return ring
 
-    def opened_engine(self, engine: CpuEngine) -> None:
+    def _closed_ring(self, jobs: int) -> None:
+        self.counters.persistent_jobs += jobs  # without the lock: a ring may be dropped while a thread holds it
+
+    def _jobs_of_rings(self) -> int:
+        with self._lock:
+            return sum(ring.counts["jobs"] for ring in self._rings if not ring.closed)
+
+    def opened_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
         """Has a persistent engine flushed and closed with the backend."""
         with self._lock:
             refused = self.closed
             if not refused:
                 self._engines.add(engine)
-                self.counters.persistent_launches += 1
         if refused:
             engine.close()
             self.check()
 
-    def closed_engine(self, engine: CpuEngine, jobs: int) -> None:
-        """Forgets a persistent engine, which has run so many jobs."""
+    def closed_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
+        """Forgets a persistent engine."""
         with self._lock:
             self._engines.discard(engine)
-            self.counters.persistent_jobs += jobs
 
     # ---------------------------------------------------------------- the end
     def flush(self) -> None:

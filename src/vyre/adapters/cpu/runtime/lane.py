@@ -236,7 +236,7 @@ class Lane:
         """Runs a job; returns its native time in ns."""
         device = self._device
         began = time.perf_counter_ns()
-        outcome = device.run(job, short=self.short)
+        outcome = device.run_short(job) if self.short else device.run(job)
         if outcome:
             raise run_failed(device, job, outcome, self._owners if owners is None else owners)
         return time.perf_counter_ns() - began if self.short else job.elapsed_ns

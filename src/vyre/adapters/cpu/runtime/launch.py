@@ -91,16 +91,18 @@ class StepFrame:
         """Returns the commands that run the program once."""
         groups = prod(launch.grid)
         each = tuple(
-            Kernel(
-                function,
-                self.address,
-                groups,
-                placement.grain,
-                placement.threads,
-                kernel.scratch_for(launch.nbytes),
-                placement.table,
-            )
-            for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)
+            [
+                Kernel(
+                    function,
+                    self.address,
+                    groups,
+                    placement.grain,
+                    placement.threads,
+                    kernel.scratch_for(launch.nbytes),
+                    placement.table,
+                )
+                for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)
+            ]
         )
         return each if self._plan is None else self._loops(self._plan.steps, each)
 

@@ -81,8 +81,9 @@ class _Slot:
             if binding.input_index is not None:
                 inputs[binding.input_index] = data.data
         self.inputs: Final[tuple[memoryview, ...]] = tuple(inputs)
-        self.outputs: Final[tuple[Bytes, ...]] = tuple(
-            bytes_of[slot][start:end] for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
+        self.outputs: Final[tuple[memoryview, ...]] = tuple(
+            bytes_of[slot][start:end].data
+            for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
         )
         self.number: int = _NOBODY
         self.is_written: bool = False
@@ -111,6 +112,7 @@ class CpuEngine:
         self._device, self._pipeline, self._launch = device, pipeline, launch
         self._plan: Final = pipeline.plan
         self._input_nbytes: Final = input_nbytes
+        self._output_nbytes: Final = launch.output_nbytes
         self._module = pipeline.module_for(launch)
         self._loaded: LoadedKernels = self._module.loaded
         self._pid = os.getpid()
@@ -143,7 +145,7 @@ class CpuEngine:
         self._slots: Final[list[_Slot | None]] = [None] * spec.capacity
         self._running: Final[list[_Batch | None]] = [None] * spec.capacity
         self._batches: Final[dict[int, _Batch]] = {}
-        self._kept: Final[dict[int, tuple[int | RowStatus, Sequence[Bytes]]]] = {}
+        self._kept: Final[dict[int, tuple[int | RowStatus, Sequence[bytes]]]] = {}
         self._lock: Final = threading.Lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False
@@ -167,7 +169,7 @@ class CpuEngine:
     @property
     def output_nbytes(self) -> tuple[int, ...]:
         """Returns the bytes of each output of a job."""
-        return self._launch.output_nbytes
+        return self._output_nbytes
 
     # ------------------------------------------------------------ submitting
     def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
@@ -218,11 +220,17 @@ class CpuEngine:
                 if 0 <= slot.number < number:
                     self._keep_outputs(slot)
                 slot.is_written, slot.number = False, _NOBODY
-            self._running[place] = self._batches[number] = batch
-            self._ring.write(number, jobs, addressof(batch.table), batch.status_address)
-            if self._closed:
-                raise self._refused()
-            self._publish(self._address, jobs)
+            self._running[place] = batch
+            try:
+                self._batches[number] = batch
+                self._ring.write(number, jobs, addressof(batch.table), batch.status_address)
+                if self._closed:
+                    raise self._refused()
+                self._publish(self._address, jobs)
+            except BaseException:  # an interrupt: whatever gets this number next is not in the batch
+                if self._head.value == number:
+                    self._batches.pop(number, None)
+                raise
         if not self._is_watched():
             self._pool.await_begin()
         return number << ROW_BITS
@@ -407,9 +415,8 @@ class CpuEngine:
         submissions = self._head.value
         self._ring.stop(StopReason.REQUESTED)
         self._ring.close()
-        native = self._ring.counts
         self._last = self._counts(submissions)
-        self._device.closed_engine(self, native["jobs"])
+        self._device.closed_engine(self)
 
     def __del__(self) -> None:
         for fds in getattr(self, "_descriptors", {}).values():
@@ -461,6 +468,7 @@ class CpuEngine:
             slot = self._slots[place] = _Slot(self._plan, self._launch)
         if 0 <= slot.number < number:
             self._keep_outputs(slot)
+            slot.number = _NOBODY  # an interrupt may leave the slot as it is now
         if not slot.is_written:
             self._ring.write(number, 1, addressof(slot.table), slot.status_address)
             slot.is_written = True
@@ -483,17 +491,15 @@ class CpuEngine:
         """Copies the outputs of a slot that is used again, or keeps how its job failed."""
         status = slot.status
         if status[0] == _COMPLETED:
-            self._kept[slot.number] = status[3], [data.copy() for data in slot.outputs]
+            self._kept[slot.number] = status[3], list(map(bytes, slot.outputs))
         else:
             found = read_status(status[:])
             assert found is not None
             self._kept[slot.number] = found, ()
 
-    @staticmethod
-    def _fill(outputs: OutputStorage, arrays: Sequence[Bytes]) -> None:
-        views = outputs.begin(tuple([data.nbytes for data in arrays]))
-        for view, data in zip(views, arrays, strict=True):
-            view[:] = data.data
+    def _fill(self, outputs: OutputStorage, found: Sequence[bytes | memoryview]) -> None:
+        for view, data in zip(outputs.begin(self._output_nbytes), found, strict=True):
+            view[:] = data
 
     def _error(self, status: RowStatus) -> BackendError:
         config, counters = self._pipeline.config, self._device.counters

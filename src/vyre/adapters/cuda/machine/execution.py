@@ -46,6 +46,8 @@ _PATIENCE: Final = 64
 _ATTEMPTS: Final = 256
 _NO_ROUND: Final = Round(0, 0, -1, 0)
 _IDLE_ROUNDS: Final = 500
+_SLICE: Final = 512
+"""Basic blocks in a row of a kernel that polls for the host, which may have something to say to lanes that compute."""
 _IDLE_NANOSECONDS: Final = 1_000_000
 
 
@@ -59,7 +61,8 @@ def run_kernel(
 class KernelRun:
     """A kernel that runs in slices, between which other work may run and the host may change memory that it shares.
 
-    A slice ends when all lanes of a batch wait for others or have ended.  If all lanes that are left wait for a change
+    A slice ends when all lanes of a batch wait for others or have ended, and after some time if the kernel polls memory
+    that the host shares.  If all lanes that are left wait for a change
     of memory, that is a fault, unless one of them has polled memory that the host shares: then the kernel is *idle*.
     """
 
@@ -129,6 +132,9 @@ class _Scheduler:
         self._gives_way = False
         """Whether blocks that pass a barrier yield to the blocks before them."""
         self._gave_way = False
+        self._polled = 0
+        self._cut = 0
+        """Slices that ended because they took long."""
 
     # ------------------------------------------------------------------------------ batches
 
@@ -167,7 +173,7 @@ class _Scheduler:
                 launch.nanoseconds += _IDLE_NANOSECONDS
             if times != launch.clock_reads:  # a wait that reads the clock ends by itself
                 times, idle = launch.clock_reads, min(idle, len(waiting) + 1)
-            if launch.polls_host and idle > len(waiting) > 0:
+            if launch.host_polls and idle > len(waiting) > 0:
                 yield Progress.IDLE
                 idle = 0
             elif idle > _IDLE_ROUNDS * len(waiting) > 0:
@@ -175,8 +181,8 @@ class _Scheduler:
             elif not idle:
                 yield Progress.MADE
 
-    def _progress(self) -> tuple[int, int, int]:
-        return self._launch.writes, self._launch.barriers, self._ended
+    def _progress(self) -> tuple[int, int, int, int]:
+        return self._launch.writes, self._launch.barriers, self._ended, self._cut
 
     def _block_ids(self) -> Iterator[NDArray[np.int64]]:
         """Returns the blocks of the grid, grouped by those that start together."""
@@ -216,8 +222,8 @@ class _Scheduler:
         return batch
 
     def _advance(self, batch: Batch) -> bool:
-        """Runs the strands of a batch until all have ended (True) or all of them wait for others (False)."""
-        launch = self._launch
+        """Runs the strands of a batch until all have ended (True), or all wait for others or time is up (False)."""
+        launch, left = self._launch, _SLICE
         for strand in batch.strands:
             strand.stuck_at = None
         while True:
@@ -232,6 +238,10 @@ class _Scheduler:
             strand.spinning.clear()
             while burst and strand.groups:
                 if self._gave_way:
+                    return False
+                left -= launch.host_polls > 0
+                if not left:
+                    self._cut += 1
                     return False
                 burst -= 1
                 if not self._execute(strand):
@@ -339,8 +349,8 @@ class _Scheduler:
             scatter(strand.registers, frame.registers, positions, block.writes, strand.size)
         launch.instructions += block.size
         launch.lane_instructions += block.size * frame.size
-        if launch.instructions > self._limit:
-            detail = f"{self._limit} instructions issued"
+        if launch.instructions > self._limit and not self._goes_on():
+            detail = f"{launch.options.step_limit} instructions issued"
             raise launch.fault(FaultKind.STEP_LIMIT, block.last, frame, detail=detail)
         if block.barrier is not None:
             self._arrive(strand, number, block, frame)
@@ -351,6 +361,13 @@ class _Scheduler:
         else:
             self._branch(strand, number, block, frame)
         return True
+
+    def _goes_on(self) -> bool:
+        """Returns whether a kernel past its limit has polled for the host since the last time, which begins it anew."""
+        launch = self._launch
+        self._limit = launch.instructions + launch.options.step_limit
+        polled, self._polled = self._polled, launch.host_polls
+        return polled != launch.host_polls
 
     def _branch(self, strand: Strand, number: int, block: Block, frame: Frame) -> None:
         assert block.guard is not None

@@ -36,8 +36,8 @@ class Launch:
     ``registers`` is the template of every register file: poison, and the constants.
 
     Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads whose value other lanes
-    may change, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for other lanes,
-    or, if it ``polls_host``, for the host.
+    may change, ``host_polls`` those whose value the host may change, ``attempts`` atomics that changed nothing.  A loop
+    that polls and writes nothing waits for other lanes, or, if some lane polls what the host may change, for the host.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Launch:
         self.atomics = 0
         self.writes = 0
         self.polls = 0
-        self.polls_host = False
+        self.host_polls = 0
         self.attempts = 0
         self.clock_reads = 0
         self.nanoseconds = 0

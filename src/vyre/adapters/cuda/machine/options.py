@@ -25,7 +25,8 @@ class RunOptions:
     unspecified values and of approximations. ``workgroups_at_once``: blocks that advance together; None lets the
     machine choose, more than one only if no result can depend on it.  ``resident_blocks``: blocks that have started and
     not ended at one time; None: all of the grid. ``step_limit``: instructions issued before the run is given up (an
-    instruction counts once for all lanes that execute it together).
+    instruction counts once for all lanes that execute it together); those of a kernel that polls for the host are
+    counted from its last poll.
     """
 
     schedule: Schedule = "lockstep"

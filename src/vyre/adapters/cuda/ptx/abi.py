@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Init, Parameter, ParameterKind
+from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.program import Access, Buffer, Program
@@ -28,6 +29,8 @@ BARRIER_BYTES: Final = 8
 TABLE_RECORD_BYTES: Final = 16
 CONTROL: Final = "control"
 """The parameter with the address of the hidden buffer of grid loops, which all kernels of a module share."""
+MAILBOX: Final = "mailbox"
+"""The parameter with the address of the description of a mailbox."""
 INLINE_UNIFORMS: Final = ParamInliningPolicy(256, 4, True)
 
 
@@ -38,6 +41,7 @@ class Features(NamedTuple):
     barrier: bool = False
     zero: bool = False
     control: Buffer | None = None
+    mailbox: bool = False
 
 
 class Abi(NamedTuple):
@@ -60,7 +64,7 @@ def pointer_bindings(program: Program) -> tuple[Buffer, ...]:
 
 def inlined_uniforms(program: Program, options: EmitOptions, sink: DecisionSink | None = None) -> frozenset[str]:
     """Returns the names of the uniform buffers whose bytes travel as parameters."""
-    if not options.switches.inline_uniforms:
+    if options.mailbox or not options.switches.inline_uniforms:
         return frozenset()
     return frozenset(
         buffer.name
@@ -77,8 +81,8 @@ def uses_table(
     program: Program, inlined: frozenset[str], options: EmitOptions, sink: DecisionSink | None = None
 ) -> bool:
     """Returns whether the bindings are passed in a table in memory."""
-    if options.pointer_table is not None:
-        return options.pointer_table
+    if options.mailbox or options.pointer_table is not None:
+        return not options.mailbox and bool(options.pointer_table)
     bindings = pointer_bindings(program)
     other = 4 * len(bindings) + 64
     other += sum(max(8, b.static_nbytes or 0) for b in program.abi_buffers if b.is_push)
@@ -108,6 +112,10 @@ def layout(program: Program, inlined: frozenset[str], *, table: bool, features: 
         for index, buffer in enumerate(bindings):
             init = Init.ZERO if buffer.is_output else Init.INPUT
             add(f"p{index}", ParameterKind.POINTER, 8, 8, buffer, init=init)
+    if features.mailbox:
+        for index, buffer in enumerate(pushes):
+            add(f"s{index}", ParameterKind.POINTER, 8, 8, buffer, init=Init.INPUT)
+        add(MAILBOX, ParameterKind.MAILBOX, 8, 8, init=Init.ZERO, nbytes=Descriptor.NBYTES)
     if features.trap:
         add("trap", ParameterKind.TRAP, 8, 8, init=Init.ZERO, nbytes=TRAP_BYTES)
     if features.barrier:
@@ -118,7 +126,7 @@ def layout(program: Program, inlined: frozenset[str], *, table: bool, features: 
         if size == 4 and not table:
             for index, buffer in enumerate(bindings):
                 add(f"n{index}", ParameterKind.COUNT, 4, 4, buffer)
-        for index, buffer in enumerate(pushes):
+        for index, buffer in enumerate(() if features.mailbox else pushes):
             if _size(buffer) == size:
                 add(f"s{index}", ParameterKind.SCALAR, size, size, buffer)
     if features.zero:

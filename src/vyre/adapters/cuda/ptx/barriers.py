@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cuda.ptx.context import AXES, Kernel
+from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.memory import shared_symbol
 from vyre.adapters.cuda.ptx.operands import Address, Register
 
@@ -90,6 +90,6 @@ def grid(k: Kernel) -> None:
 def _last_group(k: Kernel) -> Register:
     """Returns the number of workgroups of the grid, less one."""
     w = k.w
-    x, y, z = (w.special(f"%nctaid.{axis}") for axis in AXES)
+    x, y, z = (k.group_count(axis) for axis in range(3))
     plane = w.emit("r", "mul.lo.u32", x, y)
     return w.emit("r", "sub.u32", w.emit("r", "mul.lo.u32", plane, z), 1)

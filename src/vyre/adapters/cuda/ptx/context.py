@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cuda.ptx.abi import CONTROL, inlined_uniforms, pointer_bindings, uses_table
+from vyre.adapters.cuda.ptx.abi import CONTROL, MAILBOX, inlined_uniforms, pointer_bindings, uses_table
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
+from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor
 from vyre.adapters.cuda.ptx.operands import Address, Immediate, Register, Symbol, Word, hexadecimal
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
@@ -23,6 +24,7 @@ from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
 from vyre.domain.scoped_names import ScopedNames
 
 if TYPE_CHECKING:
+    from vyre.adapters.cuda.ptx.mailbox import Mailbox
     from vyre.domain.analysis.wide_access import WideGroup
     from vyre.domain.ir.node import SourceLocation
     from vyre.policies.journal import DecisionSink
@@ -110,6 +112,14 @@ class Kernel:
         self.uses_trap: bool = False
         self.uses_grid_barrier: bool = False
         self.control: Final = hidden_control(program)
+        self.end: Final = self.w.label() if options.mailbox else None
+        """The label at which lanes that leave the body meet, in a kernel that stays."""
+        self.mailbox: Mailbox | None = None
+        """The mailbox loop around the body of a persistent kernel."""
+        self.groups: tuple[Register, ...] = ()
+        """The index of the workgroup along each axis, in a kernel that stays."""
+        self.grid: tuple[Register, ...] = ()
+        """The number of workgroups along each axis, in a kernel that stays."""
         self._positions = {buffer.name: index for index, buffer in enumerate(pointer_bindings(program))}
         self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
 
@@ -142,12 +152,34 @@ class Kernel:
 
     def parameter_address(self, parameter: str) -> Register:
         """Returns a register with the global address that an 8-byte parameter holds."""
-        return self.w.once(
-            f"&{parameter}",
-            lambda: self.w.emit(
-                "rd", "cvta.to.global.u64", self.w.emit("rd", "ld.param.u64", Address(Symbol(parameter)))
-            ),
-        )
+
+        def make() -> Register:
+            address = self.w.emit("rd", "ld.param.u64", Address(Symbol(parameter)))
+            address = self.w.emit("rd", "cvta.to.global.u64", address)
+            if self.end is None or parameter == MAILBOX:
+                return address
+            return self.w.emit("rd", "add.u64", address, self.arena_offset())
+
+        return self.w.once(f"&{parameter}", make)
+
+    def described(self, field: int) -> Register:
+        """Returns an 8-byte field of the description of the mailbox."""
+        where = Address(self.parameter_address(MAILBOX), field)
+        return self.w.once(f"mailbox {field}", lambda: self.w.emit("rd", "ld.global.nc.u64", where))
+
+    def arena_offset(self) -> Register:
+        """Returns the offset of this block's memory for jobs from that of block 0."""
+
+        def make() -> Register:
+            number = self.w.emit("r", "mov.u32", Register("%ctaid.x"))
+            wide = self.w.emit("rd", "cvt.u64.u32", number)
+            return self.w.emit("rd", "mul.lo.u64", wide, self.described(Descriptor.ARENA_STRIDE))
+
+        return self.w.once("arena", make)
+
+    def leave(self) -> None:
+        """Writes the end of a lane's work."""
+        self.w.line("ret;" if self.end is None else f"bra {self.end};")
 
     def length(self, name: str) -> Word:
         """Returns the number of elements: an int if it is static, else a register."""
@@ -173,6 +205,14 @@ class Kernel:
         return Symbol(f"s{self._push_positions[name]}")
 
     # ---- lanes
+    def group_id(self, axis: int) -> Register:
+        """Returns the index of the workgroup along an axis."""
+        return self.groups[axis] if self.groups else self.w.special(f"%ctaid.{AXES[axis]}")
+
+    def group_count(self, axis: int) -> Register:
+        """Returns the number of workgroups along an axis."""
+        return self.grid[axis] if self.grid else self.w.special(f"%nctaid.{AXES[axis]}")
+
     @property
     def block(self) -> tuple[int, int, int]:
         """Returns the number of lanes of a workgroup along x, y, z."""
@@ -190,7 +230,7 @@ class Kernel:
 
     def global_id(self, axis: int) -> Register:
         """Returns the lane's index in the grid along an axis."""
-        group = self.w.special(f"%ctaid.{AXES[axis]}")
+        group = self.group_id(axis)
         if self.block[axis] == 1:
             return group
         return self.w.once(

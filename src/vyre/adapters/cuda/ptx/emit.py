@@ -13,13 +13,15 @@ from vyre.adapters.cuda.decisions.ptx_target import Feature, TargetInputs, selec
 from vyre.adapters.cuda.ptx import abi, barriers, memory
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
+from vyre.adapters.cuda.ptx.mailbox import BOARD, Mailbox
+from vyre.adapters.cuda.ptx.mailbox_layout import Board
 from vyre.adapters.cuda.ptx.memory import element_of, shared_symbol
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.grid_sync import plan_grid_sync, plan_programs
+from vyre.domain.grid_sync import has_grid_barriers, plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.native_rounds import with_native_rounds
@@ -87,6 +89,8 @@ def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Litera
     values = sorted((name, value.dtype.text, value.bits) for name, value in spec.items())
     assumed = sorted(assumption.value for assumption in options.assume)
     facts = (options.target, options.native_grid_sync, options.pointer_table, options.parameter_limit)
+    if options.mailbox:
+        hasher.update(b"mailbox")
     hasher.update(repr((EMITTER_VERSION, facts, options.assembler, options.switches, assumed, values)).encode())
     return f"vy_{hasher.hexdigest()[:16]}"
 
@@ -121,6 +125,12 @@ def _written(
     check_rules(program).raise_if_invalid()
     _check_target(program, options)
     native = options.native_grid_sync
+    if options.mailbox and has_grid_barriers(program):
+        raise UnsupportedFeature(
+            feature="a barrier or a loop of the whole grid in a kernel that stays",
+            backend="cuda",
+            fix="dispatch the program.",
+        )
     parts = (with_native_rounds(program),) if native else tuple(plan_programs(plan_grid_sync(program)))
     name = entry_name(program, options, spec)
     return [
@@ -139,10 +149,21 @@ def _kernel(
     traced: bool,
 ) -> _Written:
     k = Kernel(entry, program, options, spec, sink, traced=traced)
+    if options.mailbox:
+        k.mailbox = Mailbox(k)
+    head = [] if k.mailbox is None else k.mailbox.begin()
     memory.begin_private(k)
     barriers.zero_shared(k)
     write_body(k, program.body)
-    features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero, control=k.control)
+    if k.mailbox is not None:
+        k.mailbox.end()
+    features = abi.Features(
+        trap=k.uses_trap,
+        barrier=k.uses_grid_barrier,
+        zero=k.uses_zero,
+        control=k.control,
+        mailbox=k.mailbox is not None,
+    )
     parameters = abi.layout(program, k.inlined, table=k.table, features=features)
     x, y, z = program.workgroup_size
     w = k.w
@@ -152,11 +173,12 @@ def _kernel(
         shared.append(
             f"{'.extern ' if k.shared.dynamic else ''}.shared .align {ALIGNMENT} .b8 {shared_symbol(k)}[{size}];"
         )
+    board = [] if k.mailbox is None else [f".shared .align {ALIGNMENT} .b8 {BOARD}[{Board.NBYTES}];"]
     lines = [*w.module_scope, *(shared if k.shared.dynamic else ())]
     lines.append(f".visible .entry {entry}(")
     lines.append(",\n".join(f"\t{line}" for line in abi.declaration(parameters)))
     lines += [")", f".reqntid {x}, {y}, {z}", "{"]
-    before = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *w.prologue]
+    before = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *board, *head, *w.prologue]
     ahead = sum(line.count("\n") + 1 for line in (*lines, *before))
     lines += [line if line.endswith(":") else f"\t{line}" for line in (*before, *w.body, "ret;")]
     lines.append("}\n")
@@ -165,7 +187,7 @@ def _kernel(
         program.workgroup_size,
         parameters.parameters,
         parameters.nbytes,
-        0 if k.shared.dynamic else k.shared.nbytes,
+        (0 if k.shared.dynamic else k.shared.nbytes) + (0 if k.mailbox is None else Board.NBYTES),
         k.shared.nbytes if k.shared.dynamic else 0,
         k.uses_grid_barrier,
         k.assumptions.made,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, narrowing, subgroups
-from vyre.adapters.cuda.ptx.context import AXES, Kernel
+from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
@@ -94,11 +94,11 @@ def _launch_id(k: Kernel, expr: LaunchId) -> Value:
         case IdKind.GLOBAL:
             return counted(k.global_id(expr.axis))
         case IdKind.GROUP:
-            return counted(k.w.special(f"%ctaid.{AXES[expr.axis]}"))
+            return counted(k.group_id(expr.axis))
         case IdKind.LOCAL:
             return counted(k.local_id(expr.axis))
         case IdKind.NUM_GROUPS:
-            return counted(k.w.special(f"%nctaid.{AXES[expr.axis]}"))
+            return counted(k.group_count(expr.axis))
 
 
 def _lane(k: Kernel, expr: SubgroupLane) -> Value:

@@ -15,13 +15,14 @@ from vyre.domain.analysis.private_zeroing import needs_private_zeroing
 from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
-from vyre.domain.ir.expr import Atomic, Load, Var
+from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import If, Let, Loop, Store, Switch, operands, walk_statements
+from vyre.domain.ir.stmt import Barrier, If, Let, Loop, Store, Switch, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.validation.validator import order_sensitive
 from vyre.policies.journal import DecisionSink, decide
 
+_GATHERS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 NOTHING: Final[frozenset[Assumption]] = frozenset()
 EXACT_GRID: Final = frozenset({Assumption.EXACT_GRID})
 OF_GROUPS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
@@ -62,6 +63,7 @@ class Facts:
         self._permitted: Final = options.assume
         self._inlined: Final = inlined
         self._uniformity: Final = uniformity(program)
+        self._stays: Final = options.mailbox
         self.fences: Final = decide(sink, fences_needed, AssemblerInputs(options.target, options.assembler))
         self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
 
@@ -130,12 +132,31 @@ class Facts:
 
     # ---- flow
     def branches_together(self, stmt: If | Loop | Switch) -> bool:
-        """Returns whether all lanes of a subgroup take the branch together."""
-        return self._switches.uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
+        """Returns whether all lanes of a subgroup take the branch together.
+
+        In a kernel that stays, a lane may be told to end a loop that others go on with.
+        """
+        return (
+            self._switches.uniform_branches
+            and not self._stays
+            and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
+        )
 
     def counts_together(self, stmt: Loop) -> bool:
         """Returns whether all lanes of a subgroup run the same iterations."""
         return self._uniformity.iterations(stmt) <= Uniformity.SUBGROUP
+
+    def keeps_together(self, stmt: Loop) -> Uniformity:
+        """Returns the lanes that must end a loop together if it ends early, for what follows to be as it should."""
+        return self._uniformity.rounds(stmt) if self._gathers else Uniformity.LANE
+
+    @cached_property
+    def _gathers(self) -> bool:
+        """Whether the program has a barrier or an operation of a subgroup."""
+        return any(
+            isinstance(stmt, Barrier) or any(isinstance(n, _GATHERS) for n in unique_nodes(operands(stmt)))
+            for stmt in walk_statements(self._program.body)
+        )
 
     @cached_property
     def _read(self) -> frozenset[str]:

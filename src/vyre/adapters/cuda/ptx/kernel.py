@@ -15,7 +15,8 @@ class ParameterKind(Enum):
     """The kind of a kernel parameter.
 
     POINTER and COUNT belong to a binding.  UNIFORM holds a small buffer's bytes.  SCALAR holds a scalar of the program,
-    or a word of the emitter's own.  TRAP, BARRIER, SCRATCH and TABLE are pointers to memory that the launcher provides.
+    or a word of the emitter's own.  TRAP, BARRIER, SCRATCH, TABLE and MAILBOX are pointers to memory that the launcher
+    provides.
     """
 
     POINTER = "pointer"
@@ -26,6 +27,7 @@ class ParameterKind(Enum):
     BARRIER = "barrier"
     SCRATCH = "scratch"
     TABLE = "table"
+    MAILBOX = "mailbox"
 
 
 class Init(Enum):
@@ -52,7 +54,7 @@ class Parameter:
     """One entry of the kernel's parameter list.
 
     ``offset``, ``size`` and ``align`` are bytes in parameter space.  ``nbytes`` is the size of the memory that a TRAP,
-    BARRIER, SCRATCH or TABLE parameter points to; ``value`` is the value of a word of the emitter's own.
+    BARRIER, SCRATCH, TABLE or MAILBOX parameter points to; ``value`` is the value of a word of the emitter's own.
     """
 
     kind: ParameterKind

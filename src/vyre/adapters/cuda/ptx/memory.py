@@ -41,7 +41,10 @@ def push(k: Kernel, name: str) -> Value:
     access = ACCESS[dtype]
 
     def make() -> Register:
-        return k.w.emit(access.kind, f"ld.param.{access.suffix}", Address(k.push_parameter(name)))
+        parameter = k.push_parameter(name)
+        if k.end is not None:  # each job has its own
+            return k.w.emit(access.kind, f"ld.global.{access.suffix}", Address(k.parameter_address(parameter)))
+        return k.w.emit(access.kind, f"ld.param.{access.suffix}", Address(parameter))
 
     raw = k.w.once(f"push {name}", make)
     if dtype is _S.BOOL:
@@ -193,7 +196,7 @@ def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> Address:
 
 def load_space(k: Kernel, name: str, space: str) -> str:
     """Returns the state space of a load, with ``.nc`` if the launch certainly does not write the memory."""
-    read_only = k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
+    read_only = k.end is None and k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
     return "global.nc" if space == "global" and read_only and k.assumptions.make(Assumption.NOALIAS) else space
 
 

@@ -169,7 +169,9 @@ def _kernel_problems(kernel: EmittedKernel) -> Iterator[str]:
 
 
 _POINTERS: Final = frozenset(set(ParameterKind) - {ParameterKind.COUNT, ParameterKind.UNIFORM, ParameterKind.SCALAR})
-_OWN: Final = frozenset({ParameterKind.TRAP, ParameterKind.BARRIER, ParameterKind.SCRATCH, ParameterKind.TABLE})
+_OWN: Final = frozenset(
+    {ParameterKind.TRAP, ParameterKind.BARRIER, ParameterKind.SCRATCH, ParameterKind.TABLE, ParameterKind.MAILBOX}
+)
 
 
 def _is_parameter(parameter: Parameter) -> bool:

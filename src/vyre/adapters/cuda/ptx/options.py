@@ -51,6 +51,7 @@ class EmitOptions:
     ``native_grid_sync``: grid barriers inside one cooperative kernel, else one kernel for each part.
     ``pointer_table``: bindings come in a table in memory; None lets the policy decide by ``parameter_limit`` (bytes).
     ``assembler``: version of the ``ptxas`` that will assemble the text, as (major, minor); None: unknown.
+    ``mailbox``: the kernel stays and takes jobs from a mailbox (``mailbox.py``); a launch is no dispatch.
     """
 
     target: int = DEFAULT_TARGET
@@ -60,6 +61,7 @@ class EmitOptions:
     parameter_limit: int = PORTABLE_PARAMETER_BYTES
     assembler: tuple[int, int] | None = None
     switches: Switches = ALL_ON
+    mailbox: bool = False
 
 
 DEFAULT_OPTIONS: Final = EmitOptions()

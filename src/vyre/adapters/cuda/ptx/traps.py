@@ -39,6 +39,6 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
         w.line(f"@{lower} st.relaxed.gpu.global.u32 [{record}+{offset}], {word};")
     w.line("fence.acq_rel.gpu;")
     w.line(f"st.relaxed.gpu.global.u32 [{record}+24], {zero};")
-    w.line("ret;")
+    k.leave()
     w.place(busy)
     w.line(f"bra {again};")

@@ -18,6 +18,7 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
+from vyre.adapters.cuda.runtime.persistent import CudaPersistent
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.planning import CudaPlanning
 from vyre.adapters.cuda.runtime.probe import profile_under
@@ -119,7 +120,8 @@ def make_backend(
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
-        cost_probe=CudaCostProbe(resources, executor),
+        persistent=CudaPersistent(resources, executor),
+        cost_probe=CudaCostProbe(resources, executor, runner),
         planning=CudaPlanning(executor, replays),
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,

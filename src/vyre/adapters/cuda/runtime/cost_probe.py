@@ -1,7 +1,8 @@
 """Costs of launches, graphs and copies on a CUDA device, timed with the operations that dispatches consist of.
 
 Device times are measured by events.  A device runs empty kernels faster than the host submits them; a chain of them is
-therefore timed after copies that keep the device busy until all are submitted.
+therefore timed after copies that keep the device busy until all are submitted.  Traffic is that of copies within the
+memory of the device.
 """
 
 from __future__ import annotations
@@ -25,20 +26,26 @@ from vyre.adapters.empty_program import empty_program
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
+from vyre.domain.ir.program import Program
+from vyre.ports.backend import BoundResidentStep, ResidentBinder, ResidentStep
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 
 BUSY_BYTES: Final = 4 * MIB
 """The bytes of a copy that keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""
 BUSY_LAUNCHES: Final = 8
+TRAFFIC_BYTES: Final = 4 * MIB
+"""The bytes that copies on the device read and write at least, so that their events are a small part of the time."""
+MOST_COPIES: Final = 64
 TIMEOUT_S: Final = 30.0
 
 
 class CudaCostProbe:
     """``CostProbe`` of one device."""
 
-    def __init__(self, resources: Resources, executor: CudaExecutor) -> None:
+    def __init__(self, resources: Resources, executor: CudaExecutor, binder: ResidentBinder) -> None:
         self._resources = resources
         self._executor = executor
+        self._binder = binder
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
@@ -53,7 +60,7 @@ class CudaCostProbe:
         pipeline, _ = self._executor.pipeline(program, DEFAULT_CONFIG)
         with device.calls:
             module = pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True)
-            bench = _Bench(self._resources, module, plan_bindings(program))
+            bench = _Bench(self._resources, module, plan_bindings(program), partial(self._binder.bind, _step(program)))
         try:
             yield bench.time
         except BaseException:
@@ -61,6 +68,11 @@ class CudaCostProbe:
             raise
         with device.calls:
             bench.release(idle=True)
+
+
+def _step(program: Program) -> ResidentStep:
+    """Returns a launch of a program of one parameter, of 4 bytes."""
+    return ResidentStep(program, (memoryview(bytes(4)),))
 
 
 class _Memory(NamedTuple):
@@ -73,16 +85,23 @@ class _Memory(NamedTuple):
 
 
 class _Bench:
-    """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed."""
+    """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed.
 
-    def __init__(self, resources: Resources, module: LoadedModule, plan: BindingPlan) -> None:
+    ``bind`` binds such a launch.
+    """
+
+    def __init__(
+        self, resources: Resources, module: LoadedModule, plan: BindingPlan, bind: Callable[[], BoundResidentStep]
+    ) -> None:
         """Prepares the launch.  Call it inside ``device.calls``; raises ``CudaCallError``."""
         self._resources, self._device = resources, resources.device
+        self._bind = bind
         self._now_ns: Final = resources.device.clock.now_ns
         self._driver: Final = resources.device.driver
         self._lease: Final = resources.streams.acquire()
         self._graphs: dict[int, RecordedGraph] = {}
         self._memory: dict[int, _Memory] = {}
+        self._halves: dict[int, DeviceBlock] = {}
         self._value = 0
         try:
             self._launch = PreparedLaunch(
@@ -119,6 +138,29 @@ class _Bench:
         for _ in rounds:
             launch()
         return self._now_ns() - started
+
+    def bind(self, size: int) -> int:
+        bound: list[BoundResidentStep] = []
+        try:
+            started = self._now_ns()
+            bound.extend(self._bind() for _ in range(size))
+            return self._now_ns() - started
+        finally:
+            for step in bound:
+                step.close()
+
+    def traffic(self, size: int) -> int:
+        half = max(1, size // 2)
+        block = self._halves.get(half)
+        if block is None:
+            block = self._halves[half] = self._resources.memory.allocate(2 * half, self._lease.stream)
+        source, target = block.address, block.address + half
+        rounds = min(MOST_COPIES, max(1, TRAFFIC_BYTES // (2 * half)))
+        self._driver.event_record(self._lease.started, self._lease.stream)
+        for _ in range(rounds):
+            self._driver.copy_on_device(target, source, half, self._lease.stream)
+        self._driver.event_record(self._lease.ended, self._lease.stream)
+        return self._elapsed() // rounds
 
     def kernels(self, size: int) -> int:
         memory = self._block(BUSY_BYTES)
@@ -245,14 +287,17 @@ class _Bench:
         """Returns every resource.  ``idle`` resources may be used again; otherwise they are returned to the driver."""
         resources, stream = self._resources, self._lease.stream
         graphs, memory = tuple(self._graphs.values()), tuple(self._memory.values())
+        halves = tuple(self._halves.values())
         self._graphs.clear()
         self._memory.clear()
+        self._halves.clear()
         give_device = resources.memory.give_back if idle else resources.memory.free
         give_pinned = resources.pinned.give_back if idle else resources.pinned.free
         release_all(
             (
                 *(graph.release for graph in graphs),
                 *(partial(give_device, block.device, stream) for block in memory),
+                *(partial(give_device, block, stream) for block in halves),
                 *(partial(give_pinned, block.pinned) for block in memory),
                 partial(resources.streams.give_back if idle else resources.streams.free, self._lease),
             )
@@ -266,6 +311,7 @@ class _Bench:
 
 _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.LAUNCHES: _Bench.launches,
+    CostExperiment.BIND: _Bench.bind,
     CostExperiment.KERNELS: _Bench.kernels,
     CostExperiment.ROUND_TRIP: _Bench.round_trip,
     CostExperiment.GRAPH_RECORD: _Bench.graph_record,
@@ -275,4 +321,5 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.PINNED_COPY: _Bench.pinned_copy,
     CostExperiment.PAGEABLE_COPY: _Bench.pageable_copy,
     CostExperiment.EVENT_PAIRS: _Bench.event_pairs,
+    CostExperiment.TRAFFIC: _Bench.traffic,
 }

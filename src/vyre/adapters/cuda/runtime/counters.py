@@ -13,6 +13,8 @@ NAMES: Final = (
     "resident_allocation_bytes_requested",
     "param_upload_bytes",
     "kernel_launches",
+    "persistent_launches",
+    "persistent_jobs",
     "graph_launches",
     "graph_kernels",
     "graph_recordings",
@@ -60,6 +62,8 @@ class Counters:
     resident_allocation_bytes_requested: int
     param_upload_bytes: int
     kernel_launches: int
+    persistent_launches: int
+    persistent_jobs: int
     graph_launches: int
     graph_kernels: int
     graph_recordings: int

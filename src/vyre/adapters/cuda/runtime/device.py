@@ -109,6 +109,9 @@ class DeviceMember:
         """Returns the streams whose work no caller waits for any more."""
         return ()
 
+    def stop(self) -> None:
+        """Tells work to end that would go on by itself; called before the device is waited for, to close it."""
+
     def settled(self) -> bool:
         """Returns whether no thread is in the middle of using this member."""
         return True
@@ -396,6 +399,8 @@ class CudaDevice:
         It is called inside ``calls``, which then refuses all other threads; when it returns, no other thread is inside.
         """
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
+        for member in self._members:
+            member.stop()
         release_all([partial(self._drain, stream, deadline) for stream in self._busy_streams()])
         self._wait_until(self._settled, deadline)
         self._ready = False  # later calls are refused before the handles that they would use are released
@@ -504,6 +509,10 @@ class CudaDevice:
         fix = "open a new session." if self._why_shut is _CLOSED else "try again once it is."
         return DispatchFailed(f"backend `{self.backend}` {self._why_shut}", fix=fix)
 
+    def lost_error(self) -> DeviceLost:
+        """Returns the error of uses of a lost device, which says why it was lost."""
+        return DeviceLost(f"backend `{self.backend}` has lost its device: {self._why_lost}")
+
     def _refuse(self) -> NoReturn:
         if sys.is_finalizing():
             raise DispatchFailed(
@@ -513,7 +522,7 @@ class CudaDevice:
         if self._forked:
             raise used_in_a_fork(f"backend `{self.backend}`", self._pid, os.getpid())
         if self._lost:
-            raise DeviceLost(f"backend `{self.backend}` has lost its device: {self._why_lost}")
+            raise self.lost_error()
         if self._state is _State.CLOSED:
             raise DispatchFailed(f"backend `{self.backend}` {_CLOSED}", fix="open a new session.")
         raise DispatchFailed(f"backend `{self.backend}` is not open", fix="dispatch, or call lifecycle.prepare().")

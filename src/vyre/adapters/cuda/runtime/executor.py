@@ -25,7 +25,7 @@ from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
-from vyre.domain.binding import plan_bindings
+from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import check_limits
 from vyre.domain.grid_sync import has_grid_barriers
@@ -99,6 +99,29 @@ class CudaPipeline(KernelPipeline):
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
 
+    @property
+    def plan(self) -> BindingPlan:
+        """Returns the bindings of the program."""
+        return self._plan
+
+    @property
+    def config(self) -> DispatchConfig:
+        """Returns the config."""
+        return self._config
+
+    @property
+    def title(self) -> str:
+        """Returns the name of the program in messages."""
+        return self._title
+
+    def launch_of(self, input_nbytes: tuple[int, ...]) -> Launch:
+        """Returns the launch for inputs of these lengths.  Raises what resolving it raises."""
+        return self._resolve(input_nbytes)
+
+    def staying_module(self) -> LoadedModule:
+        """Returns the module whose kernel stays and takes jobs from a mailbox.  Call it inside ``device.calls``."""
+        return self._module(replace(self._options(native=True), mailbox=True))
+
     def options_for(self, launch: Launch, sink: DecisionSink | None = None) -> EmitOptions:
         """Returns the options with which the module of a launch is emitted.  Call it inside ``device.calls``.
 
@@ -149,14 +172,20 @@ class CudaPipeline(KernelPipeline):
         """
         if not self._grid_barriers:
             return True
+        sink = self._kernels.decisions if sink is None else sink
+        return decide(sink, choose_grid_sync, self.grid_sync(grid, told)).mode is GridSyncMode.NATIVE
+
+    def grid_sync(self, grid: Dim3, told: Callable[[Compilation], object] | None = None) -> GridSyncInputs:
+        """Returns a grid of this program, which has grid barriers, and how much of it the device holds at once.
+
+        Call it inside ``device.calls``.
+        """
         device = self._resources.device
         facts = device.facts
         forced = GridSyncMode.NATIVE if self._config.cooperative else device.options.grid_sync
         undecided = forced is None and facts.cooperative_launch  # else the native kernel need not be compiled
         resident = self._resident_natively(told) if undecided else 0
-        asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
-        sink = self._kernels.decisions if sink is None else sink
-        return decide(sink, choose_grid_sync, asked).mode is GridSyncMode.NATIVE
+        return GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
 
     def _resident_natively(self, told: Callable[[Compilation], object] | None) -> int:
         """Returns the workgroups of the native kernel that one multiprocessor holds at once."""

@@ -66,12 +66,14 @@ class ScratchAddresses(NamedTuple):
     """The addresses of that memory: ``trap`` is the record of the first kernel, the others follow it.
 
     ``control`` is that of a SCRATCH parameter which the host reads between kernels; None if it is in the zeroed part.
+    ``mailbox`` is the address of the description of a mailbox.
     """
 
     table: DeviceAddress = 0
     zeroed: DeviceAddress = 0
     trap: DeviceAddress = 0
     control: DeviceAddress | None = None
+    mailbox: DeviceAddress = 0
 
 
 def plan_scratch(module: LoadedModule, *, polled: bool = False) -> ScratchPlan:
@@ -234,6 +236,8 @@ class BoundKernel:
                     values.append(scratch.trap)
                 case ParameterKind.TABLE:
                     values.append(scratch.table)
+                case ParameterKind.MAILBOX:
+                    values.append(scratch.mailbox)
                 case ParameterKind.SCRATCH if scratch.control is not None:
                     values.append(scratch.control)
                 case ParameterKind.BARRIER | ParameterKind.SCRATCH:

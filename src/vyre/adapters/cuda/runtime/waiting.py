@@ -61,7 +61,11 @@ class Waiter:
         driver = self._driver
         return self._until(lambda: driver.stream_ready(stream), lambda: driver.stream_synchronize(stream), deadline_ns)
 
-    def _until(self, ready: Callable[[], bool], block: Callable[[], None], deadline_ns: int | None) -> bool:
+    def condition(self, holds: Callable[[], bool], deadline_ns: int | None) -> bool:
+        """Waits until ``holds`` returns True.  Returns True, or False once the deadline has passed."""
+        return self._until(holds, None, deadline_ns)
+
+    def _until(self, ready: Callable[[], bool], block: Callable[[], None] | None, deadline_ns: int | None) -> bool:
         now_ns, sleep = self._clock
         if ready():
             return True
@@ -71,12 +75,12 @@ class Waiter:
         while now_ns() < end:
             if ready():
                 return True
-        if deadline_ns is None:
+        if deadline_ns is None and block is not None:
             block()
             return True
         pause = FIRST_SLEEP_NS
         while True:
-            left = deadline_ns - now_ns()
+            left = LONGEST_SLEEP_NS if deadline_ns is None else deadline_ns - now_ns()
             if left <= 0:
                 return ready()
             sleep(min(pause, left) / 1e9)

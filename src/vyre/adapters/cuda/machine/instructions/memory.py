@@ -195,7 +195,7 @@ def _load(
         races = launch.races if raced else None
         if not plain:
             launch.polls += 1
-            launch.polls_host |= region.shared
+            launch.host_polls += region.shared
             if acquires and races is not None:
                 races.order(frame, acquire=True, release=False, block_only=form.scope == "cta")
         values = region.typed(dtype)[0]

@@ -1,0 +1,637 @@
+"""A persistent engine: a kernel that stays on the device and takes jobs from a mailbox in mapped host memory.
+
+Between two jobs nothing is launched, and no Python runs.  A launch leaves after some time without a job, so that
+nothing that waits for the whole device waits for ever; the next submission launches again, and a caller who waits finds
+out whether that is needed.  Nobody tells of a lost device but the driver: callers ask it while they wait.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.cuda.ptx.mailbox_layout import MOST_ROWS, ROW_BITS, Control, Descriptor, Row, State
+from vyre.adapters.cuda.runtime.arena import plan_arena
+from vyre.adapters.cuda.runtime.device import release_all
+from vyre.adapters.cuda.runtime.executor import CudaPipeline
+from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.launch import (
+    PreparedLaunch,
+    ScratchAddresses,
+    plan_scratch,
+    read_trap,
+    resident_per_multiprocessor,
+)
+from vyre.adapters.cuda.runtime.mailbox import RowLayout, RowMemory, Rows, Words, frees, read_outputs, write_inputs
+from vyre.adapters.cuda.runtime.notices import Notices
+from vyre.adapters.cuda.runtime.resident_blocks import resident_blocks
+from vyre.adapters.cuda.runtime.waiting import deadline_after
+from vyre.adapters.cuda.seam import CudaCallError
+from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import (
+    BackendError,
+    DispatchFailed,
+    DispatchTimeout,
+    InvalidInput,
+    InvalidResource,
+    used_in_a_fork,
+)
+from vyre.policies.arith import next_power_of_two
+from vyre.ports.backend import HostBytes, OutputStorage
+from vyre.ports.persistent import EndedJobs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.adapters.cuda.runtime.streams import StreamLease
+
+LEASE_NS: Final = 200_000_000
+"""How long a launch stays without a job, in ns of the device's clock."""
+_ENDLESS_NS: Final = 1 << 62
+_ALIGNMENT: Final = 256
+
+
+class _Entry:
+    """The jobs of one submission.
+
+    ``rows`` is their memory, until they have been settled: then ``heads`` holds how they ended, and ``outputs`` what
+    they computed, one array for each output of all rows.  ``into`` is where the caller wants the outputs.
+    """
+
+    __slots__ = ("count", "heads", "into", "is_wanted", "number", "outputs", "rows")
+
+    def __init__(self, number: int, rows: Rows, into: Sequence[memoryview] | None) -> None:
+        self.number: Final = number
+        self.count: Final = len(rows.bytes)
+        self.rows: Rows | None = rows
+        self.into: Final = into
+        self.heads: npt.NDArray[np.uint8] | None = None
+        self.outputs: Sequence[memoryview] | None = into
+        self.is_wanted = True
+
+    def state(self, row: int) -> State:
+        """Returns how a job has ended, or that it has not."""
+        if self.rows is not None:
+            return State(int(self.rows.states[row]))
+        assert self.heads is not None
+        return State(int(self.heads[row, Row.STATE]))
+
+
+class CudaEngine:
+    """``PersistentEngine`` of the backend."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        pipeline: CudaPipeline,
+        input_nbytes: tuple[int, ...],
+        capacity: int,
+        ended: Callable[[CudaEngine], None],
+    ) -> None:
+        """Makes everything ready; ``ended`` is called when the engine has.
+
+        Call it inside ``device.calls``; it raises ``CudaCallError``.
+        """
+        self._tell_ended: Final = ended
+        self._resources: Final = resources
+        self._device: Final = self._resources.device
+        self._pipeline = pipeline
+        self._input_nbytes: Final = input_nbytes
+        self._launch: Final = pipeline.launch_of(input_nbytes)
+        self._capacity: Final = next_power_of_two(capacity)
+        self._mask: Final = self._capacity - 1
+        self._module: Final = pipeline.staying_module()
+        self._kernel: Final = self._module.kernels[0].emitted
+        self._lock: Final = threading.RLock()
+        self._pid: Final = os.getpid()
+        self._number = 0
+        self._launched = 0
+        self._jobs = self._full = self._waits = 0
+        self._open: deque[_Entry] = deque()
+        """Entries of which not all jobs are known to have ended, in order."""
+        self._ended_singles: deque[_Entry] = deque()
+        """Entries of one job that have ended, since results were copied aside."""
+        self._entries: dict[int, _Entry] = {}
+        self._closed = False
+        self._error: BackendError | None = None
+        self._words: Words | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._notices: Final = Notices(self.ended)
+        try:
+            self._prepare()
+            self._launcher()
+        except CudaCallError as error:
+            self._device.roll_back(error, reversed(self._undo))
+            raise
+        except BaseException:
+            release_all(reversed(self._undo))
+            raise
+        self._launched = 1
+        self._device.counters.persistent_launches += 1
+
+    def _prepare(self) -> None:
+        resources, device, launch = self._resources, self._device, self._launch
+        driver, plan, config = device.driver, self._pipeline.plan, self._pipeline.config
+        scratch = plan_scratch(self._module)
+        arena = plan_arena(plan, launch, (), table=0, traps=scratch.looked_at, scratch=0)
+        self._layout = RowLayout(arena)
+        stride = max(_ALIGNMENT, _aligned(arena.nbytes))
+        loaded = self._module.kernels[0]
+        fits = resident_per_multiprocessor(device, loaded) * device.facts.multiprocessors
+        blocks = resident_blocks(fits, stride, device.facts.total_memory)
+        self.lease: StreamLease = resources.streams.acquire()
+        stream = self.lease.stream
+        self._undo.append(partial(resources.streams.free, self.lease))
+        control = Control.ROWS + 4 * self._capacity
+        described = _aligned(control)
+        first = described + _aligned(Descriptor.NBYTES)
+        self._memory = resources.memory.allocate(first + blocks * stride, stream)
+        self._undo.append(partial(resources.memory.free, self._memory, stream))
+        base = self._memory.address
+        self._words = Words(self._capacity, driver)
+        self._undo += frees(driver, [self._words.block])
+        self._rows = RowMemory(self._layout)
+        limit = _ENDLESS_NS if config.timeout_s is None else min(_ENDLESS_NS, int(config.timeout_s * 1e9))
+        x, y, z = launch.grid
+        source, nbytes = self._words.describe(
+            {
+                Descriptor.CONTROL: base,
+                Descriptor.MASK: self._mask,
+                Descriptor.ARENA: base + first,
+                Descriptor.ARENA_STRIDE: stride,
+                Descriptor.ROW_NBYTES: self._layout.nbytes,
+                Descriptor.UPLOAD_END: self._layout.upload_end,
+                Descriptor.ZERO: self._layout.upload_end,  # gaps, too: they are copied back
+                Descriptor.ZERO_END: stride,
+                Descriptor.READ: self._layout.read.start,
+                Descriptor.READ_END: self._layout.read.end,
+                Descriptor.LIMIT: limit,
+                Descriptor.LEASE: LEASE_NS,
+                Descriptor.GRID: x,
+                Descriptor.GRID + 8: y,
+                Descriptor.GRID + 16: z,
+                Descriptor.REPEATS: config.launches,
+            }
+        )
+        driver.memset8(base, 0, control, stream)
+        driver.copy_to_device(base + described, source, nbytes, stream)
+        self._launcher = PreparedLaunch(
+            device, self._module, plan, (blocks, 1, 1), stream, cooperative=False, sink=resources.decisions
+        )
+        addresses = [0 if offset is None else base + first + offset for offset in arena.offsets]
+        self._launcher.bind(
+            addresses, launch.counts, ScratchAddresses(trap=base + first + arena.traps.start, mailbox=base + described)
+        )
+
+    # ------------------------------------------------------------ facts
+    @property
+    def capacity(self) -> int:
+        """Returns how many submissions may be under way at once: a power of two."""
+        return self._capacity
+
+    @property
+    def most_jobs(self) -> int:
+        """Returns the most jobs of one ``submit_many``."""
+        return MOST_ROWS
+
+    @property
+    def output_nbytes(self) -> tuple[int, ...]:
+        """Returns the bytes of each output of a job."""
+        return self._launch.output_nbytes
+
+    # ------------------------------------------------------------ submitting
+    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+        """Implements ``PersistentEngine.submit``."""
+        if tuple([view.nbytes for view in inputs]) != self._input_nbytes:
+            raise self._unfit(inputs)
+        return self._submit(inputs, 1, None)
+
+    def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
+        """Implements ``PersistentEngine.submit_many``."""
+        if not 1 <= jobs <= MOST_ROWS:
+            raise InvalidInput(f"{jobs} jobs in one submission", fix=f"submit 1 to {MOST_ROWS} at once.")
+        fit = len(columns) == len(self._input_nbytes) and all(
+            view.nbytes in (nbytes, jobs * nbytes) for view, nbytes in zip(columns, self._input_nbytes, strict=True)
+        )
+        if not fit:
+            raise self._unfit(columns)
+        return self._submit(columns, jobs, into)
+
+    def _submit(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview] | None) -> int | None:
+        self._check_process()
+        with self._lock:
+            self._check()
+            if not self._has_room():
+                self._full += 1
+                self.look()  # so that whoever tries until there is room learns of a lost device
+                return None
+            rows = self._take(jobs)
+            write_inputs(self._layout, rows, columns)
+            number = self._number
+            entry = _Entry(number, rows, into)
+            self._entries[number] = entry
+            self._open.append(entry)
+            assert self._words is not None
+            self._words.publish(number, number & self._mask, rows)
+            self._number = number + 1
+        with self._lock:  # the processor has stored what was published before it reads what the kernel wrote
+            if self._words is not None and self._words.left == self._launched:
+                self._start()
+        return number << ROW_BITS
+
+    def _has_room(self) -> bool:
+        last = self._number - self._capacity
+        assert self._words is not None
+        return last < 0 or self._words.end_of(last & self._mask) > last
+
+    def _take(self, jobs: int) -> Rows:
+        """Returns memory for an entry; results that nobody has collected yet are copied aside before more is taken."""
+        self._sweep()
+        if jobs == 1 and not self._rows.has_single:
+            while self._ended_singles:
+                self._settle(self._ended_singles.popleft())
+        with self._device.calls:
+            return self._rows.take(jobs, self._device.driver)
+
+    def _start(self) -> None:
+        """Launches the kernel, which begins when an earlier launch of it has left."""
+        with self._failing(), self._device.calls:
+            self._launcher()
+        self._launched += 1
+        self._device.counters.persistent_launches += 1
+
+    # ------------------------------------------------------------ ends of jobs
+    def done(self, ticket: int, /) -> bool:
+        """Implements ``PersistentEngine.done``.  A job that has not ended makes it look at the device, too."""
+        self._check_process()
+        if self._has_ended(ticket):
+            return True
+        self.look()
+        return self._has_ended(ticket)
+
+    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Implements ``PersistentEngine.wait``."""
+        self._check_process()
+        self._await(partial(self._has_ended, ticket), "the job", timeout)
+        row = ticket & MOST_ROWS
+        with self._lock:
+            entry = self._entry(ticket)
+            state = entry.state(row)
+            if state is not State.COMPLETED:
+                raise self._error_of(entry, row)
+            elapsed = int.from_bytes(self._heads(entry)[row, Row.ELAPSED : Row.ELAPSED + 8].tobytes(), "little")
+            if entry.into is not None:
+                if entry.rows is not None:
+                    read_outputs(self._layout, entry.rows, entry.into, slice(row, row + 1))
+            elif outputs is not None:
+                views = outputs.begin(self.output_nbytes)
+                if entry.rows is not None:
+                    read_outputs(self._layout, entry.rows, views, slice(None))
+                else:
+                    assert entry.outputs is not None
+                    for view, data in zip(views, entry.outputs, strict=True):
+                        view[:] = data
+        return DispatchTiming(elapsed, elapsed, None, None, 0)
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
+        """Implements ``PersistentEngine.wait_many``."""
+        self._check_process()
+        self._await(lambda: self._is_over(first), "the jobs", timeout)
+        with self._lock:
+            entry = self._entry(first)
+            self._settle(entry)
+            heads = self._heads(entry)
+            failed = (heads[:, Row.STATE] != State.COMPLETED).nonzero()[0]
+            elapsed = heads[:, Row.ELAPSED : Row.ELAPSED + 8].copy().view("<u8")
+            return EndedJobs(int(elapsed.sum()), tuple([first + row for row in failed.tolist()]))
+
+    def wait_room(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.wait_room``."""
+        self._check_process()
+
+        def has_room() -> bool:
+            with self._lock:
+                return self._words is None or self._has_room()
+
+        try:
+            self._await(has_room, "a place", timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, ticket: int, /) -> None:
+        """Implements ``PersistentEngine.forget``."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            entry = self._entries.pop(ticket >> ROW_BITS, None)
+            if entry is not None:
+                entry.is_wanted = False
+                if self._is_complete(entry):
+                    self._release_rows(entry)
+
+    def drain(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.drain``."""
+        self._check_process()
+        head = self._number
+
+        def drained() -> bool:
+            with self._lock:
+                self._sweep()
+                return self._words is None or not self._open or self._open[0].number >= head
+
+        try:
+            self._await(drained, "the jobs", timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    def look(self) -> None:
+        """Asks the driver whether the kernel is well, and launches it if it has left jobs behind.
+
+        Raises nothing: jobs of a lost device have ended.
+        """
+        with self._lock:
+            if self._words is not None and not self._closed:
+                try:
+                    with self._failing(), self._device.calls:
+                        idle = self._device.driver.stream_ready(self.lease.stream)
+                    self._sweep()
+                    if idle and self._open:
+                        self._start()
+                except BackendError:
+                    pass  # it is known to the engine, and raised to who waits for a job
+
+    def ended(self) -> int:
+        """Looks, and returns how many jobs have ended."""
+        self.look()
+        with self._lock:
+            return self._ended()
+
+    # ------------------------------------------------------------ descriptors
+    def subscribe(self) -> int:
+        """Implements ``PersistentEngine.subscribe``: a thread looks at the words as long as there are descriptors."""
+        self._check_process()
+        with self._lock:
+            self._check()
+        return self._notices.subscribe()
+
+    def unsubscribe(self, descriptor: int, /) -> None:
+        """Implements ``PersistentEngine.unsubscribe``."""
+        self._notices.unsubscribe(descriptor)
+
+    def rearm(self, descriptor: int, /) -> None:
+        """Implements ``PersistentEngine.rearm``."""
+        self._notices.rearm(descriptor)
+
+    # ------------------------------------------------------------ the end
+    def counters(self) -> Mapping[str, int]:
+        """Implements ``PersistentEngine.counters``; callers poll, so that nobody is woken."""
+        with self._lock:
+            return {
+                "launches": self._launched,
+                "jobs": self._ended(),
+                "submissions": self._number,
+                "waits": self._waits,
+                "wakes": 0,
+                "full": self._full,
+            }
+
+    def close(self) -> None:
+        """Implements ``PersistentEngine.close``: jobs that run are stopped, and given up if they do not stop."""
+        if os.getpid() != self._pid:
+            return
+        self.stop()
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed = True
+                self._end(ended=self._has_left())
+        finally:
+            self._notices.end()
+
+    def _has_left(self) -> bool:
+        """Waits until the kernel has left; returns whether it has."""
+        if self._words is None:
+            return True
+        deadline = deadline_after(self._device.clock, self._device.options.close_timeout_s)
+        try:
+            with self._failing(), self._device.calls:
+                return self._device.waiter.stream(self.lease.stream, deadline)
+        except BackendError:
+            return False  # the engine has taken note of it
+
+    def stop(self) -> None:
+        """Tells the kernel to leave."""
+        with self._lock:
+            if self._words is not None:
+                self._words.stop()
+
+    def release(self) -> None:
+        """Frees everything, because the device is being closed: the kernel has left.  Raises ``CudaCallError``."""
+        with self._lock:
+            self._closed = True
+            releases = self._detach()
+        self._notices.end()
+        release_all(releases)
+
+    def abandon(self, error: BackendError | None = None) -> None:
+        """Drops everything without a driver call, and gives all jobs that have not ended this error."""
+        with self._lock:
+            self._error = self._error or error
+            self._detach()
+        self._notices.end()
+
+    def _end(self, *, ended: bool) -> None:
+        """Frees what the engine has, or has it freed once the kernel has left."""
+        releases = self._detach()
+        self._tell_ended(self)
+        if not releases or not self._device.reachable:
+            return
+        if not ended:
+            self._resources.quarantine.hold(self.lease.stream, partial(release_all, releases))
+            return
+        with self._device.calls:
+            release_all(releases)
+
+    def _detach(self) -> list[Callable[[], None]]:
+        """Copies what somebody may ask for out of the memory of the engine; returns the calls that free it."""
+        words = self._words
+        if words is None:
+            return []
+        self._sweep()
+        self._jobs += sum(entry.count for entry in self._open)
+        for entry in (*self._entries.values(), *self._open):
+            self._settle(entry)
+        self._device.counters.persistent_jobs += self._jobs
+        self._open.clear()
+        self._ended_singles.clear()
+        self._words = None
+        undo, self._undo = self._undo, []
+        return [*frees(self._device.driver, self._rows.drop()), *reversed(undo)]
+
+    # ------------------------------------------------------------ details
+    def _sweep(self) -> None:
+        """Takes back the memory of the oldest jobs, as far as they have ended and nobody wants their results."""
+        while self._open and self._is_complete(self._open[0]):
+            entry = self._open.popleft()
+            self._jobs += entry.count
+            if not entry.is_wanted:
+                self._release_rows(entry)
+            elif entry.count == 1:
+                self._ended_singles.append(entry)
+
+    def _is_complete(self, entry: _Entry) -> bool:
+        """Returns whether all jobs of an entry have ended, and the kernel has done with its place in the ring."""
+        return self._words is None or self._words.end_of(entry.number & self._mask) > entry.number
+
+    def _ended(self) -> int:
+        """Returns how many jobs have ended."""
+        self._sweep()
+        return self._jobs + sum(self._ended_of(entry) for entry in self._open)
+
+    def _ended_of(self, entry: _Entry) -> int:
+        if entry.rows is None or self._is_complete(entry):
+            return entry.count
+        return 0 if entry.count == 1 else int((entry.rows.states != State.WAITING).sum())
+
+    def _settle(self, entry: _Entry) -> None:
+        """Copies the heads and outputs of an entry, so that its memory can be used again."""
+        rows = entry.rows
+        if rows is None:
+            return
+        entry.heads = rows.bytes[:, : Row.BODY].copy()
+        if entry.into is None:
+            views = [memoryview(bytearray(nbytes)) for nbytes in self.output_nbytes]
+            read_outputs(self._layout, rows, views, slice(None))
+            entry.outputs = views
+        else:
+            read_outputs(self._layout, rows, entry.into, slice(None))
+        self._release_rows(entry)
+
+    def _release_rows(self, entry: _Entry) -> None:
+        rows, entry.rows = entry.rows, None
+        if rows is not None:
+            self._rows.give_back(rows)
+
+    @staticmethod
+    def _heads(entry: _Entry) -> npt.NDArray[np.uint8]:
+        if entry.rows is not None:
+            return entry.rows.bytes[:, : Row.BODY]
+        assert entry.heads is not None
+        return entry.heads
+
+    def _entry(self, ticket: int) -> _Entry:
+        entry = self._entries.get(ticket >> ROW_BITS)
+        if entry is None:
+            raise InvalidResource("the ticket was forgotten", fix="keep the result.")
+        return entry
+
+    def _has_ended(self, ticket: int) -> bool:
+        with self._lock:
+            return self._words is None or self._entry(ticket).state(ticket & MOST_ROWS) is not State.WAITING
+
+    def _is_over(self, ticket: int) -> bool:
+        with self._lock:
+            entry = self._entry(ticket)
+            return entry.rows is None or self._is_complete(entry)
+
+    def _await(self, holds: Callable[[], bool], what: str, timeout: float | None) -> None:
+        """Waits, and asks the driver meanwhile.  Raises ``TimeoutError``, and what a signal handler raises."""
+        if holds():
+            return
+        self._waits += 1
+
+        def looked() -> bool:
+            self.look()
+            return holds()
+
+        if not self._device.waiter.condition(looked, deadline_after(self._device.clock, timeout)):
+            raise TimeoutError(f"{what} did not finish within {timeout} s")
+
+    def _failing(self) -> _Failing:
+        return _Failing(self)
+
+    def failed(self, error: BackendError) -> None:
+        """Ends the engine after a failed call: jobs that have not ended raise this error.
+
+        What the kernel may still use is freed when it has left.
+        """
+        with self._lock:
+            if self._words is None:
+                return
+            self._error = error
+            self._words.stop()
+            releases = self._detach()
+        self._tell_ended(self)
+        if self._device.reachable:
+            self._resources.quarantine.hold(self.lease.stream, partial(release_all, releases))
+
+    def _error_of(self, entry: _Entry, row: int) -> BackendError:
+        """Returns the error of a job that has not completed."""
+        device, counters = self._device, self._device.counters
+        title, state = self._pipeline.title, entry.state(row)
+        if state is State.TRAPPED:
+            counters.trap_count += 1
+            record = self._heads(entry)[row, Row.TRAP : Row.TRAP + 32].tobytes()
+            found = read_trap(memoryview(record), self._kernel)
+            assert found is not None
+            return found
+        if state is State.LATE:
+            counters.timeout_count += 1
+            name = self._pipeline.config.label or title
+            return DispatchTimeout(
+                f"a job of `{name}` ({self._pipeline.id}) did not finish on backend `{device.backend}` within "
+                f"{self._pipeline.config.timeout_s} s"
+            )
+        if self._error is not None:
+            return copy.copy(self._error)
+        return DispatchFailed(
+            f"a job of `{title}` was stopped because its persistent engine was closed",
+            fix="collect results before the engine is closed.",
+        )
+
+    def _unfit(self, inputs: Sequence[HostBytes]) -> InvalidInput:
+        found = tuple(view.nbytes for view in inputs)
+        return InvalidInput(
+            f"inputs of {found} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
+            fix="open an engine for these lengths.",
+        )
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise used_in_a_fork("the persistent engine", self._pid, os.getpid())
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise copy.copy(self._error)
+        if self._closed or self._words is None:
+            with self._device.calls:
+                raise InvalidResource("the persistent engine is closed", fix="open another.")
+
+
+class _Failing:
+    """A context manager in which an error of the driver ends an engine."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: CudaEngine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object, /) -> None:
+        if isinstance(error, BackendError):
+            self._engine.failed(error)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,198 @@
+"""The host's side of a mailbox: its words in mapped memory, and the rows of jobs.
+
+The owner calls everything under its lock, and drops it all before the memory is freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import c_uint64
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor, Entry, Head, Row
+from vyre.adapters.cuda.runtime.arena import Arena, Range
+from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, HostBlock
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
+_LINE: Final = 64
+_CHUNK: Final = 16
+_FEW_ROWS: Final = 8
+_MANY_BYTES: Final = 1 << 20
+
+
+class RowLayout:
+    """The bytes of a row: a head, then those of the arena that are uploaded or read back."""
+
+    def __init__(self, arena: Arena) -> None:
+        held = [r for r in arena.outputs if r.nbytes]
+        start = min((r.start for r in held), default=0) // _CHUNK * _CHUNK
+        self.read: Final = Range(start, max((_aligned(r.end, _CHUNK) for r in held), default=start))
+        self.upload_end: Final = _aligned(arena.upload.end, _CHUNK) if arena.inputs else 0
+        self.nbytes: Final = _aligned(Row.BODY + max(self.upload_end, self.read.end), _LINE)
+        self.inputs: Final = arena.inputs
+        self.outputs: Final = arena.outputs
+
+
+class Rows:
+    """The rows of one entry in mapped memory, as an array of shape (rows, bytes), and their address for kernels."""
+
+    __slots__ = ("address", "bytes", "states")
+
+    def __init__(self, data: Bytes, address: DeviceAddress) -> None:
+        self.bytes: Final = data
+        self.address: Final = address
+        self.states: Final[npt.NDArray[np.uint32]] = data[:, :4].view("<u4")[:, 0]
+        """The header of each row, which the kernel writes last."""
+
+
+class _Block(NamedTuple):
+    host: HostBlock
+    data: Bytes
+    address: DeviceAddress
+
+
+class RowMemory:
+    """Mapped memory for rows, which is kept until the engine ends."""
+
+    def __init__(self, layout: RowLayout) -> None:
+        self._nbytes: Final = layout.nbytes
+        self._blocks: list[_Block] = []
+        self._single: list[Rows] = []
+        self._free: list[_Block] = []
+        """Blocks for entries of several rows that no entry uses."""
+        self._used: dict[int, _Block] = {}
+
+    @property
+    def has_single(self) -> bool:
+        """Whether there is memory for an entry of one job."""
+        return bool(self._single)
+
+    def take(self, rows: int, driver: CudaDriver) -> Rows:
+        """Returns memory for an entry; calls the driver if there is none."""
+        if rows == 1:
+            if not self._single:
+                count = max(_FEW_ROWS, min(len(self._blocks) * _FEW_ROWS, _MANY_BYTES // self._nbytes))
+                block = self._more(count * self._nbytes, driver)
+                self._single = [self._rows(block, number, 1) for number in range(count)]
+            return self._single.pop()
+        wanted = rows * self._nbytes
+        fitting = [block for block in self._free if block.data.nbytes >= wanted]
+        if fitting:
+            block = min(fitting, key=lambda each: each.data.nbytes)
+            self._free.remove(block)
+        else:
+            block = self._more(wanted, driver)
+        self._used[block.address] = block
+        return self._rows(block, 0, rows)
+
+    def give_back(self, rows: Rows) -> None:
+        """Keeps the memory of an entry for another one."""
+        block = self._used.pop(rows.address, None)
+        if block is None:
+            self._single.append(rows)
+        else:
+            self._free.append(block)
+
+    def drop(self) -> list[HostBlock]:
+        """Forgets all memory, and returns the blocks to be freed."""
+        blocks, self._blocks = self._blocks, []
+        self._single, self._free = [], []
+        self._used.clear()
+        return [block.host for block in blocks]
+
+    def _more(self, nbytes: int, driver: CudaDriver) -> _Block:
+        import numpy as np
+
+        host = driver.host_alloc(nbytes, mapped=True)
+        block = _Block(host, np.frombuffer(host.view, np.uint8), driver.host_device_address(host))
+        self._blocks.append(block)
+        return block
+
+    def _rows(self, block: _Block, number: int, rows: int) -> Rows:
+        start = number * self._nbytes
+        data = block.data[start : start + rows * self._nbytes].reshape(rows, self._nbytes)
+        return Rows(data, block.address + start)
+
+
+class Words:
+    """The words of a mailbox in mapped memory: its head, its entries and their ends."""
+
+    def __init__(self, capacity: int, driver: CudaDriver) -> None:
+        entries = Head.NBYTES
+        ends = entries + capacity * Entry.NBYTES
+        self._description = ends + 8 * capacity
+        nbytes = self._description + Descriptor.NBYTES
+        self.block: Final = driver.host_alloc(nbytes, mapped=True)
+        self.block.view[:] = bytes(nbytes)
+        base = driver.host_device_address(self.block)
+        self.places: Final = {Descriptor.HEAD: base, Descriptor.ENTRIES: base + entries, Descriptor.ENDS: base + ends}
+        at = self.block.address
+        # A store to a word is one store of the processor, and no earlier one is seen after it.
+        self._tail = c_uint64.from_address(at + Head.TAIL)
+        self._stop = c_uint64.from_address(at + Head.STOP)
+        self._left = c_uint64.from_address(at + Head.LEFT)
+        self._entries = (c_uint64 * (2 * capacity)).from_address(at + entries)
+        self._ends = (c_uint64 * capacity).from_address(at + ends)
+
+    def describe(self, fields: dict[int, int]) -> tuple[int, int]:
+        """Writes a description; returns its host address and its length in bytes, for a copy."""
+        where = self.block.address + self._description
+        words = (c_uint64 * (Descriptor.NBYTES // 8)).from_address(where)
+        for field, value in (self.places | fields).items():
+            words[field // 8] = value
+        return where, Descriptor.NBYTES
+
+    def publish(self, number: int, place: int, rows: Rows) -> None:
+        """Makes entry ``number`` known to the kernel."""
+        self._entries[2 * place] = rows.address
+        self._entries[2 * place + 1] = len(rows.bytes)
+        self._tail.value = number + 1
+
+    def end_of(self, place: int) -> int:
+        """Returns the number of the last entry at a place that has ended, plus 1."""
+        return self._ends[place]
+
+    def stop(self) -> None:
+        """Tells the kernel to leave."""
+        self._stop.value = 1
+
+    @property
+    def left(self) -> int:
+        """Returns how many launches have left because there was nothing to do."""
+        return self._left.value
+
+
+def write_inputs(layout: RowLayout, rows: Rows, columns: Sequence[memoryview]) -> None:
+    """Copies the inputs of all rows, each one after the other in its column, or one that all rows share."""
+    import numpy as np
+
+    for source, offset, nbytes in layout.inputs:
+        start = Row.BODY + offset
+        rows.bytes[:, start : start + nbytes] = np.frombuffer(columns[source], np.uint8).reshape(-1, nbytes)
+    rows.bytes[:, : Row.BODY] = 0
+
+
+def read_outputs(layout: RowLayout, rows: Rows, into: Sequence[memoryview], chosen: slice) -> None:
+    """Copies the outputs of the chosen rows to their places in ``into``, which has those of all rows."""
+    import numpy as np
+
+    for place, target in zip(layout.outputs, into, strict=True):
+        if place.nbytes:
+            start = Row.BODY + place.start
+            found = np.frombuffer(target, np.uint8).reshape(len(rows.bytes), place.nbytes)
+            found[chosen] = rows.bytes[chosen, start : start + place.nbytes]
+
+
+def frees(driver: CudaDriver, blocks: Sequence[HostBlock]) -> list[Callable[[], None]]:
+    """Returns the calls that free blocks."""
+    return [partial(driver.host_free, block) for block in blocks]
+
+
+def _aligned(nbytes: int, to: int) -> int:
+    return -(-nbytes // to) * to

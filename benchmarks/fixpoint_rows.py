@@ -20,7 +20,11 @@ from vyre import Program, ProgramBuilder, Step, u32
 _ROUNDS: Final = 1000
 _LIMIT: Final = 5000
 _LISTED: Final = 100
+_AT_ONCE: Final = 50
+"""The lists of a call of either side: a sample of single ones would be too short for a steady clock."""
 _WARM: Final = 5
+_SETTLED: Final = 2_000
+"""The runs of a list after which the session hardly reviews its launch costs any more."""
 
 
 def _count_down() -> Program:
@@ -77,7 +81,7 @@ def _fixed_point(lanes: int, rounds: int) -> Samples:
 
 
 def _list(rounds: int) -> Samples:
-    """Seconds of a list of 100 tiny steps, and of as many bound launches."""
+    """Seconds of ``_AT_ONCE`` runs of a list of 100 tiny steps, and of as many bound launches."""
     with opened_session() as session, two_words(session) as (x, y):
         program = kernels.one_store()
         ways = [{"x": x, "y": y}, {"x": y, "y": x}]
@@ -91,14 +95,19 @@ def _list(rounds: int) -> Samples:
         with session.bind_resident(program, ways[0]) as there, session.bind_resident(program, ways[1]) as back:
             launches = [there.launch, back.launch] * (_LISTED // 2)
 
-            def one_by_one() -> None:
-                for launch in launches:
-                    launch()
+            def listed() -> None:
+                for _ in range(_AT_ONCE):
+                    sequence()
 
-            for _ in range(_WARM):
-                one_by_one()
-                sequence()
-            return compare(sequence, one_by_one, rounds)
+            def one_by_one() -> None:
+                for _ in range(_AT_ONCE):
+                    for launch in launches:
+                        launch()
+
+            for _ in range(_SETTLED // _AT_ONCE):
+                listed()
+            one_by_one()
+            return compare(listed, one_by_one, rounds)
 
 
 _WARM_STATE: Final = "everything prepared; the arrays are in the cache"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vyre
-from support.fixed_points import DISTANCES, LABELS, Graph, bound
+from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_arrays
 from vyre import DispatchConfig, FixpointExecutor, PlanError, Program, ProgramBuilder, Session, Step, u32
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.domain import guarding
@@ -24,15 +24,8 @@ BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NE
 @pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """A session that keeps resident arrays until it is closed, which closes them."""
-    kept: list[Any] = []
-    resident = Session.resident
-
-    def keeping(session: Session, *arguments: Any, **options: Any) -> Any:
-        kept.append(resident(session, *arguments, **options))
-        return kept[-1]
-
     with pytest.MonkeyPatch.context() as patch, vyre.open(backend=request.param) as made:
-        patch.setattr(Session, "resident", keeping)
+        keep_resident_arrays(patch)
         yield made
 
 
@@ -145,6 +138,81 @@ def test_random_steps(session: Session, kinds: list[str], most: int, limit: int,
         assert changed.download()[0] == (0 if most <= limit else 0x100)
 
 
+# ---------------------------------------------------------------- steps that one kernel can run
+def _steps_between() -> dict[str, Program]:
+    """Steps on one array or from one to another, of which a kernel that runs all of them has to keep the order."""
+    made: dict[str, Program] = {}
+    with ProgramBuilder("mapped", workgroup=8) as p:
+        x = p.inout("x", u32)
+        with p.if_(p.global_id() < x.length):
+            x[p.global_id()] = x[p.global_id()] * 3 + p.global_id()
+    made["mapped"] = p.build()
+    with ProgramBuilder("halves", workgroup=8) as p:
+        x = p.inout("x", u32)
+        with p.if_(p.global_id() < 5):
+            x[p.global_id()] = x[p.global_id()] + x[p.global_id() + 20]
+    made["halves"] = p.build()
+    with ProgramBuilder("shifted", workgroup=8) as p:
+        x, y = p.input("x", u32), p.inout("y", u32)
+        with p.if_(p.global_id() < y.length):
+            y[p.global_id()] = y[p.global_id()] ^ x[p.global_id() + 1]
+    made["shifted"] = p.build()
+    with ProgramBuilder("summed", workgroup=8) as p:
+        x, y = p.input("x", u32), p.inout("y", u32)
+        with p.if_(p.global_id() < x.length):
+            y.atomic_add(p.global_id() & 3, x[p.global_id()])
+    made["summed"] = p.build()
+    with ProgramBuilder("odd", workgroup=8) as p:
+        x = p.input("x", u32)
+        y = p.output("y", u32, like=x)
+        with p.if_((p.global_id() < x.length) & ((x[p.global_id()] & 1) == 1)):
+            y[p.global_id()] = x[p.global_id()] + 7
+    made["odd"] = p.build()
+    return made
+
+
+BETWEEN: Final = _steps_between()
+TICK_OF_EIGHT: Final = Program.from_text(TICK.to_text().replace("workgroup_size 1, 1, 1", "workgroup_size 8, 1, 1"))
+
+
+@settings(max_examples=20)
+@given(
+    kinds=st.lists(st.tuples(st.sampled_from(sorted(BETWEEN)), st.permutations(range(3))), min_size=1, max_size=4),
+    most=st.integers(1, 7),
+    limit=st.integers(1, 7),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_random_steps_in_one_kernel(
+    session: Session, kinds: list[tuple[str, list[int]]], most: int, limit: int, seed: int
+) -> None:
+    """Only a step whose zeroed output an earlier step uses as well cannot be joined."""
+    start = np.random.default_rng(seed).integers(0, 2**32, (3, 37), np.uint32)
+    rounds = min(most, limit)
+
+    def steps(arrays: list[Any]) -> list[Step]:
+        found = []
+        for kind, (one, other, _) in kinds:
+            memory = {"x": arrays[one], "y": arrays[other]}
+            names = {buffer.name for buffer in BETWEEN[kind].abi_buffers}
+            found.append(Step(BETWEEN[kind], {name: memory[name] for name in names}))
+        return found
+
+    plain, joined = ([session.resident(each) for each in start] for _ in range(2))
+    session.sequence(steps(plain), modes={"fused": False})(rounds)
+    n, changed = session.resident(np.zeros(1, np.uint32)), session.resident(np.full(1, 3, np.uint32))
+    tick = Step(TICK_OF_EIGHT, {"most": most, "n": n, "changed": changed})
+    try:
+        run = session.fixpoint([tick, *steps(joined)], changed=changed, limit=limit, executor="cooperative")
+    except PlanError as error:
+        assert "its output `y` starts at zero" in str(error)
+        assert any(kind == "odd" for kind, _ in kinds)
+        return
+    result = run()
+    assert (result.iterations, result.converged) == (rounds, most <= limit)
+    for one, other in zip(plain, joined, strict=True):
+        np.testing.assert_array_equal(other.download(), one.download())
+
+
 # ---------------------------------------------------------------- guards
 @pytest.mark.parametrize("program", [REVERSE, EARLY, GRID, TICK, LABELS], ids=lambda program: program.name or "tick")
 def test_guarded_steps_are_programs_that_do_nothing_or_the_same(session: Session, program: Program) -> None:
@@ -154,7 +222,7 @@ def test_guarded_steps_are_programs_that_do_nothing_or_the_same(session: Session
     assert made.digest != program.digest
     assert guarding.guarded(program) is made
     for go in (0, 1):
-        control = np.array([go, 0, 0, 0], np.uint32)
+        control = np.array([go] + [0] * (guarding.CONTROL_WORDS - 1), np.uint32)
         data = {
             buffer.name: np.arange(1, 9, dtype=np.uint32)[: buffer.count or 8] if not buffer.is_push else 3
             for buffer in program.abi_buffers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from vyre import FixedPoint, Program, ProgramBuilder, Session, Step, select, u32
 
@@ -100,6 +101,18 @@ class Graph(NamedTuple):
                 return np.array(now, np.uint32), rounds, True
             now = following
         return np.array(now, np.uint32), rounds, False
+
+
+def keep_resident_arrays(patch: pytest.MonkeyPatch) -> None:
+    """Keeps resident arrays until their session closes them."""
+    kept: list[Any] = []
+    resident = Session.resident
+
+    def keeping(session: Session, *arguments: Any, **options: Any) -> Any:
+        kept.append(resident(session, *arguments, **options))
+        return kept[-1]
+
+    patch.setattr(Session, "resident", keeping)
 
 
 class Bound(NamedTuple):

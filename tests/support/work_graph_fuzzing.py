@@ -55,6 +55,8 @@ MODES: Final[dict[str, tuple[Modes, ...]]] = {
         {"fused": True, "graph": True},
         {"fused": True, "graph": False},
         {"plain": False, "persistent": False},
+        {"persistent": True},
+        {"persistent": True, "fused": True},
     ),
     "reference": (None, {"plain": True}, {"fused": False}, {"fused": True}, {"fused": True, "graph": False}),
     "cuda-machine": (None, {"fused": False}, {"fused": True}, {"graph": True}, {"plain": True}),

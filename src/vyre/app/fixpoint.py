@@ -20,6 +20,7 @@ from vyre.domain import guarding
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
+from vyre.domain.launch_costs import Provenance
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
 from vyre.policies.frontiers.fixpoint import (
@@ -27,17 +28,21 @@ from vyre.policies.frontiers.fixpoint import (
     FixpointExecutor,
     FixpointPlan,
     FixpointProfile,
+    RoundCosts,
     choose_executor,
+    may_pay,
     plan_convergence,
     rounds_unrolled,
 )
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
+from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep
 
 ExecutorName: TypeAlias = "FixpointExecutor | str"
-_READ_WORDS: Final = 3
-"""The words of the control buffer that are read back: go, rounds, changed."""
+BUILD_NS: Final = 50_000_000
+"""The assumed time to join the steps of a round and to compile the result."""
+BARRIER_NS: Final = 1_500
+"""The assumed time of a barrier of the grid in a kernel: figures of recent GPUs are 1 to 3 us, and none is measured."""
 
 
 class FixedPointResult(NamedTuple):
@@ -67,8 +72,10 @@ class FixedPoint:
 
     __slots__ = (
         "__weakref__",
+        "_costs",
         "_first",
         "_flag",
+        "_joined",
         "_lease",
         "_lock",
         "_remember",
@@ -114,6 +121,8 @@ class FixedPoint:
             again for part in work.parts for again in [_with_memory(step.work, own) for step in part.steps] * part.times
         )
         self._steps = tuple(bound.step for bound in self._works)
+        self._costs = services.costs
+        self._joined: ResidentStep | None = None
         self.plan: Final = self._decided(limit, forced, early_exit, sink)
         self._run = self._way()
 
@@ -168,7 +177,11 @@ class FixedPoint:
             guardable=all(guarding.guarded(step.program) is not None for step in self._steps),
             steps=min(sum(counts) + 1, U32_MAX),
             forced=forced,
+            apart="no measured cost says that a kernel for all rounds would pay",
+            costs=self._round_costs(),
         )
+        if forced is FixpointExecutor.COOPERATIVE or (forced is None and may_pay(profile)):
+            profile = self._in_one_kernel(profile)
         self._unrolled = rounds_unrolled(profile)
         return decide(sink, choose_executor, profile)
 
@@ -181,6 +194,8 @@ class FixedPoint:
                 return self._unrolled_rounds()
             case FixpointExecutor.POLLED:
                 return self._polled_rounds()
+            case FixpointExecutor.COOPERATIVE:
+                return self._rounds_in_a_kernel()
             case _:
                 return self._own_rounds()
 
@@ -191,30 +206,71 @@ class FixedPoint:
         )
         return lambda: self._ran(sequence)
 
+    def _round_costs(self) -> RoundCosts | None:
+        """Returns what is measured of the backend, or None where too little is."""
+        if self._lease.backend.planning is None:
+            return None
+        costs = self._costs()
+        known = [costs.graph_gap, costs.launch, costs.round_trip]
+        times = [cost.median_ns for cost in known if cost is not None and cost.provenance is Provenance.MEASURED]
+        if len(times) < len(known):
+            return None
+        gap_ns, launch_ns, wait_ns = times
+        return RoundCosts(gap_ns, BARRIER_NS, launch_ns, wait_ns, BUILD_NS)
+
+    def _in_one_kernel(self, profile: FixpointProfile) -> FixpointProfile:
+        """Joins the steps of a round; returns the profile with the grid of the kernel, or why there is none."""
+        from vyre.app.work_graph.joining import joined_rounds, limits_of  # needs the rules of programs
+
+        backend = self._lease.backend
+        if backend.loops is None:
+            return replace(profile, apart="the backend repeats nothing by itself")
+        memory = backend.require_memory()
+        rounds = memory.allocate(4, label="rounds of a fixed point")
+        finalize(self, rounds.close)
+        limits = limits_of(backend.profile, self._costs(), forced=True)
+        found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
+        if isinstance(found, str):
+            return replace(profile, apart=found)
+        self._joined = found.step
+        return replace(profile, grid=backend.loops.grid_sync(found.step), barriers=found.barriers)
+
+    def _rounds_in_a_kernel(self) -> Callable[[], DispatchTiming]:
+        """One kernel runs all rounds; it counts them."""
+        step = self._joined
+        assert step is not None
+        rounds = step.resources[-1]
+        assert isinstance(rounds, ResidentBuffer)
+        return self._counted(ResidentSequence(prefix=(*self._first, step)), rounds, 0)
+
+    def _counted(
+        self, sequence: ResidentSequence, counted: ResidentBuffer, offset: int
+    ) -> Callable[[], DispatchTiming]:
+        """Returns what runs a sequence that leaves the number of its rounds at a byte of a buffer."""
+        ran, changed = np.empty(1, np.uint32), np.empty(1, np.uint32)
+        reads = (Readback(counted, _bytes_of(ran), offset), Readback(self._flag, _bytes_of(changed)))
+        reading = replace(sequence, reads=reads)
+
+        def run() -> DispatchTiming:
+            return self._ran(reading)._replace(rounds=int(ran[0]), converged=not changed[0])
+
+        return run
+
     def _unrolled_rounds(self) -> Callable[[], DispatchTiming]:
         """The steps return at once where a word in memory says that nothing changed."""
         memory = self._lease.backend.require_memory()
         control = memory.allocate(4 * guarding.CONTROL_WORDS, label="control of a fixed point")
         finalize(self, control.close)
-        limit = np.uint32(self.plan.max_iterations).tobytes()
-        memory.upload([Upload(control, memoryview(limit), 4 * guarding.LIMIT)])
-        enter = ResidentStep(guarding.enter_program(), (control, self._flag))
-        advance = ResidentStep(guarding.advance_program(), (control, self._flag))
+        limit = memoryview(self.plan.max_iterations.to_bytes(4, "little"))
+        enter, advance = (ResidentStep(each, (limit, self._flag, control)) for each in guarding.round_programs())
         steps = [_guarded(bound, control) for bound in self._works]
         rounds = self._unrolled
-        found = np.empty(_READ_WORDS, np.uint32)
         sequence = ResidentSequence(
             prefix=(*self._first, enter),
             repeated=(*steps, advance) * rounds,
             repeat_count=-(-self.plan.max_iterations // rounds),
-            reads=(Readback(control, _bytes_of(found)),),
         )
-
-        def run() -> DispatchTiming:
-            timing = self._ran(sequence)
-            return timing._replace(rounds=int(found[guarding.ROUNDS]), converged=bool(found[guarding.CHANGED] == 0))
-
-        return run
+        return self._counted(sequence, control, 4 * guarding.ROUNDS)
 
     def _polled_rounds(self) -> Callable[[], DispatchTiming]:
         """The host reads the flag after each round."""

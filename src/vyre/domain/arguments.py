@@ -20,7 +20,8 @@ def expect(
 
     A bool counts as an int only if ``bool`` is among the kinds.
     """
-    if not isinstance(value, kinds) or (type(value) is bool and kinds is int):
+    allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(value, allowed) or (type(value) is bool and int in allowed and bool not in allowed):
         raise error(f"{name}={shown(value)} is {kind_of(value)}, not {wanted}", fix=f"pass {wanted}.")
 
 

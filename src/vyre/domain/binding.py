@@ -5,9 +5,8 @@ Everything positional follows ascending binding number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, abi_order
@@ -32,8 +31,7 @@ class BindingRole(Enum):
     PRIVATE = "private"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """One buffer that a caller binds memory to.
 
     ``element_size`` is in bytes.  ``static_nbytes`` is None for a buffer sized at run time.  ``alignment`` is the
@@ -50,8 +48,7 @@ class Binding:
     output_index: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPlan:
+class BindingPlan(NamedTuple):
     """The bindings of a program in ascending binding number.
 
     ``inputs`` and ``outputs`` are positions in ``bindings``; ``shared`` holds the workgroup buffers.
@@ -70,17 +67,18 @@ class BindingPlan:
 
 def role_of(buffer: Buffer) -> BindingRole:
     """Returns the role of one buffer."""
-    if buffer.kind is MemoryKind.SHARED or buffer.access is Access.WORKGROUP:
+    kind, access = buffer.kind, buffer.access
+    if kind is MemoryKind.SHARED or access is Access.WORKGROUP:
         return BindingRole.SHARED
-    if buffer.is_private:
+    if access is Access.PRIVATE:
         return BindingRole.PRIVATE
-    if buffer.kind is MemoryKind.PERSISTENT:
+    if kind is MemoryKind.PERSISTENT:
         return BindingRole.PERSISTENT
-    if buffer.is_push:
+    if kind is MemoryKind.PUSH:
         return BindingRole.PUSH
     if buffer.is_output:
         return BindingRole.OUTPUT
-    match buffer.access:
+    match access:
         case Access.READ_ONLY:
             return BindingRole.INPUT
         case Access.UNIFORM:
@@ -96,7 +94,7 @@ def plan_bindings(program: Program) -> BindingPlan:
     cached = program._cache.get("binding_plan")
     if isinstance(cached, BindingPlan):
         return cached
-    plan = plan_buffers(program.buffers)
+    plan = _plan(program.buffers, program.abi_buffers)
     program._cache["binding_plan"] = plan
     return plan
 
@@ -107,10 +105,14 @@ def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
     Raises ``InvalidProgram`` for a reserved element type or an alignment hint that is no power of two.
     """
     buffers = tuple(buffers)
+    return _plan(buffers, abi_order(buffers))
+
+
+def _plan(buffers: tuple[Buffer, ...], bound: tuple[Buffer, ...]) -> BindingPlan:
     bindings: list[Binding] = []
     inputs: list[int] = []
     outputs: list[int] = []
-    for position, buffer in enumerate(abi_order(buffers)):
+    for position, buffer in enumerate(bound):
         element = buffer.element
         if not isinstance(element, ScalarType):
             raise InvalidProgram(f"buffer `{buffer.name}` has elements of {element.text}", fix="use a scalar type.")
@@ -119,7 +121,8 @@ def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
             raise InvalidProgram(
                 f"buffer `{buffer.name}` asks for an alignment of {hint} bytes", fix="use a power of two, or 0."
             )
-        taken, returned, size = buffer.takes_input, buffer.is_returned, element.size
+        taken, size = not buffer.is_output, element.size  # as it is bound memory
+        returned = not taken or buffer.access is Access.READ_WRITE
         bindings.append(
             Binding(
                 buffer,
@@ -135,5 +138,7 @@ def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
             inputs.append(position)
         if returned:
             outputs.append(position)
-    shared = tuple([buffer for buffer in buffers if buffer.access is Access.WORKGROUP])
+    shared: tuple[Buffer, ...] = ()
+    if len(bound) < len(buffers):
+        shared = tuple([buffer for buffer in buffers if buffer.access is Access.WORKGROUP])
     return BindingPlan(tuple(bindings), tuple(inputs), tuple(outputs), shared)

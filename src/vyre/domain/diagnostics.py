@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
@@ -39,7 +39,8 @@ class Diagnostic:
     """One finding.
 
     ``code`` is stable and searchable, and ``fix`` describes the repair.  ``loc`` is a position in a source file and
-    ``location`` a position in an operation.
+    ``location`` a position in an operation.  ``excerpt`` is the line at ``loc`` with what is meant underlined, as the
+    errors of kernels in Python have it; it is part of no JSON, and does not count where diagnostics are compared.
     """
 
     severity: Severity
@@ -49,6 +50,7 @@ class Diagnostic:
     loc: SourceLocation | None = None
     location: OpLocation | None = None
     doc_url: str | None = None
+    excerpt: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.render()
@@ -65,7 +67,9 @@ class Diagnostic:
             lines.append(f"  --> {one_line(str(self.location))}")
         if self.loc is not None:
             lines.append(f"  --> {one_line(str(self.loc))}")
-            if source is not None:
+            if self.excerpt:
+                lines += _in_a_frame(self.loc.line, *self.excerpt.split("\n"))
+            elif source is not None:
                 lines += _excerpt(self.loc, source)
         if self.fix:
             lines.append(f"  = help: {indented(self.fix)}")
@@ -181,6 +185,11 @@ def _excerpt(loc: SourceLocation, source: str) -> list[str]:
     shown = f"{'...' * (start > 0)}{before}"
     # Tabs stay tabs, so that the mark lines up however wide a terminal shows them.
     indent = "".join("\t" if char == "\t" else " " for char in shown)
-    gutter = " " * len(str(loc.line))
     whole = f"{shown}{marked}{after}{'...' * (end < len(text))}"
-    return [f" {gutter} |", f" {loc.line} | {whole}", f" {gutter} | {indent}{'^' * max(len(marked), 1)}"]
+    return _in_a_frame(loc.line, whole, f"{indent}{'^' * max(len(marked), 1)}")
+
+
+def _in_a_frame(number: int, line: str, mark: str) -> list[str]:
+    """Returns a line with its number, and the mark below it."""
+    gutter = " " * len(str(number))
+    return [f" {gutter} |", f" {number} | {printable(line)}", f" {gutter} | {mark}"]

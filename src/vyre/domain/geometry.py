@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from vyre.domain.errors import InvalidConfig, InvalidProgram
 from vyre.domain.names import Dim3
@@ -11,8 +11,7 @@ from vyre.domain.names import Dim3
 U32_MAX = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchLimits:
+class LaunchLimits(NamedTuple):
     """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked."""
 
     backend: str
@@ -37,8 +36,7 @@ class GridRule(Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchGeometry:
+class LaunchGeometry(NamedTuple):
     """The geometry of one launch and the rule that chose it.
 
     ``grid`` counts workgroups and ``workgroup`` counts lanes, each along x, y and z.  ``extent`` counts the requested
@@ -120,7 +118,9 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
         ("workgroup", workgroup, limits.max_workgroup_size),
         ("grid", grid, limits.max_grid_size),
     ):
-        for axis, size, limit in zip("xyz", sizes, most or sizes, strict=True):
+        if most is None or (sizes[0] <= most[0] and sizes[1] <= most[1] and sizes[2] <= most[2]):
+            continue
+        for axis, size, limit in zip("xyz", sizes, most, strict=True):
             if size > limit:
                 raise _over(limits, f"{what} size along {axis}", size, limit)
 

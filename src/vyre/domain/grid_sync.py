@@ -267,7 +267,7 @@ class _Splitter:
         enter: list[Stmt] = [
             Let(self._local, stmt.limit, loc=stmt.loc),
             If(
-                _first_lane(),
+                first_lane(),
                 (
                     self._set(number, 0, Binary(BinaryOp.MIN, self._var, _u32(1))),
                     self._set(number, 1, _u32(0)),
@@ -283,7 +283,7 @@ class _Splitter:
         )
         advance: list[Stmt] = [
             If(
-                _first_lane(),
+                first_lane(),
                 (
                     Let(self._local, Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
                     self._set(number, 1, self._var),
@@ -306,7 +306,7 @@ class _Splitter:
         go = self._set(number, 0, _u32(1))
         enter: list[Stmt] = [
             If(
-                _first_lane(),
+                first_lane(),
                 (
                     self._set(number, 0, _u32(0)),
                     self._set(number, 1, _u32(0)),
@@ -317,7 +317,7 @@ class _Splitter:
         is_next = Binary(BinaryOp.NE, self._var, at)
         advance: list[Stmt] = [
             If(
-                _first_lane(),
+                first_lane(),
                 (
                     self._set(number, 0, _u32(0)),
                     Loop(self._local, at, stmt.stop, stmt.step, (If(is_next, (go, Break())),)),
@@ -350,7 +350,8 @@ def _u32(value: int) -> Literal:
     return Literal(ScalarType.U32, value)
 
 
-def _first_lane() -> Expr:
+def first_lane() -> Expr:
+    """Returns the condition that holds in the first lane of workgroup (0, 0, 0) only."""
     on_axis = [Binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
     return Binary(BinaryOp.AND, Binary(BinaryOp.AND, on_axis[0], on_axis[1]), on_axis[2])
 

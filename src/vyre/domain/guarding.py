@@ -1,8 +1,7 @@
 """Steps that return at once when a word in memory is 0, and the one-lane programs that keep that word.
 
 With them a list of launches that nobody can leave stands still after its last useful round: every backend runs it.
-The *control* buffer holds four u32: whether the next round runs, the rounds run so far, the flag that the last of them
-left, and the most rounds.
+The *control* buffer holds the words of a grid loop: whether the next round runs, the rounds run so far, and the most.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from vyre.domain.grid_sync import fresh_names, has_grid_barriers
+from vyre.domain.grid_sync import WORDS_PER_LOOP, Rounds, fresh_names, has_grid_barriers, plan_grid_sync
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import Binary, Literal, Load
+from vyre.domain.ir.expr import Binary, Expr, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If
@@ -22,9 +21,7 @@ from vyre.domain.validation.validator import check_rules
 
 GO: Final = 0
 ROUNDS: Final = 1
-CHANGED: Final = 2
-LIMIT: Final = 3
-CONTROL_WORDS: Final = 4
+CONTROL_WORDS: Final = WORDS_PER_LOOP
 _CACHED: Final = "guarded"
 
 
@@ -46,54 +43,34 @@ def _guarded(program: Program) -> Program | None:
     (name,) = fresh_names(program, "grid_control")
     binding = 1 + max((buffer.binding for buffer in bound), default=-1)
     control = Buffer.make(name, binding, Access.READ_ONLY, ScalarType.U32, CONTROL_WORDS)
-    go = Binary(BinaryOp.NE, Load(name, Literal.of(ScalarType.U32, GO)), Literal.of(ScalarType.U32, 0))
-    made = replace(program, buffers=(*program.buffers, control), body=(If(go, program.body, ()),))
+    made = replace(program, buffers=(*program.buffers, control), body=(If(_go(name), program.body, ()),))
     return made if check_rules(made).ok else None
 
 
+def _go(control: str) -> Expr:
+    return Binary(BinaryOp.NE, Load(control, Literal.of(ScalarType.U32, GO)), Literal.of(ScalarType.U32, 0))
+
+
 @cache
-def enter_program() -> Program:
-    """Returns the program that begins the rounds: buffers ``control`` and ``flag``.  It leaves the flag alone where no
-    round is allowed.
+def round_programs() -> tuple[Program, Program]:
+    """Returns the programs that begin the rounds, and that end one and decide whether another begins.
+
+    They are what a grid loop without a body is split into, and the second does nothing where word ``GO`` is 0.  Both
+    have the parameter ``limit``, the most rounds, and the buffers ``flag`` and control.  The flag is left alone where
+    no round is allowed, and keeps what the last one left.
     """
-    return Program.from_text("""
-    program fixpoint_enter
-    workgroup_size 1, 1, 1
-    buffer control @0 read_write u32[4]
-    buffer flag @1 read_write u32[1]
-    body {
-      if gid.x == 0u {
-        control[0u] = select(control[3u] != 0u, 1u, 0u)
-        control[1u] = 0u
-        control[2u] = 0u
-        if control[3u] != 0u { flag[0u] = 0u }
-      }
-    }
-    """)
-
-
-@cache
-def advance_program() -> Program:
-    """Returns the program that ends a round and decides whether another begins: buffers ``control`` and ``flag``."""
-    return Program.from_text("""
-    program fixpoint_advance
-    workgroup_size 1, 1, 1
-    buffer control @0 read_write u32[4]
-    buffer flag @1 read_write u32[1]
-    body {
-      if gid.x == 0u {
-        if control[0u] != 0u {
-          let rounds = control[1u] + 1u
-          let changed = flag[0u]
-          control[1u] = rounds
-          control[2u] = changed
-          let more = select(changed != 0u, select(rounds < control[3u], 1u, 0u), 0u)
-          control[0u] = more
-          if more != 0u { flag[0u] = 0u }
-        }
-      }
-    }
-    """)
+    (loop,) = plan_grid_sync(
+        Program.from_text("""
+        workgroup_size 1, 1, 1
+        param limit @0 u32
+        buffer flag @1 read_write u32[1]
+        body { let rounds = grid_loop(limit, flag) { } }
+        """)
+    )
+    assert isinstance(loop, Rounds)
+    enter = replace(loop.enter, name="fixpoint_enter")
+    goes_on = (If(_go(loop.advance.buffers[-1].name), loop.advance.body),)
+    return enter, replace(loop.advance, name="fixpoint_advance", body=goes_on)
 
 
 @cache

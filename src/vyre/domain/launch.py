@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vyre.domain.binding import Binding, BindingPlan, BindingRole
 from vyre.domain.dispatch import DispatchConfig
@@ -23,8 +23,7 @@ from vyre.domain.names import Dim3
 U32_MAX = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """A launch with all its sizes.
 
     ``counts`` (elements) and ``nbytes`` are indexed by position in the binding plan, ``output_nbytes`` and
@@ -41,8 +40,7 @@ class Launch:
     output_ranges: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(NamedTuple):
     """The facts about a program that its caller needs.
 
     ``driven_by_input`` means that inputs count when the launch is sized, because workgroup memory or atomics fold
@@ -65,12 +63,12 @@ def launch_of(
     """
     plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
-    nbytes = tuple(n * b.element_size for n, b in zip(counts, plan.bindings, strict=True))
+    nbytes = tuple([n * b.element_size for n, b in zip(counts, plan.bindings, strict=True)])
     covered, rule = _covered(interface, counts, config)
     geometry = _geometry(interface, config, covered, rule)
     check_geometry(geometry.grid, geometry.workgroup, limits)
-    ranges = tuple(_range(plan.bindings[i], nbytes[i]) for i in plan.outputs)
-    sizes = tuple(end - start for start, end in ranges)
+    ranges = tuple([_range(plan.bindings[i], nbytes[i]) for i in plan.outputs])
+    sizes = tuple([end - start for start, end in ranges])
     if config.max_output_bytes is not None and sum(sizes) > config.max_output_bytes:
         raise InvalidConfig(
             f"the outputs take {sum(sizes)} bytes, max_output_bytes is {config.max_output_bytes}",
@@ -109,8 +107,10 @@ def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConf
         return _given_count(config)
     driven = (BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT)
     bindings = interface.plan.bindings
-    returned = [n for n, b in zip(counts, bindings, strict=True) if b.role in driven]
-    others = [n for n, b in zip(counts, bindings, strict=True) if b.role not in driven]
+    returned: list[int] = []
+    others: list[int] = []
+    for count, binding in zip(counts, bindings, strict=True):
+        (returned if binding.role in driven else others).append(count)
     driven_by_input = interface.driven_by_input
     covered = element_count(returned, others, driven_by_input=driven_by_input)
     return covered, counting_rule(returned, driven_by_input=driven_by_input)
@@ -133,16 +133,24 @@ def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchCo
         if count is not None:
             by_name[binding.buffer.name] = count
     given = config.output_counts or {}
-    unsized = {b.buffer.name for b, n in zip(plan.bindings, counts, strict=True) if n is None and not b.buffer.like}
+    if given:
+        pairs = zip(plan.bindings, counts, strict=True)
+        _check_given(given, {b.buffer.name for b, n in pairs if n is None and not b.buffer.like})
+    return tuple(
+        [
+            n if n is not None else _allocated_count(plan, b, by_name, given)
+            for b, n in zip(plan.bindings, counts, strict=True)
+        ]
+    )
+
+
+def _check_given(given: Mapping[str, int], unsized: set[str]) -> None:
+    """Raises ``InvalidConfig`` if counts are given for other than ``unsized`` outputs."""
     if stray := sorted(given.keys() - unsized):
         raise InvalidConfig(
             f"output_counts names {', '.join(f'`{name}`' for name in stray)}, no output whose size is left open",
             fix=f"name only {', '.join(f'`{name}`' for name in sorted(unsized))}." if unsized else "leave it out.",
         )
-    return tuple(
-        n if n is not None else _allocated_count(plan, b, by_name, given)
-        for b, n in zip(plan.bindings, counts, strict=True)
-    )
 
 
 def _input_count(binding: Binding, nbytes: int) -> int:
@@ -167,6 +175,8 @@ def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, in
     ``output_counts``.
     """
     buffer = binding.buffer
+    if buffer.like is not None and buffer.like in known and buffer.name not in given:
+        return known[buffer.like]
     models = {b.buffer.name: b.buffer.like for b in plan.bindings}
     name: str | None = buffer.name
     steps = 0

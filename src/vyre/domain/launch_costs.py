@@ -17,7 +17,7 @@ from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleC
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 
 class Provenance(Enum):
@@ -126,6 +126,9 @@ class LaunchCosts:
 
     Copies between host and device, from page-locked or pageable memory, have a latency and a time per GiB.
 
+    ``traffic_64_kib`` and so on are the times in which a device reads and writes that many bytes in all, in arrays of
+    as many bytes, again and again: small arrays stay in its caches, and large ones do not.
+
     ``taken_at_s`` is in seconds since the epoch.  ``kernels`` are ascending by pipeline.
     """
 
@@ -149,6 +152,10 @@ class LaunchCosts:
     pageable_latency: Measured | None = None
     pageable_per_gib: Measured | None = None
     event_pair: Measured | None = None
+    traffic_64_kib: Measured | None = None
+    traffic_1_mib: Measured | None = None
+    traffic_8_mib: Measured | None = None
+    traffic_64_mib: Measured | None = None
     kernels: tuple[KernelTime, ...] = ()
 
     def __post_init__(self) -> None:
@@ -180,6 +187,13 @@ class LaunchCosts:
 
 COSTS: Final = tuple(f.name for f in fields(LaunchCosts) if f.name not in ("source", "taken_at_s", "kernels"))
 """Names of the fields that hold a cost."""
+TRAFFIC_BYTES: Final = {
+    "traffic_64_kib": 64 << 10,
+    "traffic_1_mib": 1 << 20,
+    "traffic_8_mib": 8 << 20,
+    "traffic_64_mib": 64 << 20,
+}
+"""The bytes of each cost of traffic, ascending."""
 
 
 # ---- age and place
@@ -284,6 +298,10 @@ _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "pageable_latency": (11_000, 8_000, 20_000),
     "pageable_per_gib": (180_000_000, 90_000_000, 360_000_000),
     "event_pair": (440, 180, 1_000),
+    "traffic_64_kib": (1_000, 500, 3_000),
+    "traffic_1_mib": (1_300, 700, 4_000),
+    "traffic_8_mib": (3_000, 2_000, 20_000),
+    "traffic_64_mib": (40_000, 20_000, 200_000),
 }
 """Typical, low and high figures of each cost, in ns, published for recent GPUs and drivers."""
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from vyre.domain.grid_sync import WORDS_PER_LOOP, fresh_names, grid_control, hide_control
+from vyre.domain.grid_sync import WORDS_PER_LOOP, first_lane, fresh_names, grid_control, hide_control
 from vyre.domain.ir.accesses import accesses
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
@@ -104,7 +104,7 @@ class _Rounds:
         made: list[Stmt] = [
             Let(self._limit, stmt.limit, loc=stmt.loc),
             Let(stmt.name, _u32(0), loc=stmt.loc),
-            If(_first_lane(), self._start(word, flag, hidden)),
+            If(first_lane(), self._start(word, flag, hidden)),
             _GRID_BARRIER,
             Loop(
                 self._round,
@@ -117,7 +117,7 @@ class _Rounds:
         ]
         if hidden:
             last = Load(self._control.name, _plus(_mod3(_plus(Var(stmt.name), 2)), word))
-            ran = Binary(BinaryOp.AND, _first_lane(), _not_zero(Var(stmt.name)))
+            ran = Binary(BinaryOp.AND, first_lane(), _not_zero(Var(stmt.name)))
             made.append(If(ran, (Store(flag.name, _u32(0), last),)))
         if any(use.buffer == flag.name for after in walk_statements(later) for use in accesses(after)):
             made.append(_GRID_BARRIER)
@@ -151,7 +151,7 @@ class _Rounds:
         return (
             _GRID_BARRIER,
             Let(self._more, Load(self._control.name, self._turn(word, 0))),
-            If(_first_lane(), (self._set(self._turn(word, 2), _u32(0)),)),
+            If(first_lane(), (self._set(self._turn(word, 2), _u32(0)),)),
             If(more, (), (Break(),)),
         )
 
@@ -165,7 +165,7 @@ class _Rounds:
         return (
             _GRID_BARRIER,
             If(
-                _first_lane(),
+                first_lane(),
                 (
                     Let(self._value, Load(flag.name, _u32(0))),
                     self._set(self._turn(word, 0), Var(self._value)),
@@ -235,11 +235,6 @@ def _redirected(body: Body, flag: str, control: str, place: Expr) -> Body:
         return item
 
     return rebuilt(body, changed)
-
-
-def _first_lane() -> Expr:
-    on_axis = [Binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
-    return Binary(BinaryOp.AND, Binary(BinaryOp.AND, on_axis[0], on_axis[1]), on_axis[2])
 
 
 def _is_zero(index: Expr) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.fixed_points import DISTANCES, LABELS, Graph, bound
+from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_arrays
 from vyre import FixpointExecutor, InvalidConfig, InvalidInput, PlanError, Program, Session, Step
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.domain.errors import InvalidResource, TrapError
@@ -23,15 +23,7 @@ EXECUTORS = [None, *FixpointExecutor]
 
 @pytest.fixture(autouse=True)
 def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps resident arrays until their session closes them."""
-    kept: list[Any] = []
-    resident = Session.resident
-
-    def keeping(session: Session, *arguments: Any, **options: Any) -> Any:
-        kept.append(resident(session, *arguments, **options))
-        return kept[-1]
-
-    monkeypatch.setattr(Session, "resident", keeping)
+    keep_resident_arrays(monkeypatch)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -74,8 +66,8 @@ def test_each_backend_works_by_its_own_executors() -> None:
         with vyre.open(backend=backend) as session:
             own[backend] = {each for each in FixpointExecutor if works(session, each)}
     everywhere = {FixpointExecutor.UNROLLED_GRAPH, FixpointExecutor.POLLED}
-    assert own["reference"] == {FixpointExecutor.COMMAND_LIST} | everywhere
-    assert own["cuda-machine"] >= everywhere
+    assert own["reference"] == {FixpointExecutor.COMMAND_LIST, FixpointExecutor.COOPERATIVE} | everywhere
+    assert own["cuda-machine"] >= everywhere | {FixpointExecutor.COOPERATIVE}
 
 
 def test_a_chain_needs_its_diameter_and_a_star_two_rounds(session: Session) -> None:
@@ -228,8 +220,9 @@ def test_wrong_arguments(session: Session) -> None:
         session.fixpoint(steps, changed=flag, limit=2**32)
     with pytest.raises(InvalidConfig, match="executor='fast'"):
         session.fixpoint(steps, changed=flag, limit=3, executor="fast")
+    careful = Program.from_text('workgroup_size 1, 1, 1 buffer x @0 read_write u32[4] body { trap(x[0u], "no") }')
     with pytest.raises(PlanError, match="cooperative"):
-        session.fixpoint(steps, changed=flag, limit=3, executor="cooperative")
+        session.fixpoint([Step(careful, {"x": x})], changed=flag, limit=3, executor="cooperative")
     with pytest.raises(InvalidInput) as error:
         session.fixpoint([*steps, Step(copy, {"x": np.zeros(4, np.uint32)})], changed=flag, limit=3)
     assert "steps[1]" in error.value.__notes__

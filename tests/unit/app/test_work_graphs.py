@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import vyre
 from vyre import Batch, ExecutionMode, ProgramBuilder, Repeat, Step, u32
+from vyre.app.work_graph.times import SAMPLES
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, UnsupportedFeature
 
 Words: TypeAlias = npt.NDArray[np.uint32]
@@ -281,6 +284,44 @@ def test_a_list_is_one_submission_and_plain_launches_are_many(cpu: vyre.Session)
             assert after["resident_runs"] - before["resident_runs"] == (1 if submissions == 1 else 0)
             assert [group.steps for group in run.plan.groups] == [("steps[0]",), ("steps[1]",), ("steps[2]",)]
         np.testing.assert_array_equal(y.download(), X * np.uint32(60))
+
+
+def test_a_list_that_ran_often_takes_few_calls_in_python(cpu: vyre.Session) -> None:
+    """The calls of a run do not grow with its steps, and hardly any are left: a list replaces launches of 0.3 us."""
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_qualname)
+
+    with cpu.resident(X) as x, cpu.resident(np.zeros(N, np.uint32)) as y:
+        steps = [Step(ADDED, {"x": x, "y": y})] * 100
+        sequence = cpu.sequence(steps, modes={"graph": True, "fused": False})
+        for _ in range(70):  # then the time of a run is not wanted, because no decision is near
+            sequence()
+        assert not sequence._planner.is_curious
+        sys.setprofile(note)
+        try:
+            sequence()
+        finally:
+            sys.setprofile(None)
+        assert len(called) <= 24, called
+        np.testing.assert_array_equal(y.download(), X * np.uint32(7_100))
+
+
+def test_times_are_taken_before_decisions(cpu: vyre.Session) -> None:
+    """Decisions come after 1, 2, 4, 8, ... runs, and look at the times of the last few."""
+    with cpu.resident(X) as x, cpu.resident(np.zeros(N, np.uint32)) as y:
+        sequence = cpu.sequence([Step(ADDED, {"x": x, "y": y})])
+        taken = []
+        for _ in range(70):
+            taken.append(sequence._planner.is_curious)
+            sequence()
+        assert [number for number, wanted in enumerate(taken) if not wanted] == [
+            *range(17, 32 - SAMPLES),
+            *range(33, 64 - SAMPLES),
+            *range(65, 70),
+        ]
 
 
 def test_a_part_that_never_runs_writes_no_temporary_array(session: vyre.Session) -> None:

@@ -62,7 +62,7 @@ def test_a_chain_of_maps_is_one_branch_with_one_load_and_one_store() -> None:
     found = joined(chain(4), ("t1", "t2", "t3"))
     text = found.program.to_text()
     assert text.count("if ") == 1
-    assert text.count("x[") == 1 and sum(line.strip().startswith("y_4[") for line in text.splitlines()) == 1
+    assert text.count("x[") == 1 and sum(line.strip().startswith("y_3[") for line in text.splitlines()) == 1
     assert found.unallocated == {"t1", "t2", "t3"}
     assert found.arguments == ((0, 0), (3, 1))
     assert found.barriers == (StageBarrier.NONE,) * 3

@@ -13,7 +13,9 @@ from vyre.policies.frontiers.fixpoint import (
     FixpointProfile,
     FixpointThresholds,
     ReadbackPolicy,
+    RoundCosts,
     choose_executor,
+    may_pay,
     plan_convergence,
     rounds_unrolled,
 )
@@ -156,6 +158,89 @@ def test_an_executor_that_does_not_work_is_refused(profile: FixpointProfile, kin
     with pytest.raises(PlanError, match=fix) as error:
         choose_executor(profile)
     assert error.value.kind == kind
+
+
+COSTS = RoundCosts(gap_ns=1_000, barrier_ns=1_500, launch_ns=3_000, wait_ns=9_000, build_ns=1_000_000)
+MEASURED = replace(LOOP, steps=4, barriers=1, costs=COSTS, max_iterations=1_001)
+
+
+@pytest.mark.parametrize(
+    ("profile", "executor", "why"),
+    [
+        # 4 gaps against 2 barriers: 1 us an iteration, which 1 001 iterations pay, and 1 000 do not.
+        (
+            MEASURED,
+            FixpointExecutor.COOPERATIVE,
+            "8 workgroups are resident at once, up to 8 can be; against while_graph it spares 1001000 ns in 1001 "
+            "iterations, and takes 1000000 ns to build",
+        ),
+        (
+            replace(MEASURED, max_iterations=1_000),
+            FixpointExecutor.WHILE_GRAPH,
+            "no loop in the kernel: 8 workgroups are resident at once, up to 8 can be; against while_graph it spares "
+            "1000000 ns in 1000 iterations, and takes 1000000 ns to build",
+        ),
+        # The list tests the flag without a launch: 3 gaps against 2 barriers.
+        (
+            replace(MEASURED, repeats_lists=True),
+            FixpointExecutor.COMMAND_LIST,
+            "the backend repeats a list of steps by itself",
+        ),
+        # A grid that is split has a launch more: 3 gaps against 3.
+        (
+            replace(MEASURED, grid=TOO_LARGE, repeats_lists=True, max_iterations=2**32 - 1),
+            FixpointExecutor.COMMAND_LIST,
+            "the backend repeats a list of steps by itself",
+        ),
+        (
+            replace(MEASURED, grid=TOO_LARGE, repeats_lists=True, steps=6, max_iterations=2**32 - 1),
+            FixpointExecutor.COOPERATIVE,
+            "9 workgroups do not fit 4 multiprocessors of 2 each; against command_list it spares 200000000 ns in "
+            "100000 iterations, and takes 1000000 ns to build",
+        ),
+        # Polling costs 4 launches and a wait: 21 us against 3.
+        (
+            replace(MEASURED, supports_conditional_graphs=False, guardable=False, max_iterations=56),
+            FixpointExecutor.COOPERATIVE,
+            "8 workgroups are resident at once, up to 8 can be; against polled it spares 1008000 ns in 56 iterations, "
+            "and takes 1000000 ns to build",
+        ),
+        (
+            replace(MEASURED, max_iterations=1, forbidden=frozenset(FixpointExecutor) - {FixpointExecutor.COOPERATIVE}),
+            FixpointExecutor.COOPERATIVE,
+            "8 workgroups are resident at once, up to 8 can be",
+        ),
+    ],
+)
+def test_costs_decide_about_a_loop_in_the_kernel(
+    profile: FixpointProfile, executor: FixpointExecutor, why: str
+) -> None:
+    found = choose_executor(profile)
+    assert (found.executor, str(found.why)) == (executor, why)
+
+
+def test_a_split_grid_is_no_choice_without_costs() -> None:
+    split = replace(LOOP, grid=TOO_LARGE, repeats_lists=True)
+    assert choose_executor(split).executor is FixpointExecutor.COMMAND_LIST
+    assert choose_executor(replace(split, forced=FixpointExecutor.COOPERATIVE)).host_launches == 1
+    with pytest.raises(PlanError, match=r"why = 9 workgroups do not fit 4 multiprocessors of 2 each\. Fix"):
+        choose_executor(replace(LOOP, grid=TOO_LARGE, forced=FixpointExecutor.COOPERATIVE))
+    with pytest.raises(PlanError, match="why = they trap"):
+        choose_executor(replace(LOOP, grid=None, apart="they trap", forced=FixpointExecutor.COOPERATIVE))
+
+
+@pytest.mark.parametrize(
+    ("profile", "tried"),
+    [
+        (replace(MEASURED, grid=None, max_iterations=251), True),  # 251 times 4 us
+        (replace(MEASURED, grid=None, max_iterations=250), False),
+        (replace(MEASURED, grid=None, costs=None), False),
+        (replace(MEASURED, grid=None, max_iterations=2**32 - 1, costs=replace(COSTS, gap_ns=2)), False),
+        (replace(MEASURED, grid=None, max_iterations=2**32 - 1, costs=replace(COSTS, gap_ns=3)), True),
+    ],
+)
+def test_steps_are_joined_where_that_may_pay(profile: FixpointProfile, tried: bool) -> None:
+    assert may_pay(profile) is tried
 
 
 @pytest.mark.parametrize(("limit", "steps", "rounds"), [(9, 1, 9), (5000, 1, 1024), (5000, 3, 341), (5000, 9999, 1)])

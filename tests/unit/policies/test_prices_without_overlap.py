@@ -7,6 +7,7 @@ from typing import Any
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.launching.execution_prices import (
+    Around,
     ExecutionMode,
     Fusion,
     Price,
@@ -50,7 +51,7 @@ def chain(length: int) -> DataflowInputs:
 
 
 def workload(nodes: int, batch: int, repeats: int = 1, **more: Any) -> Workload:
-    fields: dict[str, Any] = {"recorded": True, "around": measured(AROUND), "overlaps": False} | more
+    fields: dict[str, Any] = {"recorded": True, "around": Around(listed=measured(AROUND)), "overlaps": False} | more
     return Workload(nodes, batch, repeats, measured(KERNEL), **fields)
 
 
@@ -77,7 +78,7 @@ def test_all_runs_of_a_batch_are_one_list() -> None:
 def test_overlapping_hides_what_does_not_overlap_here() -> None:
     """The control: the same costs with overlap are lower for plain launches, and pay a submission for each run."""
     given = workload(4, 10)
-    over = workload(4, 10, overlaps=True, around=None)
+    over = workload(4, 10, overlaps=True, around=Around())
     assert prices(over)[PLAIN].total_ns == 1_000 + 500 + 40 * (KERNEL + 1_000) - 1_000
     assert prices(over)[GRAPH].batch_ns > 10 * 6_000 > prices(given)[GRAPH].batch_ns
 
@@ -116,3 +117,42 @@ def test_the_mode_changes_where_the_prices_cross() -> None:
         inputs = ExecutionInputs(workload(1, batch), COSTS, frozenset({GRAPH}))
         chosen[batch] = plan_execution(inputs).mode
     assert chosen == {1: PLAIN, 14: PLAIN, 15: GRAPH, 1000: GRAPH}
+
+
+def test_what_is_around_a_batch_depends_on_how_it_is_submitted() -> None:
+    """A way of which nothing is known takes the nearest: the same launches, else the same submission."""
+    every = Around(measured(1), measured(20), measured(300), measured(4_000))
+    cases = {
+        every: (1, 20, 300, 4_000),
+        Around(measured(1), measured(20)): (1, 20, 1, 20),
+        Around(listed=measured(20)): (20, 20, 20, 20),
+        Around(joined_listed=measured(4_000)): (4_000, 4_000, 4_000, 4_000),
+        Around(measured(1), None, None, measured(4_000)): (1, 1, 1, 4_000),
+        Around(): (0, 0, 0, 0),
+    }
+    for around, wanted in cases.items():
+        found = []
+        for together in (False, True):
+            given = workload(4, 10, around=around, fusion=Fusion(chain(4), measured(300), None, together))
+            bare = workload(4, 10, around=Around(), fusion=Fusion(chain(4), measured(300), None, together))
+            with_it, without = prices(given), prices(bare)
+            mode = GRAPH if together else PLAIN
+            found += [with_it[each].total_ns - without[each].total_ns for each in (mode, FUSED)]
+        assert (found[0], found[2], found[1], found[3]) == wanted, around
+
+
+def test_a_launch_that_was_timed_with_its_kernel_needs_no_sum() -> None:
+    fusion = Fusion(chain(4), measured(300), None, False, measured(777))
+    found = prices(workload(4, 10, launched=measured(650), fusion=fusion))
+    assert found[PLAIN].total_ns == AROUND + 40 * 650
+    assert found[FUSED].total_ns == AROUND + 10 * 777
+    assert found[GRAPH].total_ns == prices(workload(4, 10))[GRAPH].total_ns, "a list launches nothing by itself"
+    over = prices(workload(4, 10, launched=measured(650), overlaps=True, around=Around()))
+    assert over[PLAIN].total_ns == prices(workload(4, 10, overlaps=True, around=Around()))[PLAIN].total_ns
+
+
+def test_a_launch_may_be_timed_shorter_than_its_kernel_in_a_list() -> None:
+    """Times vary: the plan compares the prices all the same."""
+    for launched, mode in ((KERNEL - 50, PLAIN), (KERNEL + 50, GRAPH)):
+        given = workload(4, 1000, 3, launched=measured(launched))
+        assert plan_execution(ExecutionInputs(given, COSTS, frozenset({GRAPH}))).mode is mode

@@ -69,7 +69,7 @@ from vyre.policies.evidence.claims import (
     claim_from_repetitions,
     validate,
 )
-from vyre.policies.frontiers.fixpoint import FixpointProfile, choose_executor
+from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
 from vyre.policies.launching.command_reuse import CommandReuseInputs
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
@@ -374,6 +374,9 @@ def divided(groups: int, group_ns: int | None, handoff_ns: int) -> Callable[[Thr
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
+    ),
+    ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
+        FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t
     ),
     ("GateThresholds", "max_timed_host_syncs"): gate_accepts,
     ("ClaimThresholds", "error_ppm"): lower_bound,

@@ -171,7 +171,7 @@ class _Numbers:
         self.memory: dict[int, int] = {}
 
     def of(self, buffer: ResidentBuffer) -> int:
-        """Returns the number of a buffer, the same for the same object."""
+        """Returns the number of an allocation, the same for the same object."""
         return self.memory.setdefault(id(buffer), len(self.memory))
 
 
@@ -191,11 +191,11 @@ def _part(
 
 
 def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
-    """Returns the accesses of a step; each begins at the first byte of its memory.
+    """Returns the accesses of a step, as ranges of bytes of whole allocations: its memory may be a part of one.
 
     A launch overwrites all of an output that takes no input, because it zeroes it first.
     """
-    found: dict[int, Access] = {}
+    found: dict[tuple[int, int], Access] = {}
     bindings = plan_bindings(work.step.program).bindings
     for binding, resource, nbytes in zip(bindings, work.step.resources, work.launch.nbytes, strict=True):
         if not isinstance(resource, ResidentBuffer) or not nbytes:
@@ -204,10 +204,11 @@ def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
         mode = AccessMode.READ
         if writes:
             mode = AccessMode.WRITE if binding.input_index is None else AccessMode.READ_WRITE
-        number = numbers.of(resource)
-        known = found.get(number)
-        if known is None or known.intervals[0][1] < nbytes:  # bound twice: both only read
-            found[number] = Access(number, mode, ((0, min(nbytes, U64_MAX)),))
+        number, start = numbers.of(resource.root), resource.offset
+        stop = min(start + nbytes, U64_MAX)
+        known = found.get((number, start))
+        if known is None or known.intervals[0][1] < stop:  # bound twice: both only read
+            found[number, start] = Access(number, mode, ((start, stop),))
     return tuple(found.values())
 
 

@@ -12,7 +12,9 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
+    from vyre.app.work_graph.waves import Waves
     from vyre.ports.backend import Backend
+    from vyre.ports.persistent import KeptSteps, PersistentSteps
 
 UNROLLED: Final = 1024
 """The launches of a round that are written out; a round with more is submitted in pieces."""
@@ -212,6 +214,43 @@ class OneByOne:
         bound, self._bound = self._bound, []
         for step in bound:
             step.close()
+
+
+class ByWorkers:
+    """Hands each part of a run to resident workers, as few submissions, and waits; one thread at a time may run it.
+
+    ``waves`` are those of ``first`` and of the parts.
+    """
+
+    def __init__(self, workers: PersistentSteps, launches: Launches, waves: Sequence[Waves]) -> None:
+        def steps_of(part: Sequence[Launch], found: Waves) -> list[list[ResidentStep]]:
+            return [[part[at].step for at in wave] for wave in found]
+
+        first = steps_of(launches.first, waves[0])
+        listed = zip(launches.parts, waves[1:], strict=True)
+        parts = [(steps_of(part.launches, found), part.times) for part, found in listed]
+        if sum(len(part.launches) * part.times for part in launches.parts) <= min(UNROLLED, workers.most_steps):
+            parts = [([wave for steps, times in parts for wave in steps * times], 1)]
+        self._has_first = bool(first)
+        self._times: Final = tuple(times for _, times in parts)
+        self._kept: Final[KeptSteps] = workers.keep([first, *(steps for steps, _ in parts)])
+
+    def run(self, rounds: int, *, first: bool = True) -> Ran:
+        """Implements ``WorkExecutor.run``."""
+        pieces: list[Ran] = []
+        if first and self._has_first:
+            pieces.append(Ran(*self._kept.run(0, 1)))
+        if len(self._times) == 1:
+            pieces.append(Ran(*self._kept.run(1, rounds * self._times[0])))
+        else:
+            for _ in range(rounds):
+                for part, times in enumerate(self._times):
+                    pieces.append(Ran(*self._kept.run(1 + part, times)))
+        return pieces[0] if len(pieces) == 1 else total(pieces)
+
+    def close(self) -> None:
+        """Releases the workers."""
+        self._kept.close()
 
 
 def total(pieces: Sequence[Ran]) -> Ran:

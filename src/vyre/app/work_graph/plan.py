@@ -29,9 +29,10 @@ class WorkGroup:
 class WorkPlan:
     """How a work graph is run; ``print`` it.
 
-    ``mode``: how launches are submitted: ``PLAIN``, each by itself, or ``GRAPH``, a round or more at once.  ``groups``:
-    the launches of ``first`` and of one round, in order.  ``quotes``: the prices on which the planner decided; empty
-    where nothing was to be decided.  ``temporary_bytes``: the memory that temporary arrays have in this plan.
+    ``mode``: how launches are submitted: ``PLAIN``, each by itself; ``GRAPH``, a round or more at once; or
+    ``PERSISTENT``, found in a queue by resident workers.  ``groups``: the launches of ``first`` and of one round, in
+    order.  ``quotes``: the prices on which the planner decided; empty where nothing was to be decided.
+    ``temporary_bytes``: the memory that temporary arrays have in this plan.
     ``notes``: limits of the prices' validity.
     """
 

@@ -4,10 +4,10 @@ A decision is taken before the first run, after 1, 2, 4 and 8 runs and so on, an
 ``plan_execution`` decides, with the launch costs that the backend plans with and the device times of the runs so far.
 It assumes as many further runs as were seen.
 
-Joined steps have no time before they were run once.  Until then they are predicted to take the time of the steps in
-proportion to the bytes that they bind; the first runs replace the prediction, and the next decision may undo the
-joining.  Steps are joined for a decision only if the work ahead takes longer than joining.  A first run of many rounds
-is timed for some of them, and decided about for the others.
+Joined steps have no time before they were run once.  Until then they are priced by the bytes that they read and write;
+the first runs replace that price, and the next decision may undo the joining.  Steps are joined for a decision only if
+the work ahead takes longer than joining.  A first run of many rounds is timed for some of them, and decided about for
+the others.
 
 Units: nanoseconds.
 """
@@ -23,20 +23,21 @@ from vyre.app.work_graph.execution import Launches
 from vyre.app.work_graph.modes import Modes
 from vyre.app.work_graph.plan import WorkGroup, WorkPlan
 from vyre.app.work_graph.structure import Structure, Unit, apart
-from vyre.app.work_graph.times import RunTimes
+from vyre.app.work_graph.times import SAMPLES, RunTimes
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.journal import decide
-from vyre.policies.launching.execution_prices import ExecutionMode, Fusion, Quote, Unavailable, Workload
+from vyre.policies.launching.execution_prices import Around, ExecutionMode, Fusion, Quote, Unavailable, Workload
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 from vyre.policies.record import Reason
 from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
 from vyre.ports.backend import SequenceSubmission
 
 if TYPE_CHECKING:
+    from vyre.app.work_graph.waves import Waves
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
 
@@ -50,7 +51,11 @@ KERNEL_NS: Final = 5_000
 """The assumed device time of a launch that nobody timed: a short one, for which launch costs matter."""
 MOST_NODES: Final = 4_096
 """The launches of a round beyond which nothing is decided: a decision looks at each of them."""
+OVERLAPPED_NS: Final = 10_000
+"""The device time of a launch up to which launches of a wave are predicted to overlap: longer ones are spread over the
+processors by themselves."""
 _NO_WORKERS: Final = "no resident workers take launches on resident memory"
+_FORBIDDEN: Final = "it is forbidden"
 _DEFAULTS: Final = {
     SequenceSubmission.EACH: (ExecutionMode.PLAIN, "the backend runs the steps of a sequence one by one"),
     SequenceSubmission.LIST: (ExecutionMode.GRAPH, "a run is one list of commands"),
@@ -70,16 +75,13 @@ class Sum(NamedTuple):
         once = total(0)
         return cls(once, total(1) - once)
 
-    def of(self, rounds: int) -> int:
-        """Returns the sum over a run of so many rounds."""
-        return self.once + rounds * self.round
-
 
 class Chosen(NamedTuple):
     """A plan, and the ``launches`` of the structure that carry it out.
 
     ``one_by_one``: the host launches each by itself.  ``replayed``: what a backend that chooses is told.  ``kernels``
-    and ``nbytes`` are sums over the launches.
+    and ``nbytes`` are sums over the launches.  ``waves``: those of ``first`` and of each part, where resident workers
+    run the launches; empty elsewhere.
     """
 
     plan: WorkPlan
@@ -89,6 +91,7 @@ class Chosen(NamedTuple):
     launches: Launches
     kernels: Sum
     nbytes: Sum
+    waves: tuple[Waves, ...] = ()
 
     def is_like(self, other: Chosen) -> bool:
         """Returns whether what was prepared for this serves the other."""
@@ -96,6 +99,7 @@ class Chosen(NamedTuple):
             self.structure is other.structure
             and self.one_by_one is other.one_by_one
             and self.replayed is other.replayed
+            and self.waves == other.waves
         )
 
 
@@ -122,10 +126,13 @@ class WorkPlanner:
         self._due = 0
         if modes.graph and backend.submission is SequenceSubmission.EACH:
             raise _cannot("graph", backend, "it launches the steps of a sequence one by one")
-        if modes.persistent:
-            raise _cannot("persistent", backend, _NO_WORKERS)
+        self._waves: dict[int, tuple[Waves, ...]] = {}
         self._submission, self._why = _DEFAULTS[backend.submission]
-        if modes.graph is not None:
+        if modes.persistent:
+            if why := self._no_workers:
+                raise _cannot("persistent", backend, why)
+            self._submission, self._why = ExecutionMode.PERSISTENT, "asked for"
+        elif modes.graph is not None:
             self._submission = ExecutionMode.GRAPH if modes.graph else ExecutionMode.PLAIN
             self._why = "asked for"
         if modes.fused:
@@ -134,6 +141,10 @@ class WorkPlanner:
                 reasons = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in self._joined.units)
                 raise _cannot("fused", backend, f"no two steps can be joined ({reasons})")
         self._structure = self._joined if modes.fused and self._joined is not None else self._apart
+        self._is_free: Final = backend.planning is not None and (
+            self._may_be_plain or (modes.fused is None and len(self._apart.units) > 1)
+        )
+        """Costs decide about something."""
         self._plan: ExecutionPlan | None = None
         self._now: Chosen | None = None
         self._single: tuple[Chosen, WorkPlan] | None = None
@@ -142,10 +153,11 @@ class WorkPlanner:
         """Returns the plan for a run of so many rounds; ``seen`` False: it is only asked for."""
         if seen:
             self._runs += 1
-        if self._is_free and (self._runs > self._due or rounds > self._batch):
-            self._decide(max(1, rounds))
+        if self._runs > self._due or rounds > self._batch:
+            if self._is_free:
+                self._decide(max(1, rounds))
+                self._now = None
             self._due, self._batch = max(1, 2 * (self._runs - 1)), 2 * rounds
-            self._now = None
         if self._now is None:
             self._now = self._chosen()
         return self._now
@@ -168,9 +180,7 @@ class WorkPlanner:
             return replace(self._chosen().plan, notes=(*notes, "a round of so many launches is not planned"))
         plan = decide(self._sink, plan_execution, replace(inputs, incumbent=None))
         structure = self._joined if plan.mode is ExecutionMode.FUSED and self._joined is not None else self._structure
-        mode = self._submission
-        if self._may_be_plain:
-            mode = _submission_of(plan)
+        mode = _submission_of(plan) if self._may_be_plain else self._submission
         if plan.predicted is not None and plan.predicted.provenance is not Provenance.MEASURED:
             notes.append("some of the costs are assumed")
         return WorkPlan(
@@ -195,8 +205,9 @@ class WorkPlanner:
 
     def plan_of(self, chosen: Chosen, timing: DispatchTiming) -> WorkPlan:
         """Returns the plan of a run that took these times: a backend that chooses may have replayed nothing."""
-        is_open = self._backend.submission is SequenceSubmission.CHOSEN and chosen.replayed is None
-        if not (is_open and timing.launches):
+        if chosen.replayed is not None or self._backend.submission is not SequenceSubmission.CHOSEN:
+            return chosen.plan
+        if not timing.launches:
             return chosen.plan
         if self._single is None or self._single[0] is not chosen:
             groups = tuple(
@@ -207,11 +218,19 @@ class WorkPlanner:
             self._single = chosen, replace(chosen.plan, mode=ExecutionMode.PLAIN, groups=groups, why=why)
         return self._single[1]
 
+    @property
+    def is_curious(self) -> bool:
+        """Returns whether the time of the next run is wanted: the next decision looks at those of the last few runs."""
+        return self._runs >= self._due - SAMPLES
+
     def took(self, kernels: int, chosen: Chosen, timing: DispatchTiming, whole_ns: int | None = None) -> None:
         """Records the time of a run of these launches, of which there were so many, and the time of the whole call,
         unless more was done in it.
         """
-        self._times.took(chosen.structure, kernels, timing, one_by_one=chosen.one_by_one, whole_ns=whole_ns)
+        if chosen.waves:
+            self._times.took_by_workers(chosen.structure, kernels, timing, whole_ns)
+        else:
+            self._times.took(chosen.structure, kernels, timing, one_by_one=chosen.one_by_one, whole_ns=whole_ns)
 
     @property
     def structure(self) -> Structure:
@@ -220,15 +239,29 @@ class WorkPlanner:
 
     # ---- deciding
     @property
-    def _is_free(self) -> bool:
-        """Returns whether costs decide about anything."""
-        if self._backend.planning is None or (self._modes.fused is not None and not self._may_be_plain):
-            return False
-        return self._may_be_plain or len(self._apart.units) > 1
+    def _may_be_plain(self) -> bool:
+        return self._modes.submission_is_free and self._backend.submission is SequenceSubmission.LIST
 
     @property
-    def _may_be_plain(self) -> bool:
-        return self._modes.graph is None and self._backend.submission is SequenceSubmission.LIST
+    def _no_workers(self) -> str:
+        """Returns why resident workers cannot run this graph, or an empty text."""
+        if self._modes.persistent is False:
+            return _FORBIDDEN
+        workers = self._backend.persistent_steps
+        if workers is None:
+            return _NO_WORKERS
+        longest = max(map(len, (self._apart.first, *(units for units, _ in self._apart.parts))))
+        if longest > workers.most_steps:
+            return f"workers take {workers.most_steps} launches of a part, and one has {longest}"
+        return ""
+
+    def _waves_of(self, structure: Structure) -> tuple[Waves, ...]:
+        found = self._waves.get(id(structure))
+        if found is None:
+            from vyre.app.work_graph.waves import waves_of  # needs the rules of programs, which most runs do not
+
+            found = self._waves[id(structure)] = waves_of(self._work, structure, self._sink)
+        return found
 
     @property
     def _overlaps(self) -> bool:
@@ -267,18 +300,38 @@ class WorkPlanner:
             return None
         fused = self._joins and self._modes.fused is not False
         executable = {ExecutionMode.GRAPH} if self._submission is ExecutionMode.GRAPH or self._may_be_plain else set()
+        resident, around = None, self._around(costs)
+        if self._submission is ExecutionMode.PERSISTENT or (self._may_be_plain and not self._no_workers):
+            executable.add(ExecutionMode.PERSISTENT)
+            before = costs
+            resident, costs = self._times.kept(self._apart, around.one_by_one or around.listed, costs)
+            resident = resident or self._overlapped(kernel)
+            if costs is before:  # nobody has handed a run to them: all runs share the price of opening them
+                costs = replace(costs, persistent_setup=_shared(costs.persistent_setup, repeats))
         workload = Workload(
             nodes=nodes,
             batch=rounds,
             repeats=repeats,
             kernel=kernel,
+            resident_kernel=resident,
             recorded=True,
-            fusion=self._fusion(kernel, nodes, costs) if fused else None,
+            fusion=self._fusion(costs) if fused else None,
             overlaps=self._overlaps,
-            around=self._times.around(costs),
+            launched=self._times.launched(self._apart),
+            around=around,
         )
         return ExecutionInputs(
             workload, costs, frozenset(executable | ({ExecutionMode.FUSED} if fused else set())), self._incumbent
+        )
+
+    def _around(self, costs: LaunchCosts) -> Around:
+        """Returns what is around runs of the launches as they are and joined."""
+        return Around(
+            *(
+                None if structure is None else self._times.around(structure, costs, one_by_one=one_by_one)
+                for structure in (self._apart, self._joined)
+                for one_by_one in (True, False)
+            )
         )
 
     @property
@@ -293,19 +346,27 @@ class WorkPlanner:
             return ExecutionMode.FUSED
         return self._submission
 
-    def _fusion(self, kernel: Measured, nodes: int, costs: LaunchCosts) -> Fusion:
-        """Returns the stages of a round with the time of a joined launch, measured or predicted from its bytes."""
+    def _overlapped(self, kernel: Measured) -> Measured | None:
+        """Returns the predicted mean time of a launch where workers run those of a wave at once; None: no other."""
+        workers = self._backend.persistent_steps
+        if workers is None or kernel.median_ns > OVERLAPPED_NS or workers.workers < 2:
+            return None
+        turns = 0
+        for waves, part in zip(self._waves_of(self._apart)[1:], self._work.parts, strict=True):
+            turns += part.times * sum(-(-len(wave) // workers.workers) for wave in waves)
+        each = kernel.median_ns * turns // max(1, self._nodes)
+        return Measured(each, 0, 0, 0, Provenance.ASSUMED) if each < kernel.median_ns else None
+
+    def _fusion(self, costs: LaunchCosts) -> Fusion:
+        """Returns the stages of a round with the time of a joined launch, or before it ran with its traffic."""
         assert self._joined is not None
         stages = stages_of(self._joined)
         found = self._times.kernel(self._joined, costs)
-        together = None if self._may_be_plain else self._submission is ExecutionMode.GRAPH
+        together = None if self._may_be_plain else self._submission is not ExecutionMode.PLAIN
         if found is not None:
-            return Fusion(stages, found, None, together)
-        before, after = (one.launches.nbytes(1) - one.launches.nbytes(0) for one in (self._apart, self._joined))
-        launches = self._joined.launches.kernels(1) - self._joined.launches.kernels(0)
-        whole = kernel.median_ns * nodes * min(after, before) // max(1, before)
-        predicted = Measured(whole // max(1, launches), 0, 0, 0, Provenance.ASSUMED)
-        return Fusion(stages, predicted, Measured(BUILD_NS, BUILD_NS, BUILD_NS, 0, Provenance.ASSUMED), together)
+            return Fusion(stages, found, None, together, self._times.launched(self._joined))
+        build = Measured(BUILD_NS, BUILD_NS, BUILD_NS, 0, Provenance.ASSUMED)
+        return Fusion(stages, None, build, together, None, self._apart.traffic, self._joined.traffic)
 
     def _join(self, *, forced: bool) -> Structure:
         # Joining needs the rules of programs, which most runs do not.
@@ -321,6 +382,7 @@ class WorkPlanner:
         quotes = () if self._plan is None else self._quotes(self._plan)
         plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes)
         launches = structure.launches
+        waves = self._waves_of(structure) if mode is ExecutionMode.PERSISTENT else ()
         return Chosen(
             plan,
             structure,
@@ -329,21 +391,22 @@ class WorkPlanner:
             launches,
             Sum.of_rounds(launches.kernels),
             Sum.of_rounds(launches.nbytes),
+            waves,
         )
 
     def _quotes(self, plan: ExecutionPlan) -> tuple[Quote, ...]:
         """Returns the quotes of a plan, with the reason of this graph where the backend is not what stands against
         a mode.
         """
-        whys = {ExecutionMode.PERSISTENT: _NO_WORKERS}
+        whys = {ExecutionMode.PERSISTENT: self._no_workers or "another mode is asked for"}
         if self._modes.fused is False:
-            whys[ExecutionMode.FUSED] = "it is forbidden"
+            whys[ExecutionMode.FUSED] = _FORBIDDEN
         elif not self._joins:
             units = () if self._joined is None else self._joined.units
             apart_whys = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in units[1:])
             whys[ExecutionMode.FUSED] = apart_whys or "steps are joined after runs that took longer than joining takes"
         if self._modes.graph is False:
-            whys[ExecutionMode.GRAPH] = "it is forbidden"
+            whys[ExecutionMode.GRAPH] = _FORBIDDEN
         return tuple(
             Unavailable(found.mode, why=Reason("{}", (whys[found.mode],)))
             if isinstance(found, Unavailable) and not found.unknown and found.mode in whys
@@ -353,14 +416,37 @@ class WorkPlanner:
 
     def _groups(self, structure: Structure, mode: ExecutionMode) -> tuple[WorkGroup, ...]:
         buffers = {key: use.buffer for key, use in self._work.temporaries.items()}
+        units = structure.units
+        whys = self._why_in_waves(structure) if mode is ExecutionMode.PERSISTENT else [unit.why for unit in units]
         return tuple(
-            _group(unit, mode, sum(buffers[key].nbytes for key in unit.unallocated if key in buffers))
-            for unit in structure.units
+            _group(unit, mode, why, sum(buffers[key].nbytes for key in unit.unallocated if key in buffers))
+            for unit, why in zip(units, whys, strict=True)
         )
+
+    def _why_in_waves(self, structure: Structure) -> list[str]:
+        found: list[str] = []
+        parts = (structure.first, *(units for units, _ in structure.parts))
+        for units, waves in zip(parts, self._waves_of(structure), strict=True):
+            places = {at: (number, len(wave)) for number, wave in enumerate(waves) for at in wave}
+            for at, unit in enumerate(units):
+                number, width = places[at]
+                beside = f"beside {width - 1} others" if width > 1 else "by itself"
+                found.append(f"{unit.why}; {beside} in wave {number + 1} of {len(waves)}")
+        return found
+
+
+def _shared(cost: Measured | None, runs: int) -> Measured | None:
+    """Returns the part of a cost that one of so many runs has which pay it once: the workers are kept."""
+    if cost is None:
+        return None
+    each = (cost.median_ns // runs, cost.spread_ns // runs, -(-cost.standard_error_ns // runs))
+    return Measured(*each, cost.count, cost.provenance)
 
 
 def _submission_of(plan: ExecutionPlan) -> ExecutionMode:
-    """Returns how a plan submits launches, joined or not, where both ways are possible."""
+    """Returns how a plan submits launches, joined or not, where every way is possible."""
+    if plan.mode is ExecutionMode.PERSISTENT:
+        return ExecutionMode.PERSISTENT
     together = plan.predicted is not None and plan.predicted.together
     return ExecutionMode.GRAPH if together else ExecutionMode.PLAIN
 
@@ -378,9 +464,9 @@ def stages_of(structure: Structure) -> DataflowInputs:
     return DataflowInputs(tuple(stages), (StageBuffer(0, 1),), 1)
 
 
-def _group(unit: Unit, mode: ExecutionMode, unallocated: int) -> WorkGroup:
+def _group(unit: Unit, mode: ExecutionMode, why: str, unallocated: int) -> WorkGroup:
     name = unit.launch.step.program.name or "unnamed"
-    return WorkGroup(unit.places, ExecutionMode.FUSED if unit.is_joined else mode, name, unit.why, unallocated)
+    return WorkGroup(unit.places, ExecutionMode.FUSED if unit.is_joined else mode, name, why, unallocated)
 
 
 def _cannot(mode: str, backend: Backend, why: str) -> UnsupportedFeature:

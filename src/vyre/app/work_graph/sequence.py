@@ -14,7 +14,7 @@ import numpy as np
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork
 from vyre.app.work_graph.description import describe
-from vyre.app.work_graph.execution import AsLists, OneByOne, WorkExecutor
+from vyre.app.work_graph.execution import AsLists, ByWorkers, OneByOne, Ran, WorkExecutor
 from vyre.app.work_graph.modes import ModesWanted, modes_of
 from vyre.app.work_graph.plan import SequenceRun, WorkPlan
 from vyre.app.work_graph.planner import Chosen, WorkPlanner
@@ -102,9 +102,10 @@ class StepSequence:
         """
         _check_rounds(rounds)
         lease = self._services.lease
-        lease.check_open()
+        if lease.closed:
+            lease.check_open()
         try:
-            probe = self._planner.probe(rounds)
+            probe = self._planner.probe(rounds) if rounds > 1 else 0
             if probe:  # two pieces, between which temporary arrays keep their content
                 with self._lock:
                     one = self._run(probe, rounds)
@@ -117,30 +118,28 @@ class StepSequence:
 
     def _run(self, rounds: int, ahead: int, *, first: bool = True) -> SequenceRun:
         """Runs so many rounds of those that are ahead, and ``first`` unless it is left out."""
-        began, usual = time.perf_counter_ns(), self._ready
+        planner, usual = self._planner, self._ready
+        began = time.perf_counter_ns() if planner.is_curious else None
+        ran: Ran | None = None
         with self._lock:
             ready, allocations, allocated = self._prepare(ahead)
-            ran = ready.executor.run(rounds, first=first) if ready.exclusive else None
+            if ready.exclusive:
+                ran = ready.executor.run(rounds, first=first)
         timing, submissions = ran or ready.executor.run(rounds, first=first)
         chosen = ready.chosen
-        kernels, nbytes = chosen.kernels.of(rounds), chosen.nbytes.of(rounds)
-        if not first:
-            kernels, nbytes = kernels - chosen.kernels.of(0), nbytes - chosen.nbytes.of(0)
-        prepared = usual is not None and usual.executor is ready.executor
-        self._planner.took(kernels, chosen, timing, time.perf_counter_ns() - began if prepared else None)
+        (once, each), (once_nbytes, each_nbytes) = chosen.kernels, chosen.nbytes
+        kernels, nbytes = rounds * each, rounds * each_nbytes
+        if first:
+            kernels, nbytes = once + kernels, once_nbytes + nbytes
+        if began is not None:
+            prepared = usual is not None and usual.executor is ready.executor
+            planner.took(kernels, chosen, timing, time.perf_counter_ns() - began if prepared else None)
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
             if timing.launches is not None or chosen.plan.mode is not ExecutionMode.PLAIN:
                 self._services.remember(timing)
             self._services.lease.launched()
-        return SequenceRun(
-            timing=timing,
-            plan=self._planner.plan_of(chosen, timing),
-            kernels=kernels,
-            submissions=submissions,
-            bound_bytes=nbytes,
-            allocations=allocations,
-            allocated_bytes=allocated,
-        )
+        plan = planner.plan_of(chosen, timing)
+        return SequenceRun._make((timing, plan, kernels, submissions, nbytes, allocations, allocated))
 
     def plan(self, rounds: int = 1) -> WorkPlan:
         """Returns what a run of so many rounds would do now, and why; runs nothing."""
@@ -212,12 +211,17 @@ class StepSequence:
         allocations, allocated = self._held.hold(chosen.structure.needed)
         launches = chosen.launches.with_memory(self._held.memory)
         executor: WorkExecutor
-        if chosen.one_by_one:
+        workers = lease.backend.persistent_steps
+        if chosen.waves and workers is not None:
+            executor = ByWorkers(workers, launches, chosen.waves)
+        elif chosen.one_by_one:
             executor = OneByOne(lease.backend, launches)
         else:
             executor = AsLists(lease.backend, launches, chosen.replayed)
         self._held.use(executor)
-        ready = self._ready = _Ready(chosen, executor, chosen.one_by_one or bool(self._held.memory))
+        ready = self._ready = _Ready(
+            chosen, executor, chosen.one_by_one or bool(chosen.waves) or bool(self._held.memory)
+        )
         return ready, allocations, allocated
 
 

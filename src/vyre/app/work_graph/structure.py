@@ -8,18 +8,24 @@ from typing import NamedTuple
 from vyre.app.work_graph.description import Work, WorkPart, WorkStep
 from vyre.app.work_graph.execution import Launch, Launches, LaunchPart
 from vyre.app.work_graph.temporary import TemporaryBuffer
+from vyre.domain.analysis.moved_bytes import moved_nbytes
+from vyre.domain.record import U64_MAX
+from vyre.domain.traffic import Traffic
+from vyre.ports.backend import ResidentBuffer
 
 
 class Unit(NamedTuple):
     """A launch with the steps that it runs.
 
-    ``why``: what keeps it apart from the launch before it, or why its steps are joined.  ``unallocated``: the
-    identities of temporary arrays that need no memory because of it.
+    ``why``: what keeps it apart from the launch before it, or why its steps are joined.  ``sizes``: the bytes that it
+    sees of each of its bindings.  ``unallocated``: the identities of temporary arrays that need no memory because of
+    it.
     """
 
     launch: Launch
     places: tuple[str, ...]
     why: str
+    sizes: tuple[int, ...]
     unallocated: frozenset[int] = frozenset()
 
     @property
@@ -51,6 +57,21 @@ class Structure:
         """Returns the memory of the temporary arrays that some launch binds."""
         return sum(buffer.nbytes for buffer in self.needed.values())
 
+    @property
+    def traffic(self) -> Traffic:
+        """Returns the bytes that the launches of a round read and write, and those of the memory that they bind."""
+        moved, memory = 0, dict[int, int]()
+        for units, times in self.parts:
+            for unit in units:
+                step = unit.launch.step
+                moved += times * unit.launch.kernels * moved_nbytes(step.program, unit.sizes)
+                memory |= {
+                    id(resource): size
+                    for resource, size in zip(step.resources, unit.sizes, strict=True)
+                    if isinstance(resource, ResidentBuffer)
+                }
+        return Traffic(min(moved, U64_MAX), sum(memory.values()))
+
 
 def apart(work: Work) -> Structure:
     """Returns the structure in which every step is a launch."""
@@ -76,4 +97,4 @@ def structure_of(first: tuple[Unit, ...], parts: list[tuple[tuple[Unit, ...], Wo
 
 def alone(step: WorkStep, why: str = "a launch of its own") -> Unit:
     """Returns the launch of one step."""
-    return Unit(Launch(step.step, step.kernels, step.nbytes), (step.place,), why)
+    return Unit(Launch(step.step, step.kernels, step.nbytes), (step.place,), why, step.work.launch.nbytes)

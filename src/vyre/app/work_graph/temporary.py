@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-import numpy as np
-
-from vyre.app.host_arrays import host_dtype
-from vyre.app.resident import ResidentArray
-from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
-from vyre.domain.ir.types import ScalarType
+from vyre.app.resident import Elements, ResidentArray, elements_of
+from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import shown
 from vyre.ports.backend import ResidentBuffer, ResidentMemory
@@ -19,9 +15,6 @@ if TYPE_CHECKING:
 
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.names import BackendId
-
-_TYPES: Final = frozenset(host_dtype(kind) for kind in ScalarType)
-_WORD: Final = np.dtype(np.uint32)
 
 
 class TemporaryBuffer(ResidentBuffer):
@@ -45,19 +38,21 @@ class Temporary(ResidentArray):
     """
 
     __slots__ = ()
+    is_temporary: ClassVar[bool] = True
 
-    @property
-    def is_temporary(self) -> bool:
-        """True."""
-        return True
-
-    def download(self) -> npt.NDArray[Any]:
+    def download(self, *, offset: int = 0, nbytes: int | None = None) -> npt.NDArray[Any]:
         """Raises ``InvalidResource``: the content ends with the run."""
         self._refuse("downloaded")
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
         """Raises ``InvalidResource``: there is no memory before the run."""
         self._refuse("uploaded to")
+
+    def _part(self, start: int, shape: tuple[int, ...], elements: Elements) -> ResidentArray:
+        raise InvalidResource(
+            f"a part of {self!r} is taken, and it has no memory of its own",
+            fix="make the parts temporary arrays, or use session.resident(...).",
+        )
 
     def _export(self, name: str) -> Any:
         self._refuse("exported")
@@ -80,24 +75,9 @@ def make_temporary(
     Raises ``InvalidConfig`` for a type that no buffer holds, and ``InvalidInput`` for a count that is no int of 0 or
     more.
     """
-    if isinstance(dtype, ScalarType):
-        shown_type, size = host_dtype(dtype), dtype.size
-    else:
-        shown_type = _numpy_type(dtype)
-        if shown_type not in _TYPES:
-            raise InvalidConfig(f"dtype={shown(dtype)}", fix="give a type of vyre, such as vyre.f32, or of NumPy.")
-        size = _WORD.itemsize if shown_type == np.bool_ else shown_type.itemsize
+    elements = elements_of(dtype)
     if type(count) is not int or not 0 <= count <= U64_MAX // 8:
         raise InvalidInput(f"a temporary array of {shown(count)} elements", fix="give an int of 0 or more.")
-    stored = _WORD if shown_type == np.bool_ and size == _WORD.itemsize else shown_type
-    buffer = TemporaryBuffer(backend_id=backend, nbytes=count * size, epoch=epoch, label=label)
-    return Temporary(buffer, memory, shown_type, (count,), stored)
-
-
-def _numpy_type(dtype: object) -> np.dtype[Any]:
-    """Returns the type that is given, or that of objects for what is no type of NumPy."""
-    if isinstance(dtype, np.dtype):
-        return dtype
-    if dtype is bool or (isinstance(dtype, type) and dtype in {kind.type for kind in _TYPES}):
-        return np.dtype(dtype)
-    return np.dtype(object)
+    nbytes = count * elements.stored.itemsize
+    buffer = TemporaryBuffer(backend_id=backend, nbytes=nbytes, epoch=epoch, label=label)
+    return Temporary(buffer, memory, elements.dtype, (count,), elements.stored)

@@ -44,6 +44,9 @@ class LaneChains:
     loops_access_memory: bool = False
 
 
+_UNCHAINED: Final = LaneChains()
+
+
 def lane_chains(program: Program) -> LaneChains:
     """Returns the chains of a valid program; cached on it.  Linear in its nodes, times the depth of its loops."""
     found = program._cache.get(_CACHED)
@@ -52,7 +55,7 @@ def lane_chains(program: Program) -> LaneChains:
         if Loop in facts.types:
             found = _chains(program)
         else:  # without a loop, nothing is carried
-            found = LaneChains(functions=not TRANSCENDENTALS.isdisjoint(facts.unary))
+            found = _UNCHAINED if TRANSCENDENTALS.isdisjoint(facts.unary) else LaneChains(functions=True)
         program._cache[_CACHED] = found
     return found
 

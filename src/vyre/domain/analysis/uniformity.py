@@ -71,11 +71,14 @@ class UniformityFacts:
     For a statement object that occurs several times, the facts hold at all its occurrences.
     """
 
-    __slots__ = ("_conditions", "_iterations")
+    __slots__ = ("_conditions", "_iterations", "_rounds")
 
-    def __init__(self, conditions: dict[int, Uniformity], iterations: dict[int, Uniformity]) -> None:
+    def __init__(
+        self, conditions: dict[int, Uniformity], iterations: dict[int, Uniformity], rounds: dict[int, Uniformity]
+    ) -> None:
         self._conditions = conditions
         self._iterations = iterations
+        self._rounds = rounds
 
     def condition(self, stmt: If | Switch | Loop | GridLoop) -> Uniformity:
         """Returns which of the lanes that reach the statement agree on its condition or selector, or on all bounds, or
@@ -88,6 +91,13 @@ class UniformityFacts:
     def iterations(self, stmt: Loop) -> Uniformity:
         """Returns which of the lanes that enter the loop run the same iterations, considering breaks and continues."""
         return self._iterations[id(stmt)]
+
+    def rounds(self, stmt: Loop) -> Uniformity:
+        """Returns the widest set of lanes all of which, or none, come to the end of each round of the loop.
+
+        A lane that may have ended before counts as one that does not come.
+        """
+        return self._rounds[id(stmt)]
 
 
 def uniformity(program: Program) -> UniformityFacts:
@@ -260,6 +270,7 @@ class _Analysis:
         self._path: list[int] = []
         self._condition_of: dict[int, list[int]] = {}
         self._iterations_of: dict[int, list[int]] = {}
+        self._rounds_of: dict[int, list[int]] = {}
         self.needs: list[Need] = []
         self._body(program.body, 0)
         self._levels = self._graph.levels()
@@ -271,7 +282,7 @@ class _Analysis:
         def worst(nodes_of: dict[int, list[int]]) -> dict[int, Uniformity]:
             return {key: max(map(self.level, nodes)) for key, nodes in nodes_of.items()}
 
-        return UniformityFacts(worst(self._condition_of), worst(self._iterations_of))
+        return UniformityFacts(worst(self._condition_of), worst(self._iterations_of), worst(self._rounds_of))
 
     # Expressions.
 
@@ -440,6 +451,7 @@ class _Analysis:
         self._set(stmt.var, _Version(counter, len(self._conditions)))
         if self._body(stmt.body, 0):
             state.continues.note(self._env)
+        self._rounds_of.setdefault(id(stmt), []).extend((self._flows[-1], ended))
         self._leave()
         self._loops.pop()
         self._rewind(mark)

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.memory import Names
 from vyre.domain.fusion.rewriting import map_body, with_operands
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
 from vyre.domain.ir.operators import BinaryOp
@@ -39,13 +38,14 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import unique_nodes
 
 
 class Forwarding:
     """Replaces loads by stored values; ``elements`` holds the buffers that take part, with their element types."""
 
-    def __init__(self, indices: Indices, elements: Mapping[str, ScalarType], names: Names) -> None:
+    def __init__(self, indices: Indices, elements: Mapping[str, ScalarType], names: UniqueNames) -> None:
         self._indices = indices
         self._elements = elements
         self._names = names
@@ -126,7 +126,7 @@ class Forwarding:
                 length = Cast(ScalarType.U64, length)
             inside = Binary(BinaryOp.LT, store.index, length)
             value = Select(inside, value, zero(element))
-        local = self._names.fresh(stmt.buffer)
+        local = self._names.unique(stmt.buffer)
         self._values[local] = store.value
         known[stmt.buffer] = Var(local)
         return [Let(local, value, loc=stmt.loc), replace(store, value=Var(local))]

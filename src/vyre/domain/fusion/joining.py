@@ -22,7 +22,7 @@ from vyre.domain.fusion.examination import ExaminedStages, examine
 from vyre.domain.fusion.forwarding import Forwarding, read_buffers, without_overwritten, without_stores
 from vyre.domain.fusion.guards import merge_guards
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.memory import Joined, JoinedMemory, Names, counted_alike
+from vyre.domain.fusion.memory import Joined, JoinedMemory, counted_alike
 from vyre.domain.fusion.outputs import place_zeroing
 from vyre.domain.fusion.returns import without_returns
 from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body
@@ -37,6 +37,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Barrier, Body, If, Return, Stmt, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
 from vyre.domain.validation.declarations import MAX_PUSH_BYTES
 from vyre.domain.validation.validator import check_rules
@@ -102,7 +103,7 @@ class _Joining:
             _check_stage(number, call)
         self._workgroup = _common_workgroup(stages)
         self._grid = _common_grid(stages, self._workgroup)
-        self._names = Names()
+        self._names = UniqueNames()
         self._memory = JoinedMemory(stages, self._names)
         self._values = self._fixed_parameters()
         self._alike = counted_alike(self._memory, temporary)
@@ -146,7 +147,7 @@ class _Joining:
             views[buffer.name] = View(joined.name, buffer.element, joined.element, length, own, value)
         for buffer in program.buffers:
             if not buffer.is_bound:
-                renamed = replace(buffer, name=self._names.fresh(buffer.name))
+                renamed = replace(buffer, name=self._names.unique(buffer.name))
                 self._unbound.append(renamed)
                 assert isinstance(buffer.element, ScalarType)
                 views[buffer.name] = View(renamed.name, buffer.element, buffer.element, BufferLength(renamed.name))

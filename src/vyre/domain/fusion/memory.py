@@ -10,6 +10,7 @@ from vyre.domain.fusion.stages import Refused, StageCall
 from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 
 _UNSIGNED: Final = {1: ScalarType.U8, 2: ScalarType.U16, 4: ScalarType.U32, 8: ScalarType.U64}
 
@@ -98,26 +99,10 @@ def _sees_all(use: Use) -> bool:
     return use.buffer.count == 0 and use.buffer.like is None
 
 
-class Names:
-    """Names that are given away once."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def fresh(self, wanted: str) -> str:
-        """Returns the wanted name, or one like it if that is taken."""
-        name, number = wanted, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
-        return name
-
-
 class JoinedMemory:
     """The bound buffers of a joined program; ``of[stage, position]`` is the one that a stage's binding became."""
 
-    def __init__(self, stages: Sequence[StageCall], names: Names) -> None:
+    def __init__(self, stages: Sequence[StageCall], names: UniqueNames) -> None:
         self.all: list[Joined] = []
         self.of: dict[tuple[int, int], Joined] = {}
         self._by_key: dict[Hashable, Joined] = {}
@@ -132,7 +117,13 @@ class JoinedMemory:
                 self._add(stage, position, call, buffer, written, names)
 
     def _add(
-        self, stage: int, position: int, call: StageCall, buffer: Buffer, written: Collection[Hashable], names: Names
+        self,
+        stage: int,
+        position: int,
+        call: StageCall,
+        buffer: Buffer,
+        written: Collection[Hashable],
+        names: UniqueNames,
     ) -> None:
         element = buffer.element
         assert isinstance(element, ScalarType)
@@ -148,7 +139,7 @@ class JoinedMemory:
             key = ("array", identity, element.size)
         found = self._by_key.get(key)
         if found is None:
-            found = self._by_key[key] = Joined(names.fresh(buffer.name), element, identity=identity)
+            found = self._by_key[key] = Joined(names.unique(buffer.name), element, identity=identity)
             self.all.append(found)
         elif found.element is not element:
             if found.element.size != element.size:

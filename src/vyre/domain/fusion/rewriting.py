@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.fusion.elements import from_held, to_held
-from vyre.domain.fusion.memory import Names
 from vyre.domain.fusion.stages import Refused
 from vyre.domain.ir.expr import (
     Atomic,
@@ -48,6 +47,7 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
 
 ExpressionMap: TypeAlias = Callable[[Expr, dict[int, Expr]], Expr]
@@ -146,7 +146,7 @@ class Rewriter:
         self,
         stage: int,
         views: Mapping[str, View],
-        names: Names,
+        names: UniqueNames,
         spec: Mapping[str, Literal],
         grid: Dim3 | None,
         workgroup: Dim3 | None,
@@ -169,7 +169,7 @@ class Rewriter:
         """Returns the new name of a local."""
         found = self._renamed.get(name)
         if found is None:
-            found = self._renamed[name] = self._names.fresh(name)
+            found = self._renamed[name] = self._names.unique(name)
         return found
 
     # ---- expressions
@@ -191,7 +191,7 @@ class Rewriter:
                 return replace(node, buffer=view.name)
             case SpecConst():
                 if node.name not in self._constants:
-                    self._constants[node.name] = self._names.fresh(node.name)
+                    self._constants[node.name] = self._names.unique(node.name)
                 return replace(node, name=self._constants[node.name], default=self._spec.get(node.name, node.default))
             case LaunchId():
                 return self._id(node)
@@ -248,7 +248,7 @@ class Rewriter:
 
     def _tag(self, tag: str) -> str:
         if tag not in self._tags:
-            self._tags[tag] = self._names.fresh(tag)
+            self._tags[tag] = self._names.unique(tag)
         return self._tags[tag]
 
     def _store(self, stmt: Store) -> Stmt:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.fusion.elements import zero
 from vyre.domain.fusion.indices import Found, Indices
-from vyre.domain.fusion.memory import Joined, JoinedMemory, Names
+from vyre.domain.fusion.memory import Joined, JoinedMemory
 from vyre.domain.fusion.rewriting import map_body
 from vyre.domain.fusion.stages import StageBarrier
 from vyre.domain.ir.buffers import Access, Buffer
@@ -21,6 +21,7 @@ from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Body, If, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import unique_nodes
 
 _U32: Final = ScalarType.U32
@@ -40,7 +41,7 @@ def shared_arrays(
     barriers: Sequence[StageBarrier],
     indices: Indices,
     temporary: Collection[Hashable],
-    names: Names,
+    names: UniqueNames,
     nbytes: int,
 ) -> dict[str, SharedArray]:
     """Returns the temporaries that can live in ``nbytes`` of workgroup memory, by their names in the joined program.
@@ -62,7 +63,7 @@ def shared_arrays(
         if block is None or block * joined.element.size > nbytes:
             continue
         nbytes -= block * joined.element.size
-        held = Buffer.make(names.fresh(joined.name), 0, Access.WORKGROUP, joined.element, block)
+        held = Buffer.make(names.unique(joined.name), 0, Access.WORKGROUP, joined.element, block)
         found[joined.name] = SharedArray(joined, held, block)
     return found
 

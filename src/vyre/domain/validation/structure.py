@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node import misplaced
+from vyre.domain.ir.node_facts import remember_nodes
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, nested, operands, own_size
+from vyre.domain.ir.stmt import Body, Stmt, nested, operands, own_size
 from vyre.domain.ir.walk import measure
 from vyre.domain.validation.findings import Findings
 
 
 def check_structure(program: Program, findings: Findings) -> bool:
     """Returns whether the program is small enough to be checked further, and reports it if it is not.
+
+    Of a program that is, the facts that ``node_facts`` returns are known afterwards, from the same walk.
 
     Linear in distinct expressions and in ``MAX_PROGRAM_NODES``, however deep or shared they are.
     """
@@ -21,6 +25,8 @@ def check_structure(program: Program, findings: Findings) -> bool:
     nodes = 0
     too_deep: set[str] = set()
     measured: dict[int, tuple[int, int]] = {}
+    statements: list[Stmt] = []
+    expressions: list[Expr] = []
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     while pending:
         body, depth = pending.pop()
@@ -35,10 +41,11 @@ def check_structure(program: Program, findings: Findings) -> bool:
             too_deep.add("V018")
             continue
         nodes += len(body)
+        statements += body
         for stmt in body:
             nodes += own_size(stmt) - 1
             for operand in operands(stmt):
-                height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1)
+                height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1, visited=expressions)
                 nodes += size
                 if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
                     message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
@@ -48,4 +55,7 @@ def check_structure(program: Program, findings: Findings) -> bool:
             if nodes > MAX_PROGRAM_NODES:
                 findings.add("V019", f"more than {MAX_PROGRAM_NODES} nodes with shared ones written out", program)
                 return False
-    return not too_deep
+    if too_deep:
+        return False
+    remember_nodes(program, statements, expressions)
+    return True

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.ir.limits import remember_valid
 from vyre.domain.ir.program import Program, ProgramLike, program_of
 from vyre.domain.shown import kind_of
 from vyre.domain.validation.async_copies import check_async_copies
@@ -53,12 +54,15 @@ def check_rules(program: Program) -> Report:
     report = program._cache.get(_CACHED)
     if not isinstance(report, Report):
         report = program._cache[_CACHED] = _check_rules(program)
+        if report.ok:
+            remember_valid(program)
     return report
 
 
-def is_validated(program: Program) -> bool:
-    """Returns whether the report of ``check_rules`` is cached."""
-    return _CACHED in program._cache
+def known_report(program: Program) -> Report | None:
+    """Returns the report of ``check_rules`` if it is cached."""
+    found = program._cache.get(_CACHED)
+    return found if isinstance(found, Report) else None
 
 
 def order_sensitive(program: Program) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Final, TypeAlias
 
 from vyre.domain.errors import PlanError
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
-from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
+from vyre.policies.record import U32, U32_MAX, IntRange, Nanoseconds, Reason, record, verdict, why_field
 
 Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 FLAG_BYTES: Final = 4
@@ -90,13 +90,31 @@ class FixpointExecutor(Enum):
 
 
 @record
-class FixpointProfile:
-    """A step to repeat, and the device.
+class RoundCosts:
+    """Measured times, in ns, of what is beside the work of the steps.
 
-    ``grid`` is the grid of one step and what the device holds of it, None where the steps are not one kernel.
-    ``supports_conditional_graphs`` is the result of a probe.  ``repeats_lists`` says that the backend repeats a list of
-    steps by itself, and ``guardable`` that the steps can be made to return at once.  An iteration has ``steps``
-    launches.  ``forced`` names the executor that the caller wants, ``forbidden`` those that it does not.
+    ``gap_ns`` lies between two launches that the device or the backend repeats by itself.  ``barrier_ns`` is the time
+    of a barrier of the grid in a kernel.  ``launch_ns`` submits a launch, and ``wait_ns`` awaits the last one.
+    ``build_ns`` is the time to join the steps to one kernel and to compile it.
+    """
+
+    gap_ns: Nanoseconds
+    barrier_ns: Nanoseconds
+    launch_ns: Nanoseconds
+    wait_ns: Nanoseconds
+    build_ns: Nanoseconds
+
+
+@record
+class FixpointProfile:
+    """Steps to repeat, and the device.
+
+    ``grid`` is the grid of the kernel that the steps of an iteration were joined to, and what the device holds of it;
+    None where they are not one kernel, for the reason ``apart``.  That kernel has so many ``barriers`` of the grid in
+    an iteration, beside the one that ends it.  ``supports_conditional_graphs`` is the result of a probe.
+    ``repeats_lists`` says that the backend repeats a list of steps by itself, and ``guardable`` that the steps can be
+    made to return at once.  An iteration has ``steps`` launches, with the one that ends it.  ``costs`` are None where
+    they were not measured.  ``forced`` names the executor that the caller wants, ``forbidden`` those that it does not.
     Without ``early_exit`` all iterations run, as a baseline that shows what leaving early saves.
     """
 
@@ -109,13 +127,20 @@ class FixpointProfile:
     steps: Positive = 1
     forced: FixpointExecutor | None = None
     forbidden: frozenset[FixpointExecutor] = frozenset()
+    apart: str = "the steps are not one kernel"
+    barriers: U32 = 0
+    costs: RoundCosts | None = None
 
 
 @record
 class FixpointThresholds:
-    """``max_unrolled_steps`` is the number of steps of one unrolled graph; it bounds the memory and is not measured."""
+    """``max_unrolled_steps`` is the number of steps of one unrolled graph; it bounds the memory and is not measured.
+
+    ``paid_rounds`` is the number of iterations, of all runs together, in which a kernel built for them must pay.
+    """
 
     max_unrolled_steps: Positive = 1024
+    paid_rounds: Positive = 100_000
 
 
 @verdict
@@ -144,7 +169,9 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
     """Returns how the loop is run: the first executor that works and is not forbidden.
 
     A list that the backend repeats comes first, then a loop in the kernel where a grid barrier works (see
-    ``choose_grid_sync``), a conditional graph, unrolled graphs, and polling, which works everywhere.
+    ``choose_grid_sync``), a conditional graph, unrolled graphs, and polling, which works everywhere.  Where costs are
+    known, a loop in the kernel comes first if it spares more time than it takes to build, and last if not.  A backend
+    that repeats lists also runs one whose grid is split; without costs it comes last there.
 
     Raises ``PlanError``: ``GridBarrierImpossible`` where the caller forces a grid barrier that cannot work,
     ``ExecutorUnavailable`` where the forced executor does not work here, ``EveryExecutorForbidden``.
@@ -152,10 +179,11 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
     barrier = None if profile.grid is None else choose_grid_sync(profile.grid)
     if barrier is not None and not barrier.possible:
         raise PlanError("GridBarrierImpossible", fix=f"do not force it: {barrier.why}.")
-    no_kernel = Reason("the steps are not one kernel") if barrier is None else barrier.why
+    native = barrier is not None and barrier.mode is GridSyncMode.NATIVE
+    no_kernel = Reason("{}", (profile.apart,)) if barrier is None else barrier.why
     works = {
         FixpointExecutor.COMMAND_LIST: profile.repeats_lists,
-        FixpointExecutor.COOPERATIVE: barrier is not None and barrier.mode is GridSyncMode.NATIVE,
+        FixpointExecutor.COOPERATIVE: native or (barrier is not None and profile.repeats_lists),
         FixpointExecutor.WHILE_GRAPH: profile.supports_conditional_graphs,
         FixpointExecutor.UNROLLED_GRAPH: profile.guardable,
         FixpointExecutor.POLLED: True,
@@ -163,14 +191,20 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
     forced = profile.forced
     if forced is not None:
         if not works[forced]:
+            said = {"why": str(no_kernel)} if forced is FixpointExecutor.COOPERATIVE else {}
             raise PlanError(
                 "ExecutorUnavailable",
                 fix=f"use one of {', '.join(each.value for each, ok in works.items() if ok)}.",
                 executor=forced.value,
+                **said,
             )
         return _plan(profile, thresholds, forced, Reason("it is asked for"))
-    found = next((each for each, ok in works.items() if ok and each not in profile.forbidden), None)
-    match found:
+    order = [each for each, ok in works.items() if ok and each not in profile.forbidden]
+    if FixpointExecutor.COOPERATIVE in order[:-1]:
+        order.remove(FixpointExecutor.COOPERATIVE)
+        pays, no_kernel = _in_kernel(profile, thresholds, order[0], native, no_kernel)
+        order.insert(0 if pays else len(order), FixpointExecutor.COOPERATIVE)
+    match found := next(iter(order), None):
         case None:
             raise PlanError("EveryExecutorForbidden", fix="forbid fewer; polling works everywhere.")
         case FixpointExecutor.COMMAND_LIST:
@@ -187,6 +221,48 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
                 (no_kernel,),
             )
     return _plan(profile, thresholds, found, why)
+
+
+def may_pay(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> bool:
+    """Returns whether joining steps to one kernel is worth a try: it would pay if its barriers took no time.
+
+    Raises ``PlanError`` as ``choose_executor`` does.
+    """
+    costs = profile.costs
+    if costs is None:
+        return False
+    other = choose_executor(profile, thresholds).executor
+    rounds = min(profile.max_iterations, thresholds.paid_rounds)
+    return rounds * _round_ns(profile, costs, other) > costs.build_ns
+
+
+def _in_kernel(
+    profile: FixpointProfile, thresholds: FixpointThresholds, other: FixpointExecutor, native: bool, grid: Reason
+) -> tuple[bool, Reason]:
+    """Returns whether a loop in the kernel comes before another executor, and why; ``grid`` is why it is native."""
+    costs = profile.costs
+    if costs is None:
+        return native and other is not FixpointExecutor.COMMAND_LIST, grid
+    rounds = min(profile.max_iterations, thresholds.paid_rounds)
+    barriers = profile.barriers + 1
+    each = barriers * costs.barrier_ns if native else (barriers + 1) * costs.gap_ns
+    spared = rounds * max(0, _round_ns(profile, costs, other) - each)
+    why = Reason(
+        "{}; against {} it spares {} ns in {} iterations, and takes {} ns to build",
+        (grid, other.value, spared, rounds, costs.build_ns),
+    )
+    return spared > costs.build_ns, why
+
+
+def _round_ns(profile: FixpointProfile, costs: RoundCosts, executor: FixpointExecutor) -> int:
+    """Returns the time of an iteration beside the work of its steps."""
+    match executor:
+        case FixpointExecutor.COMMAND_LIST:
+            return (profile.steps - 1) * costs.gap_ns  # the list itself tests the flag
+        case FixpointExecutor.POLLED:
+            return profile.steps * costs.launch_ns + costs.wait_ns
+        case _:
+            return profile.steps * costs.gap_ns
 
 
 def _plan(

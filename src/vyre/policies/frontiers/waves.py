@@ -51,6 +51,11 @@ class BarrierPlan:
     global_barriers: int
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        """Whether some wave waits for another, for telemetry."""
+        return "some wait" if self.global_barriers else "none waits"
+
 
 @record
 class WaveEnvelope:

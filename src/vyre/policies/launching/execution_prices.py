@@ -15,7 +15,8 @@ launches these are ``n * launch + kernel`` and ``launch + n * (kernel + launch_g
 - Persistent: a step is an item that the resident kernel finds and runs.  The resident kernel is itself launched, so
   setting it up is no cheaper than a launch.
 - Fused: a step is a run of fewer launches, each submitted by itself or all together as those of a graph, or whichever
-  of the two is cheaper.  Without a kernel time of their own they take as long as the stages that they join.
+  of the two is cheaper.  Before they have run, the time of their kernels is that of the stages apart, without the
+  time of the bytes that no stage has to move any more.
 
 Where the host itself runs the launches, as on processors, or waits for each of them, nothing overlaps
 (``Workload.overlaps``): a batch takes the sum of all costs.  A plain launch costs a ``launch`` and its kernel, the wait
@@ -31,12 +32,14 @@ Complexity: O(1), and for fused stages that of ``launch_fusion``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from enum import Enum
 from math import isqrt
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField, PlanError
-from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, weakest
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, root_up, weakest
+from vyre.domain.traffic import Traffic, traffic_time
 from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
 from vyre.policies.stage_fusion.launch_fusion import DataflowInputs, plan_dataflow
 
@@ -53,18 +56,44 @@ class ExecutionMode(Enum):
 
 
 @record
+class Around:
+    """The host time of each batch that no other cost includes, by the way in which launches are submitted.
+
+    ``one_by_one``, and ``listed`` for launches that are submitted together; the others are those of joined stages.  A
+    way whose time is None has that of the same launches submitted otherwise, else of the other launches.
+    """
+
+    one_by_one: Measured | None = None
+    listed: Measured | None = None
+    joined_one_by_one: Measured | None = None
+    joined_listed: Measured | None = None
+
+    def named(self) -> dict[str, Measured]:
+        """Returns the known times by the names of their costs."""
+        return {f"around_{f.name}": found for f in fields(self) if (found := getattr(self, f.name)) is not None}
+
+
+@record
 class Fusion:
     """The stages of the sequence, to be joined by ``launch_fusion``.
 
-    ``kernel`` is the mean device time of a launch of joined stages; None means the time of the stages that it joins.
+    ``kernel`` is the mean device time of a launch of joined stages; None before one has run.  Then it is computed from
+    ``apart`` and ``joined``, the traffic of all launches of a run as they are and joined: what the stages take beyond
+    the time of their traffic, the joined stages take too, and to that comes the time of their own traffic.  Where
+    nobody timed traffic on the device, or stages take less time than theirs, all of it counts as traffic, which then
+    shrinks in proportion.  Without ``apart`` and ``joined`` nothing is saved.
     ``build`` is the time to compile the joined stages; None means that they are compiled.  ``together`` says that the
-    launches of joined stages are submitted together, as a graph, and not one by one; None: as is cheaper.
+    launches of joined stages are submitted together, as a graph, and not one by one; None: as is cheaper.  ``launched``
+    is that of a ``Workload``.
     """
 
     stages: DataflowInputs
     kernel: Measured | None = None
     build: Measured | None = None
     together: bool | None = False
+    launched: Measured | None = None
+    apart: Traffic | None = None
+    joined: Traffic | None = None
 
 
 @record
@@ -77,7 +106,9 @@ class Workload:
     - ``changed_nodes``: number of nodes whose parameters change before every replay.
     - ``fusion``: None if the stages are unknown or must stay apart.
     - ``overlaps``: the host submits while the device executes; False: it runs the launches itself, or awaits each.
-    - ``around``: host time of each batch that no other cost includes; None means none.
+    - ``launched``: time of a launch by itself with its kernel, as runs took it that launched so; it is used where
+      nothing overlaps.  None: the sum of the two.
+    - ``around``: host time of each batch that no other cost includes.
     - ``bound``: whether plain launches are prepared; if not, each node costs a ``bind`` once.
     """
 
@@ -90,7 +121,8 @@ class Workload:
     changed_nodes: U32 = 0
     fusion: Fusion | None = None
     overlaps: bool = True
-    around: Measured | None = None
+    launched: Measured | None = None
+    around: Around = Around()
     bound: bool = True
 
     def __post_init__(self) -> None:
@@ -198,6 +230,14 @@ _Sum: TypeAlias = dict[str, int]
 
 
 _ROUND_TRIP: Final[_Sum] = {"round_trip": 1}
+_EACH, _LISTED, _JOINED_EACH, _JOINED_LISTED = (f"around_{field.name}" for field in fields(Around))
+_AROUND: Final = {
+    (False, False): (_EACH, _LISTED, _JOINED_EACH, _JOINED_LISTED),
+    (False, True): (_LISTED, _EACH, _JOINED_LISTED, _JOINED_EACH),
+    (True, False): (_JOINED_EACH, _EACH, _JOINED_LISTED, _LISTED),
+    (True, True): (_JOINED_LISTED, _LISTED, _JOINED_EACH, _EACH),
+}
+"""The costs of what is around a batch, by whether stages are joined and submitted together, the nearest first."""
 
 
 class _Way(NamedTuple):
@@ -235,7 +275,8 @@ def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
 def _plain(workload: Workload) -> _Shape:
     if not workload.overlaps:
         once = {} if workload.bound else {"bind": workload.nodes}
-        return _Shape((_Way({"launch": 1, "kernel": 1}, {}),), workload.launches, once, {}, {})
+        each = {"launch": 1, "kernel": 1} if workload.launched is None else {"launched": 1}
+        return _Shape((_Way(each, {}),), workload.launches, once, {}, {})
     return _Shape(_side_by_side({"launch": 1}, {"kernel": 1}), workload.launches, {}, {})
 
 
@@ -273,7 +314,7 @@ def _fused(workload: Workload) -> tuple[_Shape, ...] | Reason:
         return Reason("the stages cannot be joined: {}", (error.message,))
     if launches == nodes:
         return Reason("none of the {} stages can be joined to the one before", (nodes,))
-    if fusion.kernel is None:
+    if fusion.kernel is None and (fusion.apart is None or fusion.joined is None):
         device, last = {"kernel": nodes}, {"kernel": -(-nodes // launches)}
     else:
         device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
@@ -290,7 +331,8 @@ def _fused_apart(workload: Workload, fusion: Fusion, launches: int, device: _Sum
     if not workload.overlaps:
         if once or not workload.bound:
             once |= {"bind": launches}
-        return _Shape((_Way({"launch": launches} | device, {}),), workload.batch, once, {}, {})
+        each = {"launch": launches} | device if fusion.launched is None else {"fused_launched": launches}
+        return _Shape((_Way(each, {}),), workload.batch, once, {}, {})
     submissions = _Way({"launch": launches}, last)
     kernels = _Way(device | {"launch_gap": launches}, {"launch": 1, "launch_gap": -1})
     return _Shape((submissions, kernels), workload.batch, once, {})
@@ -321,11 +363,33 @@ def _values(inputs: PriceInputs) -> _Values:
     of_workload = {
         "kernel": workload.kernel,
         "resident_kernel": workload.resident_kernel,
-        "fused_kernel": None if fusion is None else fusion.kernel,
+        "fused_kernel": None if fusion is None else fusion.kernel or _expected(inputs, fusion),
+        "launched": workload.launched,
+        "fused_launched": None if fusion is None else fusion.launched,
         "fused_build": None if fusion is None else fusion.build,
-        "around": workload.around,
     }
-    return inputs.costs.known() | {name: value for name, value in of_workload.items() if value is not None}
+    known = {name: value for name, value in of_workload.items() if value is not None}
+    return inputs.costs.known() | known | workload.around.named()
+
+
+def _expected(inputs: PriceInputs, fusion: Fusion) -> Measured | None:
+    """Returns the mean device time of launches of joined stages that have not run, or None where nothing tells it."""
+    kernel, before, after = inputs.workload.kernel, fusion.apart, fusion.joined
+    if kernel is None or before is None or after is None:
+        return None
+    try:
+        launches = plan_dataflow(fusion.stages).launches.launch_count
+    except PlanError:
+        return None
+    whole, error = (inputs.workload.nodes * ns for ns in (kernel.median_ns, kernel.standard_error_ns))
+    usual, left = traffic_time(before, inputs.costs), traffic_time(after, inputs.costs)
+    if usual is None or left is None:
+        now, then, traffic = before.moved_nbytes, after.moved_nbytes, whole
+    else:
+        now, then, traffic = usual.median_ns, left.median_ns, min(whole, usual.median_ns)
+        error = root_up(error**2 + usual.standard_error_ns**2 + left.standard_error_ns**2)
+    ns = whole - traffic + traffic * min(now, then) // max(1, now)
+    return Measured(ns // launches, error // launches, error // launches, 0, Provenance.ASSUMED)
 
 
 def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
@@ -346,6 +410,15 @@ def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
     return min(prices, key=lambda price: price.total_ns)
 
 
+def _around(mode: ExecutionMode, shape: _Shape, values: _Values) -> _Sum:
+    """Returns the cost of what is around a batch of this shape, or nothing where none is known."""
+    joined, listed = mode is ExecutionMode.FUSED, shape.together
+    for name in _AROUND[joined, listed]:
+        if name in values:
+            return {name: 1}
+    return {}
+
+
 def _price(mode: ExecutionMode, shape: _Shape, workload: Workload, values: _Values) -> Price:
     def ns(paid: _Sum) -> int:
         total = 0
@@ -358,7 +431,7 @@ def _price(mode: ExecutionMode, shape: _Shape, workload: Workload, values: _Valu
         return ns(way.start) + shape.steps * step, step
 
     step, start = max(shape.ways, key=length)
-    around = {} if workload.around is None else {"around": 1}
+    around = _around(mode, shape, values)
     start = shape.always | around | (max(start, shape.floor, key=ns) if shape.floor else start)
     paid: _Sum = {}
     for part, times in (

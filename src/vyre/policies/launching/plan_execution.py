@@ -145,10 +145,14 @@ def _persistent(
 def _reuse(
     plain: Price, replayed: Price | None, repeats: int, kernel_ns: int, thresholds: CommandReuseThresholds
 ) -> CommandReuseVerdict | None:
-    """Judges all repeats, with costs net of the kernels, which take as long either way."""
+    """Judges all repeats, with costs net of the kernels, which take as long either way.
+
+    Where launches were timed with their kernels, a batch may have taken less time than its kernels in lists: then no
+    more than that is taken off both.
+    """
     if replayed is None:
         return None
-    hidden = plain.steps * kernel_ns
+    hidden = min(plain.steps * kernel_ns, plain.batch_ns, replayed.batch_ns)
     launch, replay = plain.batch_ns - hidden, replayed.batch_ns - hidden
     inputs = CommandReuseInputs(repeats, _field(launch), _field(replayed.once_ns), _field(replay))
     return decide_command_reuse(inputs, thresholds)

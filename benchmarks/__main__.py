@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
+    array_rows,
     cache_key_rows,
     cpu_rows,
     cpu_wall_rows,
@@ -51,6 +52,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
     "joined-steps": joined_step_rows.ROWS,
+    "arrays": array_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

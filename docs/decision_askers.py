@@ -38,7 +38,6 @@ WAITING: Final[Mapping[str, str]] = {
     "subgroup": "reductions, in the library of primitives",
     "topology": "waves of a graph analysis in one kernel",
     "transfers": "packing of many small transfers",
-    "waves": "waves of a graph analysis in one kernel",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 from xml.etree import ElementTree as Xml
 
-COLOURS: Final = ("#e8e8e8", "#56b4e9", "#e69f00", "#009e73", "#ffffff")
+COLOURS: Final = ("#e8e8e8", "#56b4e9", "#e69f00", "#009e73", "#ffffff", "#cc79a7")
 """Colours of the verdicts in the order of the legend, distinguishable with colour blindness."""
 WIDTH, HEIGHT, TOP = 480, 300, 50
 

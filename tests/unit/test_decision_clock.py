@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks import clock_jobs
+from benchmarks.clock_cells import grid
 from benchmarks.clock_judge import NEAR, TRUE_WITHIN, Timed, as_json, from_json, judge, shares, timed
-from benchmarks.decision_clock import WAYS, grid, kept_rows
+from benchmarks.clock_sequences import WAYS
+from benchmarks.clock_turns import take_turns
+from benchmarks.decision_clock import kept_rows
 
 from vyre.domain.errors import InvalidField
 
@@ -87,6 +91,7 @@ def test_the_grid_has_five_hundred_cells_of_every_kind() -> None:
     cells = grid()
     assert len({cell.name for cell in cells}) == len(cells) >= 500
     for values in (
+        {cell.shape.family for cell in cells},
         {cell.shape.kind for cell in cells},
         {cell.shape.size for cell in cells},
         {cell.shape.chain for cell in cells},
@@ -96,13 +101,31 @@ def test_the_grid_has_five_hundred_cells_of_every_kind() -> None:
         assert len(values) > 1
 
 
+def test_every_way_is_sampled_equally_often_and_what_is_known_of_it_first() -> None:
+    log: list[str] = []
+
+    def learn(number: int, way: str) -> None:
+        log.append(f"learn {way}")
+
+    def sample(way: str) -> int:
+        log.append(way)
+        return len(way)
+
+    found = take_turns(("a", "bb"), {"a": 1_000_000, "bb": 10}, learn, sample)
+    assert found == {"a": [1] * 11, "bb": [2] * 11}
+    assert log[:8] == ["learn a", "a", "learn bb", "bb", "learn bb", "bb", "learn a", "a"], "another begins each turn"
+    found = take_turns(("a",), {"a": 1}, learn, sample)
+    assert len(found["a"]) == 151, "short work is sampled often"
+    assert log.count("learn a") - 11 == 12, "what is known of it is measured throughout, not each time"
+
+
 @pytest.mark.skipif(not RECORD.exists(), reason="the study was not recorded")
 def test_the_record_is_of_this_grid_and_says_what_its_cells_say() -> None:
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     rows = record["details"]["cells"]
     assert [row["cell"] for row in rows] == [cell.name for cell in grid()]
     judged = [from_json(row) for row in rows]
-    assert all(set(one.ways) <= set(WAYS) for one in judged)
+    assert all(set(one.ways) <= {*WAYS, *clock_jobs.WAYS} for one in judged)
     found = shares(judged)
     values = {row["name"]: row["value"] for row in record["rows"]}
     assert values["right_choices"] == pytest.approx(100 * found.right)

@@ -6,10 +6,11 @@ same round, so that drift between rounds cancels; each round gives one sample of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.app.notebooks.progress import progress
+from vyre.domain.launch_costs import TRAFFIC_BYTES
 from vyre.ports.cost_probe import CostExperiment, CostProbe, ExperimentTimer
 
 GIB: Final = 1 << 30
@@ -55,6 +56,7 @@ LINES: Final = (
     Line(CostExperiment.PINNED_COPY, (4 << 10, 8 << 20), "pinned_latency", "pinned_per_gib", GIB),
     Line(CostExperiment.PAGEABLE_COPY, (4 << 10, 8 << 20), "pageable_latency", "pageable_per_gib", GIB),
     Line(CostExperiment.EVENT_PAIRS, (8, 40), part="event_pair"),
+    *(Line(CostExperiment.TRAFFIC, (nbytes,), whole=name) for name, nbytes in TRAFFIC_BYTES.items()),
 )
 """The experiments that determine the costs."""
 
@@ -69,13 +71,17 @@ def take_samples(probe: CostProbe, rounds: int, warm_up: int) -> Samples:
     whole = warm_up + rounds
     with probe.measuring() as timed, progress("measuring launch costs", whole) as step:
         for number in range(whole):
-            for line in lines if number % 2 == 0 else reversed(lines):
-                times = _times(timed, line, backwards=number % 2 == 1)
+            for name, sample in one_round(timed, lines, backwards=number % 2 == 1):
                 if number >= warm_up:
-                    for name, sample in line.samples(times):
-                        found.setdefault(name, []).append(sample)
+                    found.setdefault(name, []).append(sample)
             step("")
     return found
+
+
+def one_round(timed: ExperimentTimer, lines: Sequence[Line], *, backwards: bool = False) -> Iterator[tuple[str, int]]:
+    """Yields a sample of every cost that these experiments determine; ``backwards``: the last of them comes first."""
+    for line in reversed(lines) if backwards else lines:
+        yield from line.samples(_times(timed, line, backwards=backwards))
 
 
 def _times(timed: ExperimentTimer, line: Line, *, backwards: bool) -> tuple[int, ...]:

@@ -268,6 +268,18 @@ class World:
                 {"data": X, "offset": 0},
                 {"data": {"bytes", "bytearray", "array", "numpy float"}, "offset": {"zero", "one"}},
             ),
+            "ResidentArray.download": Row(
+                self.memory.download, {"offset": 0, "nbytes": None}, {"offset": {"zero"}, "nbytes": {"zero"}}
+            ),
+            "ResidentArray.view": Row(
+                self.memory.view,
+                {"offset": 0, "count": None, "dtype": None},
+                {
+                    "offset": {"zero", "one"},
+                    "count": {"zero", "one"},
+                    "dtype": {"type", "numpy type", "narrow numpy type", "dtype"},
+                },
+            ),
             "LoadedBundle": Row(self.bundle, bundle, COUNTED | takes),
         }
 

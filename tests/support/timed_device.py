@@ -38,9 +38,14 @@ TRUE_NS: Final[dict[CostExperiment, tuple[int, int]]] = {
     CostExperiment.PAGEABLE_COPY: (11_000, 0),
     CostExperiment.EVENT_PAIRS: (50, 440),
     CostExperiment.PERSISTENT: (50_000, 400),
+    CostExperiment.TRAFFIC: (900, 0),
 }
 """What an experiment takes as a whole, and for each part but bytes."""
-GIB_NS: Final = {CostExperiment.PINNED_COPY: 43_000_000, CostExperiment.PAGEABLE_COPY: 180_000_000}
+GIB_NS: Final = {
+    CostExperiment.PINNED_COPY: 43_000_000,
+    CostExperiment.PAGEABLE_COPY: 180_000_000,
+    CostExperiment.TRAFFIC: 100_000_000,
+}
 ENQUEUE_NS, WAIT_NS, DEVICE_NS = 20_000, 30_000, 10_000
 SOURCE: Final = CostSource("reference", "a device", "13.0")
 

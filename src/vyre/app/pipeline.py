@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from vyre.app.foreign_arrays import ForeignArray, Numbers
 from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Argument: TypeAlias = "ReadableBuffer | ResidentArray | np.generic | float"
-"""Arrays or bytes for a buffer, resident memory, or a number for a scalar parameter (``float`` covers int and bool)."""
+Argument: TypeAlias = "ReadableBuffer | ForeignArray | Numbers | ResidentArray | np.generic | float"
+"""Arrays or bytes for a buffer, arrays of other libraries, lists of numbers, resident memory, or a number for a scalar
+parameter (``float`` covers int and bool).
+"""
 Inputs: TypeAlias = "Mapping[str, Argument] | Sequence[Argument]"
 OutArrays: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
@@ -226,13 +229,25 @@ class Pipeline:
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays, shapes: Shapes | None) -> Result:
-        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged."""
-        storage = self._outputs.checked_storage(out, views, shapes)
-        timing = self._noted(self._compiled.dispatch(views, storage))
+        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged.
+
+        Those that are inputs too are updated in place, and a failure leaves something in them.
+        """
+        storage = self._outputs.checked_storage(out, views, shapes, self._inputs.names)
+        try:
+            timing = self._noted(self._compiled.dispatch(views, storage))
+        except BaseException as error:
+            if storage.updating:
+                arrays_of = ", ".join(f"`{name}`" for name in storage.updating)
+                error.add_note(
+                    f"{arrays_of} was updated in place: its contents are unspecified now. Fix: pass a copy as the "
+                    "input where it must outlive a failure."
+                )
+            raise
         names = self._outputs.names
         arrays = self._outputs.arrays(storage)
         for name, array in zip(names, arrays, strict=True):
-            if name in out:
+            if name in out and array is not out[name]:
                 out[name].reshape(-1)[:] = array.reshape(-1)
         return self._result(tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, views)
 
@@ -261,7 +276,8 @@ class Pipeline:
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
         """Returns a prepared launch on resident memory."""
-        self._lease.check_open()
+        if self._lease.closed:
+            self._lease.check_open()
         try:
             return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:

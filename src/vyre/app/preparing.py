@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -73,7 +74,7 @@ class PreparedPipelines:
         for another thread.
         """
         while True:  # an error of a compilation in the background is not the caller's: try again
-            pipeline, _ = self._flights.run(wanted.key, lambda: self._keep(wanted, make), wanted.merged.timeout_s)
+            pipeline, _ = self._flights.run(wanted.key, partial(self._keep, wanted, make), wanted.merged.timeout_s)
             if pipeline is not None:
                 return pipeline
 

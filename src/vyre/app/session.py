@@ -17,10 +17,12 @@ from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
+from vyre.app.persistent.kept import KeptJobs
 from vyre.app.persistent.sessions import SessionPersistence
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.race_checks import RaceChecks
+from vyre.app.resident import adopt_array, make_resident
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
 from vyre.app.services_on_use import ServicesOnUse
@@ -31,11 +33,10 @@ from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.app.work_graph.sessions import WorkGraphs
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
-from vyre.ports.backend import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -99,7 +100,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._closing = RLock()
         self._threads = SubmitThreads()
-        self._item_times = WeakKeyDictionary()
+        self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
         self._observer: ShapeObserver | None = None
         if predict is not False:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # imported on use
@@ -131,14 +132,17 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         ``inputs``: data by buffer name, or a sequence in binding order.  Arrays must have the buffer's element type,
         little-endian and C-contiguous, any shape; ``bool`` takes ``numpy.bool_`` or 32-bit words, ``bf16`` raw
         ``uint16``.  Other objects with memory (``memoryview``, ``array.array``, ``ctypes``) follow the same rule;
-        memory whose format is bytes (``B``, ``b``, ``c``) is raw.  Masked arrays are refused.  Scalar parameters are
-        Python or NumPy numbers. ``spec``, ``grid``, ``extent``, ``output_counts``, ``race_check``: shorthand for the
-        config fields of that name (giving both is an error); plain numbers in ``spec`` take the type of the constant.
-        ``out``: arrays by name that receive results, written only if the dispatch succeeds; they share memory neither
-        with an input nor with each other.  ``outputs``: an arena that receives all results; the arrays of the result
-        are then read-only views that are valid until its next dispatch. ``tune``: whether to run with the config that
-        ``tuned`` returns, which changes no byte of the results.  Where no backend was asked for by name, the reference
-        runs what is checked for races, and ``explain()`` and a warning event say so.
+        memory whose format is bytes (``B``, ``b``, ``c``) is raw.  Arrays of other libraries are taken by DLPack,
+        ``__array_interface__`` or ``__array__``; numbers may stand in lists.  Masked arrays and missing values are
+        refused.  Scalar parameters are Python or NumPy numbers.  ``spec``, ``grid``, ``extent``, ``output_counts``,
+        ``race_check``: shorthand for the config fields of that name (giving both is an error); plain numbers in
+        ``spec`` take the type of the constant.  ``out``: arrays by name that receive results, written only if the
+        dispatch succeeds; they share memory neither with an input nor with each other.  But the very array that is the
+        input of a buffer of kind ``inout`` is updated in place, without a copy on ``cpu``; after an error its contents
+        are unspecified, and the error says so.  ``outputs``: an arena that receives all results; the arrays of the
+        result are then read-only views that are valid until its next dispatch. ``tune``: whether to run with the config
+        that ``tuned`` returns, which changes no byte of the results.  Where no backend was asked for by name, the
+        reference runs what is checked for races, and ``explain()`` and a warning event say so.
 
         ``Result`` describes the shapes of the outputs; ``Result.launch`` names the rule that chose the grid.
 
@@ -181,7 +185,8 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         """
         # A pipeline keeps program and config alive: while it is in the table, no other object has their ids.
         key: Key
-        if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
+        plain = spec is None and grid is None and extent is None and output_counts is None and race_check is False
+        if plain:
             key = id(program), id(config)
         else:
             key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
@@ -196,8 +201,12 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
                 spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
             )
             return self.compile(program.program, config, **with_geometry(program, config, shorthand))
-        self._lease.check_process()
-        merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
+        if self._lease.is_inherited:
+            self._lease.check_process()
+        if plain and config is None and type(program) is Program:
+            merged = DEFAULT_CONFIG
+        else:
+            merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)
 
@@ -372,8 +381,6 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
         ``DeviceOutOfMemory`` if it is full.
         """
-        from vyre.app.resident import make_resident
-
         expect("label", label, (str, type(None)), "a text, or None")
         self._lease.check_open()
         array = make_resident(self._lease.backend.require_memory(), data, label)
@@ -381,19 +388,26 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         return array
 
     def adopt(self, array: object, *, label: str | None = None) -> ResidentArray:
-        """Uses another library's device array as resident memory: nothing is copied, and both see all writes.
+        """Uses another library's array as resident memory: nothing is copied, and both see all writes.
 
-        ``array`` has ``__cuda_array_interface__`` (CuPy, Numba, PyTorch, JAX) and is contiguous; it is kept alive until
-        the result is closed.  Raises ``UnsupportedFeature`` on a backend that shares no memory.
+        ``array`` lies in the memory of the backend's device, is contiguous, and shows its memory: on a GPU by
+        ``__cuda_array_interface__`` or DLPack (CuPy, Numba, PyTorch, JAX), on the host as a NumPy array, by
+        ``__array_interface__`` or by DLPack, whose exports without a version are read-only.  It is kept alive until the
+        result is closed.
+
+        Raises ``InvalidResource`` for any other object, and ``UnsupportedFeature`` on a backend that shares no memory.
         """
-        from vyre.app.resident import adopt_array
-
-        expect("label", label, (str, type(None)), "a text, or None")
-        self._lease.check_open()
-        backend = self._lease.backend
-        foreign = require(backend.foreign_memory, feature="memory of other libraries", backend=backend.id)
-        adopted = adopt_array(foreign, backend.require_memory(), array, label)
-        self._lease.adopt(adopted)
+        if label is not None:
+            expect("label", label, str, "a text, or None")
+        lease = self._lease
+        if lease.closed:
+            lease.check_open()
+        backend = lease.backend
+        foreign, memory = backend.foreign_memory, backend.memory
+        if foreign is None or memory is None:
+            raise UnsupportedFeature(feature="memory of other libraries", backend=backend.id)
+        adopted = adopt_array(foreign, memory, array, label)
+        lease.adopt(adopted)
         return adopted
 
     # ---------------------------------------------------------------- invalidation
@@ -550,6 +564,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         with self._closing:
             self._background.close()
             self._threads.close()
+            self._kept_jobs.close()
             try:
                 self._lease.close()
             finally:
@@ -560,19 +575,21 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         return self._prepare(wanted.program, wanted.merged)
 
     def _prepare(self, program: Program, config: DispatchConfig, kind: Kind = Pipeline) -> Pipeline:
-        self._lease.check_open()
+        if self._lease.closed:
+            self._lease.check_open()
         started = time.perf_counter_ns()
         lease = self._race_checks.lease if config.race_check else self._lease
         backend = lease.backend
         require_valid(program, self._selection.services.artifacts if backend.stores_code else None)
         validated = time.perf_counter_ns() - started
-        missing = required_ops(program) - backend.supported_ops
-        if missing:
+        needed = required_ops(program)
+        if not needed <= backend.supported_ops:
+            missing = needed - backend.supported_ops
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
         if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
             lease.review_with(self._calibration().planning_review())
         pipeline = kind(lease, program, config, (("validate", validated),))
-        self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
+        self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache._value_)
         return pipeline
 
     def _launch(

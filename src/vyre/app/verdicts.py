@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.validation.validator import check_rules, is_validated
+from vyre.domain.validation.validator import check_rules, known_report
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
@@ -32,11 +32,14 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
     """
     if _KNOWN in program._cache:
         return
-    store = None if artifacts is None or is_validated(program) else artifacts()
-    if store is None:
-        check_rules(program).raise_if_invalid()
-    else:
+    report = known_report(program)
+    store = None if artifacts is None or report is not None else artifacts()
+    if store is not None:
         _require_valid(program, store)
+    else:
+        report = report or check_rules(program)
+        if report.errors:
+            report.raise_if_invalid()
     program._cache[_KNOWN] = True
 
 

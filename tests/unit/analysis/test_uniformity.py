@@ -126,3 +126,13 @@ def test_facts_are_cached_with_the_validation() -> None:
     program = kernel(when(TRUE))
     validate(program)
     assert uniformity(program) is uniformity(program)
+
+
+def test_who_comes_to_the_end_of_a_round() -> None:
+    alone, shared, late = loop("k", lit(9)), loop("l", WGID), loop("m", lit(9))
+    inner = loop("n", lit(9))
+    program = kernel(shared, when(less(LID, lit(3)), alone), loop("o", SubgroupAdd(LID), inner))
+    facts = uniformity(program)
+    assert [facts.rounds(each) for each in (shared, alone, inner)] == [WORKGROUP, LANE, SUBGROUP]
+    ended = uniformity(kernel(when(less(LID, lit(3)), Return()), late))
+    assert (ended.iterations(late), ended.rounds(late)) == (GRID, LANE)

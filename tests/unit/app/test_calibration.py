@@ -123,6 +123,10 @@ def test_what_is_measured_is_what_the_device_takes(tmp_path: Path) -> None:
         "pageable_latency": pytest.approx(11_000, abs=2),
         "pageable_per_gib": pytest.approx(180_000_000, rel=1e-4),
         "event_pair": 440,
+        "traffic_64_kib": 900 + 6_103,
+        "traffic_1_mib": 900 + 97_656,
+        "traffic_8_mib": 900 + 781_250,
+        "traffic_64_mib": 900 + 6_250_000,
     }
     assert {cost.count for cost in found.costs.known().values()} == {15}
     assert (found.costs.source, found.costs.taken_at_s, found.problem) == (SOURCE, NOW, None)
@@ -138,7 +142,7 @@ def test_noise_is_told_and_outliers_move_nothing(tmp_path: Path) -> None:
     cost = Bench(tmp_path, TimedDevice(jitter_ns=jitter)).service.calibrate().costs.launch
     assert cost is not None
     assert (cost.median_ns, cost.spread_ns) == (3_000, 0)
-    cost = Bench(tmp_path, TimedDevice(jitter_ns=(0, 640, 0, 320, 0))).service.calibrate().costs.launch
+    cost = Bench(tmp_path, TimedDevice(jitter_ns=(0, 640, 0, 320, 0, 0, 160))).service.calibrate().costs.launch
     assert cost is not None and cost.spread_ns > 0 and cost.standard_error_ns > 0
 
 

@@ -242,7 +242,7 @@ def test_an_explanation_has_numbers_and_reasons() -> None:
     assert found.notes == (OPEN,)
     text = str(found).splitlines()
     assert text[0].startswith(f"`saxpy` on `{MACHINE}`, a batch of 100: {found.plan.mode.value}, since ")
-    assert text[3] == "  persistent: unavailable: the backend does not execute it"
+    assert text[3].startswith("  persistent: ") and text[3].endswith(" ns (session.persistent(program))")
 
 
 def test_a_kernel_that_nobody_timed_is_assumed_aloud() -> None:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.counting import at_most
+from support.form_corpus import CORPUS
 from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
 from support.profiles import examples
 from vyre.domain.analysis.uniformity import uniformity
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.identity import program_digest
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.limits import check_writable, is_known_valid
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
-from vyre.domain.validation.validator import validate
+from vyre.domain.ir.wire_encoder import encode_body
+from vyre.domain.validation.validator import check_rules, validate
+from vyre.gallery.registry import examples as gallery
 
+VALID: Final = {
+    **{name: program for name, program in CORPUS.items() if validate(program).ok},
+    **{name: example.program() for name, example in gallery().items()},
+}
 CALLS = 3_000_000
 """Of functions, that a validation may take."""
 _names = st.sampled_from(["a", "b", "sh", "x", "y", "", "é\n", "b#self-exclusive"])
@@ -109,6 +121,26 @@ def test_any_program_gets_a_report(buffers: Any, workgroup: Any, body: Any) -> N
     assert report.render()
     assert all(found.fix for found in report.diagnostics)
     uniformity(program)
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_a_valid_program_is_within_the_limits_of_every_written_form(name: str) -> None:
+    """Validation stores the facts of a valid program; a walk over an equal program finds the same."""
+    program = replace(VALID[name])
+    assert not is_known_valid(program)
+    assert check_rules(program).ok and is_known_valid(program)
+    unchecked = replace(program)
+    check_writable(unchecked)
+    assert not is_known_valid(unchecked)
+    assert encode_body(program) == encode_body(unchecked)
+    assert node_facts(program) == node_facts(unchecked)
+
+
+def test_an_invalid_program_is_not_known_to_be_within_limits() -> None:
+    program = kernel(store(x.LaunchId(x.IdKind.GLOBAL, 3)))
+    assert not check_rules(program).ok and not is_known_valid(program)
+    with pytest.raises(InvalidProgram, match="the axis of a launch id is 3"):
+        program_digest(program)
 
 
 def _codes(program: Program) -> list[str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vyre.adapters.files import read_file
-from vyre.app.host_arrays import Signature, host_dtype
+from vyre.app.host_arrays import Signature
+from vyre.app.host_memory import host_dtype
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.types import ScalarType

@@ -333,7 +333,10 @@ def diagnostic_of(error: VyreError) -> Diagnostic:
     """Returns the error as a diagnostic, at its place in the text if it has one."""
     loc = error.loc if isinstance(error, LocatedError) else None
     message = error.message if loc is None else error.message.removeprefix(f"{loc}: ")
-    return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc)
+    excerpt = ""
+    if isinstance(error, KernelSourceError) and error.excerpt:
+        excerpt = "\n".join(line.removeprefix("    ") for line in error.excerpt.split("\n"))
+    return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc, excerpt=excerpt)
 
 
 def source_of(error: VyreError) -> str | None:

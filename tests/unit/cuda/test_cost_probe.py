@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import vyre
-from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.launch_costs import Provenance
+from vyre.adapters.cuda.machine.presets import H200
+from vyre.adapters.cuda.runtime import cost_probe
+from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
+from vyre.domain.launch_costs import COSTS, Provenance
 from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment, CostProbe
 from vyre.testing.machine import CudaMachine, cuda_machine
 
-OFFERED = frozenset(CostExperiment) - {CostExperiment.PERSISTENT}
 KERNEL_NS = 3_000
 """Device time of an empty kernel on the emulated device."""
 
@@ -40,10 +42,40 @@ def calls(machine: CudaMachine, experiment: CostExperiment, size: int) -> Counte
         return Counter(machine.driver.calls) - before
 
 
-def test_all_but_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
-    assert probe_of(machine.backend).experiments == OFFERED
-    with probe_of(machine.backend).measuring() as timed, pytest.raises(UnsupportedFeature, match="persistent"):
+def test_every_experiment_can_be_run(machine: CudaMachine) -> None:
+    assert probe_of(machine.backend).experiments == frozenset(CostExperiment)
+
+
+def test_kernels_that_stay_are_not_timed_where_the_driver_ends_them() -> None:
+    machine = cuda_machine(preset=replace(H200, limits_kernels=True))
+    probe = probe_of(machine.backend)
+    assert probe.experiments == frozenset(CostExperiment) - {CostExperiment.PERSISTENT}
+    with probe.measuring() as timed, pytest.raises(UnsupportedFeature, match="persistent"):
         timed(CostExperiment.PERSISTENT, 1)
+
+
+def test_a_persistent_kernel_is_launched_once_for_all_items(machine: CudaMachine) -> None:
+    counters = machine.backend.metric_source
+    assert counters is not None
+
+    def made(size: int) -> tuple[int, int]:
+        before = counters.metrics()
+        timed(CostExperiment.PERSISTENT, size)
+        after = counters.metrics()
+        return tuple(after[name] - before[name] for name in ("persistent_launches", "persistent_jobs"))
+
+    with probe_of(machine.backend).measuring() as timed:
+        assert [made(size) for size in (1, 9)] == [(1, 1), (1, 9)]
+
+
+def test_items_of_a_persistent_kernel_that_never_end_are_a_timeout(
+    machine: CudaMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost_probe, "TIMEOUT_S", 0.0)
+    with probe_of(machine.backend).measuring() as timed, pytest.raises(DispatchTimeout, match="empty kernel"):
+        timed(CostExperiment.PERSISTENT, 257)
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
 
 
 @pytest.mark.parametrize("experiment", [CostExperiment.KERNELS, CostExperiment.GRAPH_KERNELS])
@@ -66,10 +98,11 @@ WANTED: dict[CostExperiment, dict[str, int]] = {
     CostExperiment.PINNED_COPY: {"copy_to_device": 1},
     CostExperiment.PAGEABLE_COPY: {"copy_to_device": 1},
     CostExperiment.EVENT_PAIRS: {EVENT: 11},
+    CostExperiment.PERSISTENT: {LAUNCH: 1},
 }
 
 
-@pytest.mark.parametrize("experiment", [found for found in CostExperiment if found in OFFERED])
+@pytest.mark.parametrize("experiment", CostExperiment)
 def test_an_experiment_makes_the_calls_that_it_times(machine: CudaMachine, experiment: CostExperiment) -> None:
     made = calls(machine, experiment, 5)
     assert {name: made[name] for name in WANTED[experiment]} == WANTED[experiment]
@@ -80,7 +113,7 @@ def test_an_experiment_makes_the_calls_that_it_times(machine: CudaMachine, exper
 def test_nothing_is_held_after_the_context(machine: CudaMachine) -> None:
     def measure() -> None:
         with probe_of(machine.backend).measuring() as timed:
-            for experiment in OFFERED:
+            for experiment in CostExperiment:
                 timed(experiment, 3)
 
     measure()
@@ -93,7 +126,7 @@ def test_nothing_is_held_after_the_context(machine: CudaMachine) -> None:
 
 def test_what_fails_inside_is_given_back(machine: CudaMachine) -> None:
     with pytest.raises(ZeroDivisionError), probe_of(machine.backend).measuring() as timed:
-        for experiment in OFFERED:
+        for experiment in CostExperiment:
             timed(experiment, 3)
         raise ZeroDivisionError
     machine.backend.lifecycle.close()
@@ -106,8 +139,7 @@ def test_an_emulated_device_is_not_measured(tmp_path: Path) -> None:
         assert session.launch_costs(assume=False).costs == found.costs
     assert found.provenance is Provenance.EMULATED
     assert {cost.provenance for cost in found.costs.known().values()} == {Provenance.EMULATED}
-    assert (found.costs.persistent_setup, found.costs.persistent_poll) == (None, None)
-    assert len(found.costs.known()) == 20
+    assert found.costs.known().keys() == set(COSTS)
     for exact in (found.costs.launch_gap, found.costs.graph_gap):
         assert exact is not None and (exact.median_ns, exact.spread_ns) == (KERNEL_NS, 0)
     assert found.why.startswith("emulated now on cuda-machine on Emulated H200")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 from support.cpu_backends import ADD, ENDLESS
 from support.limits import LIMIT_S
 from vyre.adapters.cuda.assembler import assemblers
-from vyre.adapters.cuda.codes import Attribute
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.engine import CudaEngine
@@ -364,14 +365,8 @@ def test_what_engines_do_not_serve() -> None:
     engine.close()
 
 
-def test_a_device_that_limits_the_time_of_kernels_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = cuda_machine()
-    asked = machine.driver.device_attribute
-    monkeypatch.setattr(
-        machine.driver,
-        "device_attribute",
-        lambda ordinal, number: 1 if number == Attribute.KERNEL_EXEC_TIMEOUT else asked(ordinal, number),
-    )
+def test_a_device_that_limits_the_time_of_kernels_has_none() -> None:
+    machine = cuda_machine(preset=replace(H200, limits_kernels=True))
     with pytest.raises(UnsupportedFeature, match="limits the time of kernels"):
         opened(machine)
 

@@ -45,7 +45,7 @@ class DevicePreset:
 
     ``shared_per_block`` is the shared memory that a block may use by default, ``sm.shared_bytes_per_block`` the most
     that a kernel can opt in to; every block occupies ``reserved_shared`` in addition.  ``memory`` is the device's own
-    memory.
+    memory.  ``limits_kernels`` says that the driver ends kernels that take long.
     """
 
     name: str
@@ -65,6 +65,7 @@ class DevicePreset:
     reserved_shared: int = 1024
     cooperative: bool = True
     memory_pools: bool = True
+    limits_kernels: bool = False
 
     @property
     def target(self) -> int:
@@ -93,7 +94,7 @@ class DevicePreset:
             a.MAX_REGISTERS_PER_BLOCK: REGISTERS,
             a.CLOCK_RATE: self.clock_khz,
             a.MULTIPROCESSOR_COUNT: self.multiprocessors,
-            a.KERNEL_EXEC_TIMEOUT: 0,
+            a.KERNEL_EXEC_TIMEOUT: int(self.limits_kernels),
             a.INTEGRATED: 0,
             a.CAN_MAP_HOST_MEMORY: 1,
             a.COMPUTE_MODE: 0,

@@ -105,6 +105,7 @@ def make_backend(
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)
     runner = ResidentRunner(resources, executor, store, profiler)
+    persistent = CudaPersistent(resources, executor)
     return Backend(
         id=backend,
         version=VERSION,
@@ -120,8 +121,8 @@ def make_backend(
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
-        persistent=CudaPersistent(resources, executor),
-        cost_probe=CudaCostProbe(resources, executor, runner),
+        persistent=persistent,
+        cost_probe=CudaCostProbe(resources, executor, runner, persistent),
         planning=CudaPlanning(executor, replays),
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,

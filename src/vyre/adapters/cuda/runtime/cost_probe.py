@@ -2,7 +2,7 @@
 
 Device times are measured by events.  A device runs empty kernels faster than the host submits them; a chain of them is
 therefore timed after copies that keep the device busy until all are submitted.  Traffic is that of copies within the
-memory of the device.
+memory of the device.  A persistent kernel is an engine that is opened for its items, and closed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import BoundResidentStep, ResidentBinder, ResidentStep
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.persistent import PersistentEngine, PersistentExecutor
 
 BUSY_BYTES: Final = 4 * MIB
 """The bytes of a copy that keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""
@@ -42,15 +43,19 @@ TIMEOUT_S: Final = 30.0
 class CudaCostProbe:
     """``CostProbe`` of one device."""
 
-    def __init__(self, resources: Resources, executor: CudaExecutor, binder: ResidentBinder) -> None:
+    def __init__(
+        self, resources: Resources, executor: CudaExecutor, binder: ResidentBinder, engines: PersistentExecutor
+    ) -> None:
         self._resources = resources
         self._executor = executor
         self._binder = binder
+        self._engines = engines
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
         """Returns the experiments that this backend can run."""
-        return frozenset(_EXPERIMENTS)
+        limited = self._resources.device.facts.limits_kernels
+        return frozenset(_EXPERIMENTS) - ({CostExperiment.PERSISTENT} if limited else set())
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
@@ -60,7 +65,13 @@ class CudaCostProbe:
         pipeline, _ = self._executor.pipeline(program, DEFAULT_CONFIG)
         with device.calls:
             module = pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True)
-            bench = _Bench(self._resources, module, plan_bindings(program), partial(self._binder.bind, _step(program)))
+            bench = _Bench(
+                self._resources,
+                module,
+                plan_bindings(program),
+                partial(self._binder.bind, _step(program)),
+                partial(self._engines.open, program, DEFAULT_CONFIG, (4,), 2),
+            )
         try:
             yield bench.time
         except BaseException:
@@ -87,15 +98,20 @@ class _Memory(NamedTuple):
 class _Bench:
     """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed.
 
-    ``bind`` binds such a launch.
+    ``bind`` binds such a launch, and ``engine`` opens a persistent engine of the same program.
     """
 
     def __init__(
-        self, resources: Resources, module: LoadedModule, plan: BindingPlan, bind: Callable[[], BoundResidentStep]
+        self,
+        resources: Resources,
+        module: LoadedModule,
+        plan: BindingPlan,
+        bind: Callable[[], BoundResidentStep],
+        engine: Callable[[], PersistentEngine],
     ) -> None:
         """Prepares the launch.  Call it inside ``device.calls``; raises ``CudaCallError``."""
         self._resources, self._device = resources, resources.device
-        self._bind = bind
+        self._bind, self._engine = bind, engine
         self._now_ns: Final = resources.device.clock.now_ns
         self._driver: Final = resources.device.driver
         self._lease: Final = resources.streams.acquire()
@@ -148,6 +164,22 @@ class _Bench:
         finally:
             for step in bound:
                 step.close()
+
+    def persistent(self, size: int) -> int:
+        started = self._now_ns()
+        engine = self._engine()
+        try:
+            for first in range(0, size, engine.most_jobs):
+                jobs = min(size - first, engine.most_jobs)
+                ticket = engine.submit_many((memoryview(bytes(4)),), jobs, ())
+                assert ticket is not None, "the one before has ended"
+                engine.wait_many(ticket, jobs, timeout=TIMEOUT_S)
+                engine.forget(ticket)
+        except TimeoutError:
+            raise self._late() from None
+        finally:
+            engine.close()
+        return self._now_ns() - started
 
     def traffic(self, size: int) -> int:
         half = max(1, size // 2)
@@ -280,7 +312,10 @@ class _Bench:
 
     def _wait(self) -> None:
         if not self._device.waiter.event(self._lease.done, deadline_after(self._device.clock, TIMEOUT_S)):
-            raise DispatchTimeout(f"an empty kernel did not finish on `{self._device.backend}` within {TIMEOUT_S:g} s")
+            raise self._late()
+
+    def _late(self) -> DispatchTimeout:
+        return DispatchTimeout(f"an empty kernel did not finish on `{self._device.backend}` within {TIMEOUT_S:g} s")
 
     # ---- the end
     def release(self, *, idle: bool) -> None:
@@ -321,5 +356,6 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.PINNED_COPY: _Bench.pinned_copy,
     CostExperiment.PAGEABLE_COPY: _Bench.pageable_copy,
     CostExperiment.EVENT_PAIRS: _Bench.event_pairs,
+    CostExperiment.PERSISTENT: _Bench.persistent,
     CostExperiment.TRAFFIC: _Bench.traffic,
 }

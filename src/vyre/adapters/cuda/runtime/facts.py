@@ -27,7 +27,7 @@ class CudaDeviceFacts:
 
     ``memory_clock_khz`` and ``bus_bits`` are 0 where the driver does not report them.  ``devices`` is the number of
     devices that the process sees.  ``driver_version`` is ``1000 * major + 10 * minor``; ``target`` is the number of the
-    device's sm.
+    device's sm.  ``limits_kernels`` says that the driver ends kernels that take long, as where a display is attached.
     """
 
     ordinal: int
@@ -52,6 +52,7 @@ class CudaDeviceFacts:
     cooperative_launch: bool
     memory_pools: bool
     integrated: bool
+    limits_kernels: bool
 
     @property
     def bandwidth_gbps(self) -> int | None:
@@ -122,6 +123,7 @@ def probe_facts(driver: CudaDriver, ordinal: int) -> CudaDeviceFacts:
         cooperative_launch=bool(ask(Attribute.COOPERATIVE_LAUNCH)),
         memory_pools=bool(ask(Attribute.MEMORY_POOLS_SUPPORTED)),
         integrated=bool(ask(Attribute.INTEGRATED)),
+        limits_kernels=bool(ask(Attribute.KERNEL_EXEC_TIMEOUT)),
     )
     _check(facts)
     return facts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from vyre.adapters.cuda.codes import Attribute
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.engine import CudaEngine
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
@@ -39,10 +38,9 @@ class CudaPersistent(DeviceMember):
         device = self._resources.device
         self._refuse(has_grid_barriers(program), "a grid loop in a persistent engine")
         self._refuse(config.race_check, "race_check in a persistent engine")
+        self._refuse(device.facts.limits_kernels, "persistent engines on a device that limits the time of kernels")
         pipeline, _ = self._executor.pipeline(program, config)
         with device.calls:
-            limited = device.driver.device_attribute(device.options.ordinal, int(Attribute.KERNEL_EXEC_TIMEOUT))
-            self._refuse(bool(limited), "persistent engines on a device that limits the time of kernels")
             engine = CudaEngine(self._resources, pipeline, input_nbytes, capacity, self._forget)
         with self._lock:
             self._open.add(engine)

@@ -62,7 +62,8 @@ def test_a_persistent_kernel_is_launched_once_for_all_items(machine: CudaMachine
         before = counters.metrics()
         timed(CostExperiment.PERSISTENT, size)
         after = counters.metrics()
-        return tuple(after[name] - before[name] for name in ("persistent_launches", "persistent_jobs"))
+        launches, jobs = (after[name] - before[name] for name in ("persistent_launches", "persistent_jobs"))
+        return launches, jobs
 
     with probe_of(machine.backend).measuring() as timed:
         assert [made(size) for size in (1, 9)] == [(1, 1), (1, 9)]

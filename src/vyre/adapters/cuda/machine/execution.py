@@ -21,6 +21,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Round, Strand, counted, scatter
 from vyre.adapters.cuda.machine.launch import Launch
 from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
+from vyre.adapters.cuda.machine.resting import IDLE_NANOSECONDS, Rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,6 @@ _NO_ROUND: Final = Round(0, 0, -1, 0)
 _IDLE_ROUNDS: Final = 500
 _SLICE: Final = 512
 """Basic blocks in a row of a kernel that polls for the host, which may have something to say to lanes that compute."""
-_IDLE_NANOSECONDS: Final = 1_000_000
 
 
 def run_kernel(
@@ -64,6 +64,7 @@ class KernelRun:
     A slice ends when all lanes of a batch wait for others or have ended, and after some time if the kernel polls memory
     that the host shares.  If all lanes that are left wait for a change
     of memory, that is a fault, unless one of them has polled memory that the host shares: then the kernel is *idle*.
+    While nothing changes that an idle kernel polls, it rests: most slices only let time pass.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class KernelRun:
         """Runs the next slice.  Raises ``KernelFault``; writes before the fault remain."""
         launch = self._launch
         launch.recent = None  # it may have been freed since
+        if self._scheduler.rest.lasts():
+            return Progress.IDLE
         try:
             with np.errstate(all="ignore"):
                 progress = next(self._slices, Progress.ENDED)
@@ -88,6 +91,10 @@ class KernelRun:
         if progress is Progress.ENDED:
             launch.settle()
         return progress
+
+    def pass_time(self) -> None:
+        """Lets the time pass in which an idle kernel rests: the next slice runs it."""
+        self._scheduler.rest.pass_time()
 
     def finish(self) -> KernelReport:
         """Runs all that is left without a pause, and returns the report.  Raises ``KernelFault``, also if the kernel
@@ -124,6 +131,7 @@ class _Scheduler:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
+        self.rest: Final = Rest(launch)
         self._blocks = launch.code.blocks
         self._schedule = launch.options.schedule
         self._limit = launch.options.step_limit
@@ -170,15 +178,17 @@ class _Scheduler:
                 first_again = len(waiting)
             idle = idle + 1 if before == self._progress() else 0
             if idle > len(waiting):
-                launch.nanoseconds += _IDLE_NANOSECONDS
+                launch.nanoseconds += IDLE_NANOSECONDS
             if times != launch.clock_reads:  # a wait that reads the clock ends by itself
                 times, idle = launch.clock_reads, min(idle, len(waiting) + 1)
             if launch.host_polls and idle > len(waiting) > 0:
+                self.rest.idle((*self._progress(), launch.attempts))
                 yield Progress.IDLE
                 idle = 0
             elif idle > _IDLE_ROUNDS * len(waiting) > 0:
                 raise self.spinning()
             elif not idle:
+                launch.seen = None
                 yield Progress.MADE
 
     def _progress(self) -> tuple[int, int, int, int]:

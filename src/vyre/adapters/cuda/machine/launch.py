@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.options import RunOptions
     from vyre.adapters.cuda.machine.paths import Paths
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+    from vyre.adapters.cuda.machine.resting import Poll
     from vyre.adapters.cuda.seam import LaunchShape
 
 _NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]]] = {
@@ -38,6 +39,7 @@ class Launch:
     Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads whose value other lanes
     may change, ``host_polls`` those whose value the host may change, ``attempts`` atomics that changed nothing.  A loop
     that polls and writes nothing waits for other lanes, or, if some lane polls what the host may change, for the host.
+    ``seen`` collects what lanes poll, unless it is None.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Launch:
         self.attempts = 0
         self.clock_reads = 0
         self.nanoseconds = 0
+        self.seen: list[Poll] | None = None
 
     @cached_property
     def paths(self) -> Paths:

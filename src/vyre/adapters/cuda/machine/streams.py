@@ -31,7 +31,7 @@ from vyre.adapters.cuda.machine.status import Status
 
 QUEUE_LIMIT: Final = 1024
 _LONGEST_NAP: Final = 0.02
-_MOST_STEPS_OF_A_QUERY: Final = 3
+MOST_STEPS_OF_A_QUERY: Final = 3
 _IDLE_NAP: Final = 0.001
 _MOST_NAPS: Final = 2_000
 """The naps in a row, of a wait for an idle kernel, after which nobody is expected to give it work."""
@@ -63,10 +63,12 @@ class Pause(NamedTuple):
     """The end of a slice of an operation that goes on when it is called again.
 
     ``idle``: it waits for the host.  ``give_up`` returns the error if the host never does what it waits for.
+    ``pass_time`` lets the time pass until it looks again, although nothing has changed.
     """
 
     idle: bool
     give_up: Callable[[], Status]
+    pass_time: Callable[[], None]
 
 
 NOTHING: Final = Outcome()
@@ -234,7 +236,7 @@ class Scheduler:
         if target is None:
             return True
         if not target.done:
-            for _ in range(self._random.randint(1, _MOST_STEPS_OF_A_QUERY)):
+            for _ in range(self._random.randint(1, MOST_STEPS_OF_A_QUERY)):
                 self._step()
         if target.done:
             self._seen(target)
@@ -396,7 +398,10 @@ class Scheduler:
         """
         heads = [stream.queue[0] for stream in self._busy.values()]
         holds: Sequence[_Hold] = [head.hold for head in heads if head.hold is not None and head.paused is None]
-        if not holds and any(head.paused is not None for head in heads):
+        idle = [head.paused for head in heads if head.paused is not None]
+        if idle and not holds:
+            for paused in idle:
+                paused.pass_time()
             self._changed.wait(_IDLE_NAP)
             return True
         if not holds:

@@ -85,7 +85,7 @@ class Worker:
                 raise self._status(work, fault) from None
             if progress is Progress.ENDED:
                 return self._ended(run.report())
-            return Pause(progress is Progress.IDLE, lambda: self._status(work, run.endless()))
+            return Pause(progress is Progress.IDLE, lambda: self._status(work, run.endless()), run.pass_time)
 
         return advance
 

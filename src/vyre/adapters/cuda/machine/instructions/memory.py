@@ -13,6 +13,7 @@ from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, write
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
 from vyre.adapters.cuda.machine.operands import Address
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+from vyre.adapters.cuda.machine.resting import Poll
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ def _load(
             if races is not None:
                 races.read(region, index, size, frame, instruction, plain=plain, nc=noncoherent)
             value = values[index]
+            if not plain and launch.seen is not None:
+                launch.seen.append(Poll(values, index, value.copy()))
             if back is not None:
                 value = back(value)
             frame.registers[place] = value.copy() if isinstance(index, slice) else value

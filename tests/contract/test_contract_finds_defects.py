@@ -15,7 +15,14 @@ import pytest
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
+from vyre.domain.errors import (
+    BackendError,
+    DispatchFailed,
+    InvalidInput,
+    InvalidResource,
+    TrapError,
+    UnsupportedFeature,
+)
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
@@ -122,6 +129,9 @@ class Pending:
                 self.callbacks.append(callback)
                 return
         callback()
+
+    def cancel(self) -> bool:
+        return False
 
 
 @dataclass
@@ -1063,6 +1073,18 @@ class NeverDone(Pending):
         return False
 
 
+class StopsSilently(Pending):
+    def cancel(self) -> bool:
+        self.error = DispatchFailed("it was stopped")
+        return False
+
+
+class ForgetsWhenCancelled(Pending):
+    def cancel(self) -> bool:
+        self.arena.clear()
+        return True
+
+
 class SwallowsErrors(Pending):
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
         with suppress(BackendError):
@@ -1076,6 +1098,11 @@ BROKEN_ASYNC: Final[dict[str, tuple[Break, str]]] = {
     "results go with the first wait": (asynchronous(made=WaitsOnce), "asynchronous.waiting_twice"),
     "it is never done": (asynchronous(made=NeverDone), "asynchronous.done_after_wait"),
     "it never calls back": (asynchronous(made=NeverCallsBack), "asynchronous.a_callback_is_called_once"),
+    "what was not asked to end is stopped": (asynchronous(made=StopsSilently), "asynchronous.a_cancelled_run_ends"),
+    "cancelling takes away a result": (
+        asynchronous(made=ForgetsWhenCancelled),
+        "asynchronous.a_run_that_has_ended_is_not_cancelled",
+    ),
     "errors are swallowed": (asynchronous(made=SwallowsErrors), "asynchronous.a_trap_is_raised_by_wait"),
 }
 

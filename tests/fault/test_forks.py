@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 BACKENDS = ("reference", "reference-scalar", "cpu", "cuda-machine")
 
 PARENT: Final = f"""
-import os, signal, sys, threading
+import asyncio, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(TESTS)!r})
 import numpy as np
@@ -43,6 +43,7 @@ session.tuned(PROGRAM, NAMED)
 session.launch_costs()
 # What threads of the parent may hold at any moment, and nobody gives back in the child.
 held = [session._lock, session._lease._lock, session._background._lock, session._threads._lock, session._closing,
+        session._admission._lock,
         session._pipelines._lock, session._pipelines._flights._lock, session._observer._lock, special._lock]
 locked, go_on = threading.Event(), threading.Event()
 def hold():
@@ -57,6 +58,7 @@ assert locked.wait({LIMIT_S})
 CALLS: Final = """
 CALLS = {
     "submit": lambda: session.submit(PROGRAM, NAMED).result(20),
+    "dispatch_async": lambda: asyncio.run(session.dispatch_async(PROGRAM, NAMED)),
     "dispatch": lambda: session.dispatch(PROGRAM, NAMED),
     "dispatch of what is new": lambda: session.dispatch(OTHER, [X]),
     "dispatch_many": lambda: session.dispatch_many(PROGRAM, [NAMED]),
@@ -165,7 +167,7 @@ def run(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_child_is_refused_in_words_whatever_it_calls(backend: str) -> None:
     told = dict(line.split(": ", 1) for line in run(PARENT + CALLS, backend).splitlines())
-    assert len(told) == 27
+    assert len(told) == 28
     assert {name: what for name, what in told.items() if what != "refused"} == {}
 
 

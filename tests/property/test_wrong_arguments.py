@@ -6,11 +6,13 @@ its annotation takes may pass; for all else one of our errors is raised.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
 from enum import Enum
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -149,6 +151,11 @@ class World:
                 session.bind_resident, BOUND | {"inputs": INPUTS | {"y": self.memory}}, COUNTED | launched
             ),
             "submit": Row(session.submit, BOUND, COUNTED | launched),
+            "dispatch_async": Row(
+                wraps(session.dispatch_async)(lambda **given: asyncio.run(session.dispatch_async(**given))),
+                BOUND | {"timeout": 60.0, "deadline": None},
+                COUNTED | launched | {"timeout": {"none", "one", "float", "whole float", "zero"}, "deadline": {"none"}},
+            ),
             "dispatch_many": Row(
                 session.dispatch_many,
                 {"program": SAXPY, "batch": [INPUTS], "config": None} | SHORTHAND,
@@ -286,6 +293,7 @@ class World:
     def function_rows(self) -> dict[str, Row]:
         open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
         open_right |= {"catalog": None, "telemetry": None, "environment": None, "threads": None, "affinity": None}
+        open_right["max_in_flight"] = 4
         emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None, "form": None}
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
@@ -314,6 +322,7 @@ class World:
                     "environment": DICTS,
                     "threads": {"none"},
                     "affinity": {"none"},
+                    "max_in_flight": {"one"},
                 }
                 | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
             ),

@@ -11,6 +11,7 @@ from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
+from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, check_in_flight
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.journal import DecisionJournal
 from vyre.app.selection import BackendSelector
@@ -39,6 +40,7 @@ def open(
     journal: DecisionJournal | None = None,
     threads: int | None = None,
     affinity: Iterable[int] | None = None,
+    max_in_flight: int = USUAL_IN_FLIGHT,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -50,7 +52,8 @@ def open(
     shapes in the background before they are dispatched again; see ``Session.predictions``.  ``journal`` records
     decisions for replay; see ``Session.write_journal``.  ``threads`` and ``affinity``: how many threads take part in a
     launch of ``cpu`` at most, and the numbers of the CPUs on which they run; None: ``VYRE_CPU_THREADS`` and
-    ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``catalog``, ``telemetry`` and ``environment`` replace
+    ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many
+    submitted dispatches may be under way at once, 1 to 2^20.  ``catalog``, ``telemetry`` and ``environment`` replace
     the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
     ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or affinity of
     a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
@@ -58,6 +61,7 @@ def open(
     if journal is not None and not isinstance(journal, DecisionJournal):
         raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
     expect("backend", backend, str, "the name of a backend")
+    check_in_flight(max_in_flight)
     expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
     telemetry = ApplicationTelemetry() if telemetry is None else telemetry
     environment = ProcessEnvironment() if environment is None else environment
@@ -68,7 +72,7 @@ def open(
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning, predict, journal)
+    return Session(selector.select(backend), telemetry, tuning, predict, journal, max_in_flight)
 
 
 def _expect_methods(name: str, value: object, *methods: str) -> None:

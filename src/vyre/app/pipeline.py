@@ -22,7 +22,6 @@ from vyre.app.resident_dispatch import (
     run_resident,
 )
 from vyre.app.result import Result
-from vyre.app.submitted import result_future
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
 from vyre.domain.errors import BackendError, InvalidInput
@@ -42,10 +41,10 @@ from vyre.ports.backend import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     import numpy as np
     import numpy.typing as npt
+
+    from vyre.app.asynchrony.futures import SubmittedDispatch
 
 Argument: TypeAlias = "ReadableBuffer | ForeignArray | Numbers | ResidentArray | np.generic | float"
 """Arrays or bytes for a buffer, arrays of other libraries, lists of numbers, resident memory, or a number for a scalar
@@ -293,13 +292,17 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
-        """Passes a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
+    def submit(self, snapshot: tuple[HostBytes, ...], future: SubmittedDispatch, shapes: Shapes | None = None) -> bool:
+        """Passes a snapshot to the backend's async executor, which completes ``future``; returns False if it has none.
+
+        ``shapes`` as for ``run``.
+        """
         executor = self._lease.backend.async_executor
         if executor is None:
-            return None
+            return False
         pending = executor.submit(DispatchRequest(self.program, snapshot, self.config))
-        return result_future(pending, lambda ended: self._collect(ended, snapshot, shapes))
+        future.begin(pending, lambda ended: self._collect(ended, snapshot, shapes))
+        return True
 
     def _collect(self, pending: PendingDispatch, snapshot: tuple[HostBytes, ...], shapes: Shapes | None) -> Result:
         storage = self._outputs.storage(shapes)

@@ -35,8 +35,7 @@ from vyre.policies.record import U32_MAX, IntRange, record
 from vyre.ports.backend import PreparablePipeline
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
+    from vyre.app.asynchrony.futures import SubmittedDispatch
     from vyre.app.background import BackgroundCompiler
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import OutArrays
@@ -195,11 +194,11 @@ class ObservedPipeline(Pipeline):
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         super().fill(views, storage)
 
-    def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
+    def submit(self, snapshot: tuple[HostBytes, ...], future: SubmittedDispatch, shapes: Shapes | None = None) -> bool:
         """Reports the run to the observer, then submits as ``Pipeline.submit``."""
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
             self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))
-        return super().submit(snapshot, shapes)
+        return super().submit(snapshot, future, shapes)
 
     def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
         """Returns whether everything that a dispatch of such inputs needs exists already."""

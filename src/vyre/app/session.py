@@ -13,6 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
+from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, Admission
+from vyre.app.asynchrony.sessions import SessionAsynchrony
+from vyre.app.asynchrony.threads import SubmitThreads
 from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
@@ -28,7 +31,6 @@ from vyre.app.selection import Selection, SelectionReport
 from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
-from vyre.app.submitted import SubmitThreads
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.app.work_graph.sessions import WorkGraphs
@@ -39,8 +41,6 @@ from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_
 from vyre.domain.op_ids import required_ops
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
     from vyre.app.host_arrays import Shapes
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 
-class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse):
+class Session(SessionAsynchrony, SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use
@@ -83,6 +83,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         tuning: TuningSources | None = None,
         predict: bool | PredictionConfig = False,
         journal: DecisionJournal | None = None,
+        max_in_flight: int = USUAL_IN_FLIGHT,
     ) -> None:
         self._journal = journal
         self._decisions = selection.services.decisions
@@ -99,7 +100,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         )
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._closing = RLock()
-        self._threads = SubmitThreads()
+        self._threads, self._admission = SubmitThreads(), Admission(max_in_flight)
         self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
         self._observer: ShapeObserver | None = None
         if predict is not False:
@@ -242,27 +243,6 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         """
         pipeline, inputs, _ = self._compiled_launch(program, inputs, config, shorthand)
         return pipeline.bind_resident(inputs)
-
-    def submit(
-        self,
-        program: ProgramLike,
-        inputs: Inputs = (),
-        config: DispatchConfig | None = None,
-        **shorthand: Unpack[Keywords],
-    ) -> Future[Result]:
-        """Starts a dispatch and returns at once.  ``shorthand`` as for ``compile``.
-
-        Inputs are copied before this returns; everything that can be checked without running raises here.  On a backend
-        with an async executor the device runs the dispatch; on any other a thread of this session does, which overlaps
-        with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits for the
-        dispatch, or this raises ``InvalidResource``, as on a closed session.
-        """
-        self._lease.check_open()
-        pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
-        snapshot = pipeline.snapshot(inputs)
-        shapes = pipeline.shapes(inputs) if shapes is None else shapes
-        run = partial(pipeline.run, snapshot, None, None, shapes)
-        return pipeline.submit(snapshot, shapes) or self._threads.submit(run)
 
     # ---------------------------------------------------------------- tuning
     def tune(
@@ -536,6 +516,7 @@ class Session(SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse)
         if self._lease.is_inherited:
             return
         self._threads.refuse()
+        self._admission.refuse()
         if self._threads.is_one_of_them():
             Thread(target=self._close, name="vyre-close").start()
         else:

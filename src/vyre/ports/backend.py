@@ -385,6 +385,15 @@ class PendingDispatch(Protocol):
     def add_done_callback(self, callback: Callable[[], object], /) -> None:
         """Calls ``callback`` once when the run has ended, or at once if it has ended already."""
 
+    def cancel(self) -> bool:
+        """Asks for an early end: a run that has not begun does not begin, and one under way is stopped if it can be.
+
+        Returns whether the device was asked; False where the run has ended, and where it cannot be told.  A run that
+        was stopped has failed: ``wait`` raises ``DispatchFailed``.  Its callbacks are called as always, and other work
+        is not disturbed.
+        """
+        ...
+
 
 class AsyncExecutor(Protocol):
     """Dispatches that run in the background."""

@@ -483,6 +483,9 @@ class Pending:
         view[:] = data
         return vyre.DispatchTiming(5, device_ns=3)
 
+    def cancel(self) -> bool:
+        return False
+
     def complete(self, error: Exception | None = None) -> None:
         self.error = error
         for callback in self._callbacks:

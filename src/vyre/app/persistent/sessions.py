@@ -40,7 +40,7 @@ class SessionPersistence:
     _lease: BackendLease
     compile: Callable[..., Pipeline]
     dispatch: Callable[..., Result]
-    submit: Callable[..., Future[Result]]
+    _begin: Callable[..., Future[Result]]
 
     def persistent(
         self,
@@ -101,7 +101,7 @@ class SessionPersistence:
             return [pipeline(inputs) for inputs in items]
 
         def submit(inputs: Inputs) -> Future[Result]:
-            return self.submit(program, inputs, config, **shorthand)
+            return self._begin(program, inputs, config, shorthand)
 
         if backend.persistent is None or len(items) < LEAST_ITEMS or type(program) is not Program:
             return run_all(items, submit, _failure_of_future, no_times().dispatched)

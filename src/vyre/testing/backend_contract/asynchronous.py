@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from vyre.domain.dispatch import DispatchConfig, OutputArena
-from vyre.domain.errors import InvalidInput, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.errors import DispatchFailed, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.ports.backend import DispatchRequest, PendingDispatch
 from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, program_of, u32s, view, words
 from vyre.testing.backend_contract.case import Group
@@ -189,6 +189,32 @@ def a_failure_calls_back_too(bench: Bench) -> None:
     pending.add_done_callback(called.set)
     holds(called.wait(_ENDLESS_S), "the callback is never called")
     refusal(TrapError, lambda: _result(pending))
+
+
+# ---------------------------------------------------------------- cancellation
+@ASYNCHRONOUS.case()
+def a_cancelled_run_ends(bench: Bench) -> None:
+    """A run that is cancelled ends with its outputs or with ``DispatchFailed``, calls back, and disturbs nothing."""
+    for size in (1, 1000):
+        pending = _submit(bench, _ADD, words(1), words(*range(size)))
+        other = _submit(bench, _ADD, words(2), words(1))
+        asked = pending.cancel()
+        called = threading.Event()
+        pending.add_done_callback(called.set)
+        holds(called.wait(_ENDLESS_S), "the callback of a cancelled dispatch is never called")
+        try:
+            equal(_result(pending), (words(*range(1, size + 1)),), "what a cancelled dispatch returns")
+        except DispatchFailed:
+            holds(asked, "a dispatch that was not asked to end was stopped")
+        equal((_result(other), pending.cancel()), ((words(3),), False), "another dispatch; cancel() after the end")
+
+
+@ASYNCHRONOUS.case()
+def a_run_that_has_ended_is_not_cancelled(bench: Bench) -> None:
+    """``cancel`` after the end returns False, and the outputs remain."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    _result(pending)
+    equal((pending.cancel(), _result(pending)), (False, (words(2, 3),)))
 
 
 # ---------------------------------------------------------------- failures

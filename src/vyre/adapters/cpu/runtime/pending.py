@@ -72,6 +72,13 @@ class CpuPending:
         """Has ``callback`` called once the run has ended: now if it has, else in a thread of the pool."""
         self._job.add_done_callback(callback)
 
+    def cancel(self) -> bool:
+        """Stops the run: before it begins, else at the next look of a lane at the stop flag."""
+        if self._job.done:
+            return False
+        self._job.stop()
+        return True
+
     def _collected(self) -> DispatchTiming | Exception:
         with self._lock:
             if self._outcome is None:

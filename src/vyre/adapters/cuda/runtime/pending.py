@@ -69,6 +69,10 @@ class CudaPending:
         """Has ``callback`` called once the dispatch is done: now if it is, else in the watching thread."""
         self._owner.watch(self, callback)
 
+    def cancel(self) -> bool:
+        """Returns False: what was enqueued on a stream runs to its end."""
+        return False
+
     def _reached(self, deadline_ns: int) -> bool:
         """Returns whether it is done, or its own deadline passed, before ``deadline_ns``."""
         clock = self._owner.device.clock

@@ -1,23 +1,18 @@
-"""Submitted dispatches as futures: completed by the port's async executor, or by threads where a backend has none.
-
-``asyncio.wrap_future`` makes a future awaitable.  The completion callback of an async executor is the only signal
-needed, so no thread waits.
-"""
+"""The threads of a session for submitted work that no executor of the backend takes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.app.lease import session_closed
-from vyre.app.result import Result
 from vyre.domain.errors import DispatchFailed
-from vyre.ports.backend import PendingDispatch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+T = TypeVar("T")
 THREADS: Final = 4
 """Maximum number of threads that run the submitted dispatches of one session."""
 
@@ -31,7 +26,7 @@ class SubmitThreads:
         self._refuses = False
         self._lock = threading.RLock()  # a finaliser that closes the session may run inside
 
-    def submit(self, run: Callable[[], Result]) -> Future[Result]:
+    def submit(self, run: Callable[[], T]) -> Future[T]:
         """Runs on one of the threads.
 
         Raises ``InvalidResource`` once ``refuse`` was called, and ``DispatchFailed`` where no thread can be started.
@@ -69,36 +64,3 @@ class SubmitThreads:
         self.refuse()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
-
-
-def result_future(pending: PendingDispatch, collect: Callable[[PendingDispatch], Result]) -> Future[Result]:
-    """Returns a running future that ``pending`` completes, with what ``collect`` returns or raises."""
-    from concurrent.futures import Future
-
-    future: Future[Result] = Future()
-    future.set_running_or_notify_cancel()
-
-    def complete() -> None:
-        try:
-            result = collect(pending)
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    pending.add_done_callback(complete)
-    return future
-
-
-def results_of(started: Iterable[Future[Result]]) -> list[Result]:
-    """Returns the results in order.  The first failure, also to start one, is raised after all started ones have
-    ended.
-    """
-    futures: list[Future[Result]] = []
-    try:
-        futures.extend(started)
-    finally:
-        failures = [error for future in futures if (error := future.exception()) is not None]
-    if failures:
-        raise failures[0]
-    return [future.result() for future in futures]

@@ -1,0 +1,95 @@
+"""The futures of submitted dispatches.
+
+They are completed by the callback of the port's async executor, so that no thread waits, or by a thread of the session
+where a backend has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
+
+from vyre.app.result import Result
+from vyre.ports.backend import PendingDispatch
+
+T = TypeVar("T")
+
+
+class SubmittedDispatch(Future[Result]):
+    """The future of a dispatch.  ``ended`` is called once, when the dispatch takes no room any more.
+
+    ``cancel`` cancels it if it has not begun.  Else it asks the device to stop the run where that can be done, and
+    returns False, as for every future that runs: the future is done when the run has ended, with the error of a
+    stopped run or with its result.
+    """
+
+    def __init__(self, ended: Callable[[], object]) -> None:
+        super().__init__()
+        self._ended = [ended]
+        self._pending: PendingDispatch | None = None
+
+    def begin(self, pending: PendingDispatch, collect: Callable[[PendingDispatch], Result]) -> None:
+        """Is completed by ``pending``, with what ``collect`` returns or raises."""
+        self.set_running_or_notify_cancel()
+        self._pending = pending
+        pending.add_done_callback(lambda: self._complete(lambda: collect(pending)))
+
+    def run(self, work: Callable[[], Result]) -> None:
+        """Runs ``work``, unless the future was cancelled, and completes the future with what it returns or raises."""
+        if self.set_running_or_notify_cancel():
+            self._complete(work)
+
+    def cancel(self) -> bool:
+        """Cancels what has not begun, and asks for the end of what has; returns whether the future is cancelled."""
+        if super().cancel():
+            self.leave()
+            return True
+        pending = self._pending
+        if pending is not None and not self.done():
+            pending.cancel()
+        return False
+
+    def leave(self) -> None:
+        """Calls ``ended``, unless that was done."""
+        while self._ended:
+            try:
+                ended = self._ended.pop()
+            except IndexError:  # another thread calls it
+                return
+            ended()
+
+    def _complete(self, work: Callable[[], Result]) -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            self._pending = None
+            self.leave()  # first, so that who waits for the result finds room
+            self.set_exception(error)
+        else:
+            self._pending = None
+            self.leave()
+            self.set_result(result)
+
+
+async def ended(future: Future[T]) -> T:
+    """Waits in an event loop for a future, which another thread completes, and returns its result or raises its error.
+
+    Cancelling the waiting does not touch the future.
+    """
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not told.done():
+            told.set_result(None)
+
+    def tell(_: Future[T]) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody goes on
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(tell)
+    await told
+    return future.result()

@@ -1,0 +1,185 @@
+"""The part of ``Session`` that starts dispatches and lets the caller go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Unpack
+
+from vyre.app.persistent.tickets import checked_timeout
+from vyre.app.preparing import Key, shorthand_key
+from vyre.app.shorthand import Keywords
+from vyre.domain.errors import DispatchTimeout, InvalidConfig
+from vyre.domain.ir.program import Program, ProgramLike
+from vyre.domain.shown import shown
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from vyre.app.asynchrony.admission import Admission
+    from vyre.app.asynchrony.futures import SubmittedDispatch
+    from vyre.app.asynchrony.threads import SubmitThreads
+    from vyre.app.host_arrays import Shapes
+    from vyre.app.lease import BackendLease
+    from vyre.app.pipeline import Inputs, Pipeline
+    from vyre.app.preparing import Wanted
+    from vyre.app.result import Result
+    from vyre.domain.dispatch import DispatchConfig
+
+_LATEST: Final = 1e12
+
+
+class SessionAsynchrony:
+    """A mixin for ``Session``."""
+
+    _admission: Admission
+    _lease: BackendLease
+    _prepared: dict[Key, tuple[Pipeline, Wanted]]
+    _threads: SubmitThreads
+    _compiled_launch: Callable[..., tuple[Pipeline, Inputs, Shapes | None]]
+
+    def submit(
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
+    ) -> Future[Result]:
+        """Starts a dispatch and returns at once.  ``shorthand`` as for ``compile``.
+
+        Inputs are copied before this returns; everything that can be checked without running raises here.  On a backend
+        with an async executor the device runs the dispatch; on any other a thread of this session does, which overlaps
+        with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits for the
+        dispatch, or this raises ``InvalidResource``, as on a closed session.  ``cancel`` of the future cancels a
+        dispatch that has not begun, and asks ``cpu`` to stop one that has, which then fails with ``DispatchFailed``.
+
+        Raises ``QueueFull`` if ``max_in_flight`` dispatches of the session are under way: it never waits, so that it
+        can be called in event loops and in callbacks.
+        """
+        self._lease.check_open()
+        self._admission.take()
+        return self._begin(program, inputs, config, shorthand, self._admission.give_back)
+
+    async def dispatch_async(
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        **shorthand: Unpack[Keywords],
+    ) -> Result:
+        """Runs ``program`` once and returns its outputs, as ``dispatch`` does, while the event loop goes on.
+
+        No thread waits for it.  ``max_in_flight`` dispatches of the session may be under way; more wait for room, in
+        the order in which they came, and have copied nothing yet: inputs must stay as they are until this returns.
+        A program that is not prepared is compiled on a thread of the session.  ``timeout``: seconds for all of it,
+        waiting for room included; ``deadline``: the time of the loop, ``loop.time()``, up to which it may take.
+        ``shorthand`` as for ``compile``.
+
+        Cancelling the task, and a timeout, cancel the dispatch: one that has not begun does not begin, and ``cpu``
+        stops one that has.  Elsewhere it runs to its end, without a caller, and keeps its place until then.
+
+        Raises what ``dispatch`` raises, and ``DispatchTimeout`` if the time is up.
+        """
+        import asyncio
+
+        self._lease.check_open()
+        ends_at = None if timeout is None else asyncio.get_running_loop().time() + checked_timeout(timeout)
+        if deadline is not None:
+            checked = _checked_deadline(deadline)
+            ends_at = checked if ends_at is None else min(ends_at, checked)
+        try:
+            async with asyncio.timeout_at(ends_at) as limit:
+                return await self._awaited(program, inputs, config, shorthand)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            until = f"timeout={timeout} s" if deadline is None else f"deadline={deadline}"
+            raise DispatchTimeout(
+                f"the dispatch did not finish within {until}, and was cancelled",
+                fix="give it more time, make it smaller, or have fewer under way.",
+            ) from None
+
+    # ---- details
+    async def _awaited(
+        self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords
+    ) -> Result:
+        """Waits for a place, begins the dispatch and waits for its end.  If it is cancelled, so is the dispatch."""
+        from vyre.app.asynchrony.futures import ended
+
+        give_back = self._admission.give_back
+        await self._admission.wait()
+        begin = partial(self._begin, program, inputs, config, shorthand, give_back)
+        if self._is_prepared(program, config, shorthand):
+            future = begin()
+        else:
+            try:
+                begun = self._threads.submit(begin)
+            except BaseException:
+                give_back()
+                raise
+            try:
+                future = await ended(begun)
+            except BaseException:
+                if begun.cancel():
+                    give_back()
+                else:
+                    begun.add_done_callback(_cancel_begun)
+                raise
+        try:
+            return await ended(future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _begin(
+        self,
+        program: ProgramLike,
+        inputs: Inputs,
+        config: DispatchConfig | None,
+        shorthand: Keywords,
+        give_back: Callable[[], object] = lambda: None,
+    ) -> SubmittedDispatch:
+        """Starts a dispatch; ``give_back`` gives up its place, and is called once, also where starting fails."""
+        from vyre.app.asynchrony.futures import SubmittedDispatch
+
+        future = SubmittedDispatch(give_back)
+        try:
+            self._lease.check_open()
+            pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+            snapshot = pipeline.snapshot(inputs)
+            shapes = pipeline.shapes(inputs) if shapes is None else shapes
+            if not pipeline.submit(snapshot, future, shapes):
+                run = partial(pipeline.run, snapshot, None, None, shapes)
+                self._threads.submit(partial(future.run, run))
+        except BaseException:
+            future.leave()
+            raise
+        return future
+
+    def _is_prepared(self, program: ProgramLike, config: DispatchConfig | None, shorthand: Keywords) -> bool:
+        """Returns whether a dispatch finds its pipeline; False where that takes more than a look."""
+        if type(program) is not Program:
+            return False
+        if not shorthand:
+            return (id(program), id(config)) in self._prepared
+        words = Keywords(spec=None, grid=None, extent=None, output_counts=None, race_check=False) | shorthand
+        try:
+            return shorthand_key(program, config, **words) in self._prepared
+        except TypeError:  # an invalid argument without a hash, which is refused
+            return False
+
+
+def _checked_deadline(deadline: object) -> float:
+    """Returns a time of an event loop.  Raises ``InvalidConfig`` for anything but a finite number."""
+    if isinstance(deadline, (int, float)) and not isinstance(deadline, bool) and abs(deadline) <= _LATEST:
+        return float(deadline)
+    raise InvalidConfig(f"deadline={shown(deadline)}", fix="give a time of the loop, as loop.time() + 2.5, or None.")
+
+
+def _cancel_begun(begun: Future[SubmittedDispatch]) -> None:
+    """Cancels a dispatch that was begun for nobody."""
+    if not begun.cancelled() and begun.exception() is None:
+        begun.result().cancel()

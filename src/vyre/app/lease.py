@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from vyre.app.forks import tell_in_forks
 from vyre.domain.errors import InvalidResource, used_in_a_fork
@@ -15,6 +15,9 @@ from vyre.ports.backend import Backend
 if TYPE_CHECKING:
     from vyre.app.calibration.review import CostReview
     from vyre.app.resident import ResidentArray
+
+LEAST_SWEPT: Final = 64
+"""The arrays from which on those that are gone are looked for."""
 
 
 def _unheard() -> None:
@@ -39,6 +42,7 @@ class BackendLease:
         "_opened_in",
         "_residents",
         "_review",
+        "_sweep_at",
         "backend",
         "closed",
         "has_residents",
@@ -57,7 +61,9 @@ class BackendLease:
         self.is_reviewed: bool = False
         """Whether ``review_with`` was called."""
         self._review: CostReview | None = None
-        self._residents: WeakSet[ResidentArray] = WeakSet()
+        self._residents: dict[int, ref[ResidentArray]] = {}
+        """The arrays by their ids, with some that are gone; a set of weak references costs more for each."""
+        self._sweep_at = LEAST_SWEPT
         self._lock = Lock()
         self._opened_in = os.getpid()
         tell_in_forks(self)
@@ -88,12 +94,19 @@ class BackendLease:
         with self._lock:
             adopted = not self.closed
             if adopted:
-                self._residents.add(array)
+                self._residents[id(array)] = ref(array)
                 array._owner = self
                 self.has_residents = True
+                if len(self._residents) >= self._sweep_at:
+                    self._sweep()
         if not adopted:
             array.close()
             self.check_open()
+
+    def _sweep(self) -> None:
+        """Forgets the arrays that are gone.  Its time is bounded by that of the adoptions since the last time."""
+        self._residents = {key: one for key, one in self._residents.items() if one() is not None}
+        self._sweep_at = max(LEAST_SWEPT, 2 * len(self._residents))
 
     def owns(self, array: ResidentArray) -> bool:
         """Returns whether ``array``, or the array that it is a part of, belongs to this lease."""
@@ -109,7 +122,7 @@ class BackendLease:
             if self.closed:
                 return
             self.closed = True
-            arrays = list(self._residents)
+            arrays = [array for one in self._residents.values() if (array := one()) is not None]
         if self._review is not None:
             self._review.close()
         try:

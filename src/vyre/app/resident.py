@@ -81,6 +81,8 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
 def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
     """Wraps the memory of another library's device array, with its shape and type; nothing is copied."""
     buffer = foreign.adopt(array, label=label)
+    if type(array) is np.ndarray and array.dtype in _TYPES:
+        return ResidentArray(buffer, memory, array.dtype, array.shape)
     found = buffer.described
     if found is None:
         interface = getattr(array, _CUDA_ARRAY, None) or {"shape": (buffer.nbytes,), "typestr": _BYTE.str}

@@ -108,7 +108,7 @@ HOST_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a mask": (lambda: np.ma.masked_less(X, 2), "a mask"),
     "odd addresses": (lambda: np.zeros(9, np.uint8)[1:].view("<f4"), "no multiple of that"),
     "a tensor on a device": (lambda: Lender(X, CUDA), "DLPack"),
-    "an array of CuPy": (CudaArray, "shows no memory"),
+    "an array of CuPy": (CudaArray, "in the memory of a GPU"),
     "freed memory": (lambda: Described(X, data=(4096, False)), "no memory at 0x1000"),
     "no memory": (lambda: Lender(X, address=None), "no memory at 0x0"),
     "a negative size": (lambda: Lender(X, shape=(-8,)), "fails to export"),
@@ -122,6 +122,17 @@ def test_what_is_no_memory_of_the_host(make: Callable[[], Any], message: str) ->
     with vyre.open("reference") as session, pytest.raises(InvalidResource, match=message) as caught:
         session.adopt(make())
     assert "Fix: " in str(caught.value)
+
+
+def test_a_session_closes_every_array_that_is_left_and_remembers_none_that_is_gone() -> None:
+    session = vyre.open("reference")
+    kept = [session.adopt(X) for _ in range(100)]
+    for _ in range(1000):
+        session.adopt(X).close()
+        session.resident(8).close()
+    assert 100 <= len(session._lease._residents) <= 2 * 101
+    session.close()
+    assert all(array.closed for array in kept)
 
 
 # ---------------------------------------------------------------- on the device

@@ -182,7 +182,7 @@ def test_literals_of_a_generic_kernel_need_a_type(vyre: Vyre) -> None:
 
 def test_unknown_and_missing_inputs_are_told(vyre: Vyre) -> None:
     assert "the inputs are a, x, y" in vyre("run", "kernel.py:saxpy", "--in", "b=1", *SCALAR).err
-    assert "`a` is missing" in vyre("run", "kernel.py:saxpy", *SCALAR).err
+    assert "inputs `a`, `x`, `y` are missing" in vyre("run", "kernel.py:saxpy", *SCALAR).err
 
 
 def test_the_search_path_is_left_as_it_was(vyre: Vyre) -> None:

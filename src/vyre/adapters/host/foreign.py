@@ -15,15 +15,16 @@ import numpy as np
 from vyre.adapters.host.address_check import is_readable
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.shown import shown
-from vyre.ports.backend import Described
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array: TypeAlias = npt.NDArray[Any]
+    Borrowed: TypeAlias = tuple[Array, npt.NDArray[np.uint8], int, bool]
 
 HOST_DEVICES: Final = frozenset((1, 3, 11, 13))
 """DLPack's types of devices whose memory the host reads: CPU, pinned memory of CUDA and ROCm, managed memory."""
+_BYTE: Final = np.dtype(np.uint8)
 _CUDA_ARRAY: Final = "__cuda_array_interface__"
 _addressof: Final = ctypes.addressof
 _byte_in: Final[Callable[[Any], ctypes.c_char]] = ctypes.c_char.from_buffer
@@ -83,8 +84,10 @@ def shared_array(data: object, name: str) -> Array | None:
     return _by_interface(data, f"{name}: the {kind.__name__}") if _has(data, "__array_interface__") else None
 
 
-def borrowed_bytes(data: object) -> tuple[npt.NDArray[np.uint8], int, Described]:
-    """Returns the bytes of an array, which keep it alive, with their address and its shape and type; copies nothing.
+def borrowed_bytes(data: object) -> Borrowed:
+    """Returns an object as an array, its bytes, which keep it alive, their address, and whether they may be written.
+
+    Copies nothing.
 
     Raises ``InvalidResource`` for an object that does not show its memory, and for memory with gaps, without alignment,
     with a mask or with Python objects.
@@ -96,6 +99,11 @@ def borrowed_bytes(data: object) -> tuple[npt.NDArray[np.uint8], int, Described]
             found = shared_array(data, "adopt")
         except InvalidInput as error:
             raise InvalidResource(error.message, fix=error.fix) from error
+        if found is None and _has(data, _CUDA_ARRAY):
+            raise InvalidResource(
+                f"the {type(data).__name__} is in the memory of a GPU, and this backend computes on the host",
+                fix="adopt it in a session on that GPU, or copy it to the host.",
+            )
         if found is None or isinstance(found, np.ma.MaskedArray):
             raise InvalidResource(
                 f"a {type(data).__name__} shows no memory by DLPack or __array_interface__, or has a mask",
@@ -111,16 +119,17 @@ def borrowed_bytes(data: object) -> tuple[npt.NDArray[np.uint8], int, Described]
             fix="adopt a contiguous copy.",
         )
     if not array.nbytes:
-        return np.empty(0, np.uint8), 0, Described(array.shape, dtype.str)
-    held = array.reshape(-1).view(np.uint8)
-    address = _addressof(_byte_in(held)) if flags.writeable else held.__array_interface__["data"][0]
+        return array, np.empty(0, np.uint8), 0, flags.writeable
+    held = (array if array.ndim == 1 else array.reshape(-1)).view(_BYTE)
+    writeable = flags.writeable
+    address = _addressof(_byte_in(held)) if writeable else held.__array_interface__["data"][0]
     if address % dtype.itemsize and dtype.kind in "biuf":
         raise InvalidResource(
             f"the {type(data).__name__} has elements of {dtype.itemsize} bytes at the address {address:#x}, which is "
             "no multiple of that",
             fix="adopt an aligned copy.",
         )
-    return held, address, Described(array.shape, dtype.str)
+    return array, held, address, writeable
 
 
 def dlpack_array(data: Any, name: str) -> Array:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from vyre.adapters.host.foreign import Borrowed
     from vyre.domain.ir.program import Program
 
 ALIGNMENT: Final = 64
@@ -48,7 +49,7 @@ class HostBuffer(ResidentBuffer):
     allocation.
     """
 
-    __slots__ = ("_data", "_described", "address", "readonly", "turn")
+    __slots__ = ("_data", "_shown", "_turn", "address", "readonly")
 
     def __init__(
         self,
@@ -56,29 +57,44 @@ class HostBuffer(ResidentBuffer):
         nbytes: int,
         address: int,
         label: str | None,
-        *,
         data: npt.NDArray[np.uint8] | None = None,
+        shown: npt.NDArray[Any] | None = None,
+        *,
         base: HostBuffer | None = None,
         offset: int = 0,
-        described: Described | None = None,
+        readonly: bool = False,
     ) -> None:
-        """``data`` holds the memory; None for a part of ``base``.  ``described``: it belongs to another library."""
+        """``data`` holds the memory; None for a part of ``base``.  ``shown``: the array of the other library to which
+        the memory belongs.
+        """
         if data is not None:
             self._data = data
-        self.readonly: bool = not data.flags.writeable if data is not None else base is not None and base.readonly
-        self._described: Final = described
+        self.readonly: Final = readonly
+        self._shown = shown
+        self._turn: threading.RLock | None = None
         self.address: Final = address
-        self.turn: threading.RLock = threading.RLock() if base is None else base.turn
         super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label, base=base, offset=offset)
+
+    @property
+    def turn(self) -> threading.RLock:
+        """The lock of the allocation, made on first use."""
+        root = self.root
+        assert isinstance(root, HostBuffer)
+        if root._turn is None:
+            with root._lock:
+                if root._turn is None:
+                    root._turn = threading.RLock()
+        return root._turn
 
     @property
     def shares_memory(self) -> bool:
         root = self.root
-        return isinstance(root, HostBuffer) and root._described is not None
+        return isinstance(root, HostBuffer) and root._shown is not None
 
     @property
     def described(self) -> Described | None:
-        return self._described
+        shown = self._shown
+        return None if shown is None else Described(shown.shape, shown.dtype.str)
 
     @property
     def data(self) -> npt.NDArray[np.uint8]:
@@ -90,10 +106,20 @@ class HostBuffer(ResidentBuffer):
         return base._data[self.offset : self.offset + self.nbytes]
 
     def _part(self, offset: int, nbytes: int) -> HostBuffer:
-        return HostBuffer(self.backend_id, nbytes, self.address + offset, self.label, base=self, offset=offset)
+        return HostBuffer(
+            self.backend_id,
+            nbytes,
+            self.address + offset,
+            self.label,
+            base=self,
+            offset=offset,
+            readonly=self.readonly,
+        )
 
     def _release(self) -> None:
-        self._data = _no_bytes()  # not a slice, which would keep the memory
+        self._data = none = _no_bytes()  # not a slice, which would keep the memory
+        if self._shown is not None:
+            self._shown = none
 
     # ---- exports to other libraries
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -118,7 +144,7 @@ class HostBuffer(ResidentBuffer):
 
 
 @cache
-def _borrowing() -> Callable[[object], tuple[npt.NDArray[np.uint8], int, Described]]:
+def _borrowing() -> Callable[[object], Borrowed]:
     """Returns ``borrowed_bytes``, importing NumPy only when it is asked for."""
     from vyre.adapters.host.foreign import borrowed_bytes
 
@@ -188,8 +214,10 @@ class HostMemory:
 
     def adopt(self, array: object, /, *, label: str | None = None) -> ResidentBuffer:
         """Implements ``ForeignMemory.adopt`` for memory of the host."""
-        data, address, described = _borrowing()(array)
-        return HostBuffer(self.backend, data.nbytes, address, label, data=data, described=described)
+        shown, data, address, writeable = _borrowing()(array)
+        if writeable:  # by position: names cost time
+            return HostBuffer(self.backend, data.nbytes, address, label, data, shown)
+        return HostBuffer(self.backend, data.nbytes, address, label, data, shown, readonly=True)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
         """Implements ``ResidentMemory.upload``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _SAVE: Final = "save it again with numpy.save, as an array of numbers."
+_LITERALS: Final = "; short arrays may be written out, as --in name=1,2,3"
 _NPY_MAGIC: Final = b"\x93NUMPY"
 _BOOLS: Final = {"true": True, "false": False}
 
@@ -55,6 +56,23 @@ def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
         if name not in takes:
             raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
     return {name: _input(takes[name], text) for name, text in given.items()}
+
+
+def expect_inputs(given: Collection[str], program: Signature) -> None:
+    """Raises ``InvalidInput`` if an input of the program is not given."""
+    expect_all(given, {b.name: b.is_push for b in program.abi_buffers if b.takes_input})
+
+
+def expect_all(given: Collection[str], takes: Mapping[str, bool]) -> None:
+    """Raises ``InvalidInput`` if an input is not given.  ``takes`` says for each whether it is a number."""
+    missing = [name for name in takes if name not in given]
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        options = " ".join(f"--in {name}={'NUMBER' if takes[name] else '@FILE'}" for name in missing)
+        raise InvalidInput(
+            f"--in: input{'s' * (len(missing) > 1)} {names} {'is' if len(missing) == 1 else 'are'} missing",
+            fix=f"add {options}{'' if all(takes[name] for name in missing) else _LITERALS}.",
+        )
 
 
 def argument(name: str, text: str, element: ScalarType | None, *, is_number: bool) -> Any:

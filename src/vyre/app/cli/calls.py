@@ -60,6 +60,8 @@ def _of_kernel(kernel: Kernel[...], target: Target, given: list[str], counts: di
     for name in texts:
         if name not in takes:
             raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
+    wanted = {name: not isinstance(one.type, ArrayType) for name, one in takes.items() if name not in target.values}
+    arguments.expect_all(texts, wanted)
     values: dict[str, Any] = {name: target.values[name] for name in meaning.statics if name in target.values}
     for name, text in texts.items():
         kind = takes[name].type

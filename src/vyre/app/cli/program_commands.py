@@ -70,6 +70,7 @@ def run(
         with load_bundle(program, backend=backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
             given = arguments.inputs(input_, bundle)
+            arguments.expect_inputs(given, bundle)
             counts = arguments.counts(size)
             result = bundle(given, config, grid=groups, extent=lanes, output_counts=counts, race_check=races)
             reason = f"{bundle.image} of the bundle"
@@ -79,6 +80,7 @@ def run(
     call = call_of(program, input_, size)
     check_digest(f"the program {program}", expect, call.program.digest)
     targets = arguments.outputs(out, call.program)
+    arguments.expect_inputs(call.inputs, call.program)
     with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
         keep_verdict(call.program, session)
         result = session.dispatch(

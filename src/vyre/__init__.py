@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from vyre.app.work_graph.sequence import StepSequence as StepSequence
     from vyre.app.work_graph.steps import Batch as Batch, Repeat as Repeat, Step as Step
     from vyre.app.work_graph.temporary import Temporary as Temporary
+    from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
     from vyre.domain.dispatch import (
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
         UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse,
         UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
+        WorkQueueOverflow as WorkQueueOverflow,
     )
     from vyre.domain.frontend.annotations import (
         In as In, InOut as InOut, Out as Out, Static as Static, like as like,
@@ -160,6 +162,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.work_graph.sequence": "StepSequence",
     "vyre.app.work_graph.steps": "Batch Repeat Step",
     "vyre.app.work_graph.temporary": "Temporary",
+    "vyre.app.work_queue": "WorkQueue WorkQueueResult",
     "vyre.domain.cache_config": "CacheConfig Durability Eviction",
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
@@ -170,7 +173,7 @@ _HOME: Final[dict[str, str]] = {
         "MalformedWire "
         "PlanError QueueFull StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
-        "UnusableCosts VyreError"
+        "UnusableCosts VyreError WorkQueueOverflow"
     ),
     "vyre.domain.frontend.annotations": "In InOut Out Static like",
     "vyre.domain.frontend.intrinsics": (

@@ -22,6 +22,7 @@ import pytest
 import vyre
 from support.kinds import AXES, CALLABLE, DICTS, EMPTY, FLAGS, INTS, KINDS, NUMBERS, NUMPY_NUMBERS, PATHS, TEXTS, made
 from support.small_programs import saxpy_program
+from support.work_queues import handle_task
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.aot import aot_emitters
@@ -81,6 +82,9 @@ TAKES: Final[dict[str, set[str]]] = {
 }
 
 
+HANDLE_TASK: Final = handle_task.program
+
+
 class Row(NamedTuple):
     """``function``, and arguments with which it ends without an error, unless they are ``refused`` too.  ``takes``:
     kinds that an argument takes, where its annotation does not tell.
@@ -129,6 +133,11 @@ class World:
         self.temporary = session.temporary(vyre.f32, 4)
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
         self.flag = session.resident(np.zeros(1, np.uint32))
+        self.tasks: dict[str, Any] = {"first": np.zeros(3, np.uint32), "children": np.zeros(1, np.uint32)}
+        self.tasks |= {"hits": session.resident(np.zeros(2, np.uint32))}
+        self.queue = session.work_queue(
+            HANDLE_TASK, self.tasks, items="items", pushed="pushed", count="count", capacity=4
+        )
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
         self.journal = folder / "decisions.jsonl"
@@ -176,6 +185,13 @@ class World:
                 {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": (), "changed": self.flag}
                 | {"limit": 1, "executor": None, "early_exit": True},
                 {"first": EMPTY, "limit": {"one"}, "early_exit": FLAGS},
+            ),
+            "work_queue": Row(
+                session.work_queue,
+                {"program": HANDLE_TASK, "inputs": self.tasks, "items": "items", "pushed": "pushed", "count": "count"}
+                | {"capacity": 4, "items_per_launch": None, "total_items": None},
+                {"program": set(), "inputs": set(), "items": set(), "pushed": set(), "count": set()}
+                | {"capacity": {"one"}, "items_per_launch": {"one"}, "total_items": {"one"}},
             ),
             "tune": Row(session.tune, BOUND | {"settings": QUICK}, COUNTED | launched),
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
@@ -269,6 +285,8 @@ class World:
                 },
             ),
             "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "WorkQueue": Row(self.queue, {"items": np.zeros(1, np.uint32)}, {"items": {"array"}}),
+            "WorkQueue.plan": Row(self.queue.plan, {"initial_items": 1}, {"initial_items": {"zero", "one"}}),
             "Temporary.upload": Row(self.temporary.upload, {"data": X, "offset": 0}, refused=True),
             "ResidentArray.upload": Row(
                 self.memory.upload,
@@ -508,7 +526,7 @@ NOT_CALLED: Final = {
     "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
     # made by the session
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
-    "Temporary", "WorkGroup", "WorkPlan",
+    "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",
     "PersistentJobs.result", "PersistentJobs.when_done", "Ticket", "JobBatch", "JobBatch.rows_of",
     # calls what can be called, and tells what that raises; refused are all others, in a test of its own

@@ -42,6 +42,7 @@ class ErrorCode(IntEnum):
     BACKEND_UNAVAILABLE = 1014
     UNUSABLE_BUNDLE = 1015
     QUEUE_FULL = 1016
+    WORK_QUEUE_OVERFLOW = 1017
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -199,6 +200,21 @@ class QueueFull(BackendError):
 
     code = ErrorCode.QUEUE_FULL
     default_fix = "wait for a ticket, open it with a greater capacity, or with backpressure=True."
+
+
+class WorkQueueOverflow(BackendError):
+    """Items found no room in a work queue on the device, and were dropped; the drain stopped.
+
+    ``capacity`` is the number of its slots, and ``lost`` the number of items without one in the phase that overflowed.
+    """
+
+    code = ErrorCode.WORK_QUEUE_OVERFLOW
+    default_fix = "make the queue with a greater capacity, and its arrays anew: they hold a part of the results."
+
+    def __init__(self, *, capacity: int, lost: int) -> None:
+        self.capacity: int = capacity
+        self.lost: int = lost
+        super().__init__(f"{lost} item(s) found no room in a work queue of {capacity} slots")
 
 
 class InvalidInput(BackendError):

@@ -14,11 +14,13 @@ from vyre.policies.launching.queueing import (
     ExpansionProfile,
     HostSync,
     QueueDiscipline,
+    QueueGridInputs,
     QueuePlan,
     QueueProfile,
     Termination,
     plan_backpressure,
     plan_queue,
+    plan_queue_grid,
     plan_queue_with_expansion,
 )
 
@@ -160,3 +162,23 @@ def test_malformed_drains(profile: DrainProfile, kind: str) -> None:
     with pytest.raises(PlanError) as error:
         plan_backpressure(profile)
     assert error.value.kind == kind
+
+
+# ---------------------------------------------------------------- the grid
+@pytest.mark.parametrize(
+    ("capacity", "device", "groups", "why"),
+    [
+        (1000, (0, 0), 1, "lanes run in the order of the language, so further workgroups gain nothing"),
+        (1, (4, 2), 1, "one of 64 lanes for each 64 of 1 slots"),
+        (64, (4, 2), 1, "one of 64 lanes for each 64 of 64 slots"),
+        (65, (4, 2), 2, "one of 64 lanes for each 64 of 65 slots"),
+        (512, (4, 2), 8, "one of 64 lanes for each 64 of 512 slots"),
+        (513, (4, 2), 8, "8 workgroups are resident at once, 9 are wanted"),
+        (2**64 - 1, (132, 32), 4224, "4224 workgroups are resident at once, 288230376151711744 are wanted"),
+    ],
+)
+def test_the_grid_covers_the_slots_and_stays_resident(
+    capacity: int, device: tuple[int, int], groups: int, why: str
+) -> None:
+    plan = plan_queue_grid(QueueGridInputs(capacity, 64, *device))
+    assert (plan.groups, str(plan.why)) == (groups, why)

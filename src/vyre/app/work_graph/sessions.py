@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre.domain.arguments import expect, path_of
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vyre.app.work_graph.sequence import StepSequence, WorkServices
     from vyre.app.work_graph.steps import Item, Step
     from vyre.app.work_graph.temporary import Temporary
+    from vyre.app.work_queue import WorkQueue
     from vyre.domain.dispatch import DispatchTiming
+    from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
     from vyre.policies.journal import DecisionSink
 
@@ -78,6 +80,41 @@ class WorkGraphs(ABC):
         from vyre.app.fixpoint import FixedPoint
 
         return FixedPoint(self._work_services(), steps, first, changed, limit, executor, early_exit)
+
+    def work_queue(
+        self,
+        program: ProgramLike,
+        inputs: Mapping[str, Any],
+        *,
+        items: str,
+        pushed: str,
+        count: str,
+        capacity: int,
+        items_per_launch: int | None = None,
+        total_items: int | None = None,
+    ) -> WorkQueue:
+        """Makes a queue of u32 items on the device: calling the result with the initial items runs ``program`` once
+        for each of them, and for each item that it pushes, and waits once.
+
+        ``items``, ``pushed`` and ``count`` name buffers of the program: lane i takes ``items[i]``; a lane that adds n
+        items reserves places with ``count.atomic_add(0, n)``, and stores the items there in ``pushed``.  The queue
+        binds these three; ``inputs`` binds all others, and what the program writes is resident.  An item is processed
+        after the phase in which it was pushed.
+
+        ``capacity``: the most items that wait or are being processed at once.  ``items_per_launch``: the most items of
+        a launch; further launches follow until the queue is empty.  ``total_items``: all items that are ever in the
+        queue, if known; it bounds the launches.
+
+        Raises what ``sequence`` raises, ``InvalidInput`` for a program that cannot drain a queue, with the reason, and
+        for one whose results depend on the order of the items, and ``InvalidConfig`` for numbers out of range.
+        """
+        from vyre.app.work_queue import WorkQueue
+        from vyre.domain.work_queues.roles import QueueRoles
+
+        for name, value in (("items", items), ("pushed", pushed), ("count", count)):
+            expect(name, value, str, "the name of a buffer")
+        roles = QueueRoles(items, pushed, count)
+        return WorkQueue(self._work_services(), program, inputs, roles, capacity, items_per_launch, total_items)
 
     def temporary(
         self, dtype: ScalarType | np.dtype[Any] | type[Any], count: int, *, label: str | None = None

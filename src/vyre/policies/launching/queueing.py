@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from vyre.domain.errors import PlanError
+from vyre.domain.record import U32_MAX
 from vyre.policies.arith import BPS, next_power_of_two
-from vyre.policies.record import U64, Reason, checked_u64, record, verdict, why_field
+from vyre.policies.record import U32, U64, IntRange, Reason, checked_u64, record, verdict, why_field
 
 
 class HostSync(Enum):
@@ -139,6 +140,47 @@ class DrainPlan:
     termination: Termination
     final_only_host_sync: bool = True
     why: Reason = why_field()
+
+
+@record
+class QueueGridInputs:
+    """A phased queue and the device that drains it with a grid that stays.
+
+    - ``capacity``: the slots of the queue.
+    - ``lanes``: the lanes of a workgroup, each of which takes an item at a time.
+    - ``multiprocessors``, ``resident_per_multiprocessor``: the device, and the workgroups that one of them holds at
+      once; 0 where the device runs the lanes of programs that depend on their order one after the other.
+    """
+
+    capacity: U64
+    lanes: Annotated[int, IntRange(1, U32_MAX)]
+    multiprocessors: U32
+    resident_per_multiprocessor: U32
+
+
+@verdict
+class QueueGrid:
+    """The workgroups that drain a queue, at least 1."""
+
+    groups: int
+    why: Reason = why_field()
+
+
+def plan_queue_grid(inputs: QueueGridInputs) -> QueueGrid:
+    """Returns a workgroup for each ``lanes`` slots, but not more than are resident at once, so that they may wait for
+    each other.
+
+    A device that runs the lanes one after the other gets one workgroup: more would only be visited in each phase.
+    """
+    resident = inputs.multiprocessors * inputs.resident_per_multiprocessor
+    if resident == 0:
+        return QueueGrid(1, Reason("lanes run in the order of the language, so further workgroups gain nothing"))
+    wanted = max(-(-inputs.capacity // inputs.lanes), 1)
+    if wanted <= resident:
+        return QueueGrid(
+            wanted, Reason("one of {} lanes for each {} of {} slots", (inputs.lanes, inputs.lanes, inputs.capacity))
+        )
+    return QueueGrid(resident, Reason("{} workgroups are resident at once, {} are wanted", (resident, wanted)))
 
 
 def plan_queue(profile: QueueProfile) -> QueuePlan:

@@ -1,0 +1,287 @@
+"""Work queues: a program that runs once for each item on the device, items that it adds included, with one wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Final, NamedTuple
+from weakref import finalize
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre.app.host_memory import host_memory
+from vyre.app.resident import ResidentArray, make_resident
+from vyre.app.work_graph.sequence import WorkServices
+from vyre.app.work_graph.steps import Step
+from vyre.domain.arguments import expect
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, ReadableBuffer
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidProgram, WorkQueueOverflow
+from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.domain.shown import shown
+from vyre.domain.work_queues.draining import CONTROL_WORDS, INITIAL_ROOM, MOST_SLOTS, TOTALS, DrainForm, drain_program
+from vyre.domain.work_queues.roles import CannotDrain, QueueRoles
+from vyre.policies.journal import decide
+from vyre.policies.launching.queueing import (
+    LAYOUTS,
+    DrainPlan,
+    DrainProfile,
+    HostSync,
+    QueueDiscipline,
+    QueueGrid,
+    QueueGridInputs,
+    plan_backpressure,
+    plan_queue_grid,
+)
+from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
+
+_Words = npt.NDArray[Any]
+_FIELDS: Final = {name: place for place, name in enumerate(TOTALS)}
+
+
+class WorkQueueResult(NamedTuple):
+    """The result of draining a queue.
+
+    ``processed``: the items that were processed, each exactly once.  ``pushed``: the items that entered the queue, with
+    the initial ones; the two are equal.  ``phases``: the times that the grid took items, all of which were in the queue
+    before.  ``launches``: the launches of the drain, for each of which ``plan`` allows so many items.
+    """
+
+    processed: int
+    pushed: int
+    phases: int
+    launches: int
+    plan: DrainPlan
+    timing: DispatchTiming
+
+    def __repr__(self) -> str:
+        return (
+            f"<WorkQueueResult {self.processed} item(s) in {self.phases} phase(s) and {self.launches} launch(es): "
+            f"{self.plan.why}>"
+        )
+
+
+class WorkQueue:
+    """A queue of u32 items on the device, with the program that processes them: call it with the initial items.
+
+    ``grid`` tells how many workgroups drain it, and why.  Calls run one after the other, from any thread.  The memory
+    of the queue is freed by ``close``, at the end of a ``with`` block, or with the session.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_arrays",
+        "_capacity",
+        "_drain",
+        "_form",
+        "_lease",
+        "_lock",
+        "_most",
+        "_remember",
+        "_sink",
+        "_total",
+        "grid",
+    )
+
+    def __init__(
+        self,
+        services: WorkServices,
+        program: ProgramLike,
+        inputs: Mapping[str, Any],
+        roles: QueueRoles,
+        capacity: int,
+        items_per_launch: int | None,
+        total_items: int | None,
+    ) -> None:
+        self._lease, self._sink, self._remember = services.lease, services.decisions, services.remember
+        services.lease.check_open()
+        backend = services.lease.backend
+        backend.require_resident_executor()
+        self._form = _form(program, roles)
+        self._capacity = _bounded("capacity", capacity, MOST_SLOTS)
+        self._most = None if items_per_launch is None else _bounded("items_per_launch", items_per_launch, U32_MAX)
+        self._total = None if total_items is None else _bounded("total_items", total_items, U64_MAX)
+        self._lock = Lock()
+        given = _given(inputs, roles)
+        self._planned(0)  # refuses what cannot be planned, before memory is allocated
+        self._arrays: dict[str, ResidentArray] = {}
+        for name, nbytes in _sizes(self._form, self._capacity).items():
+            array = make_resident(backend.require_memory(), nbytes, f"work queue {name}")
+            finalize(self, array.close)
+            services.lease.adopt(array)
+            self._arrays[name] = array
+        budget = U32_MAX if self._most is None else self._most
+        bound = {**given, **self._arrays, self._form.budget: budget}
+
+        def step(groups: int) -> ResidentStep:
+            return services.bind(Step(self._form.program, bound, DispatchConfig(grid=(groups, 1, 1)))).step
+
+        self.grid: Final[QueueGrid] = self._grid(step(1))
+        self._drain = step(self.grid.groups)
+
+    def __call__(self, items: ReadableBuffer) -> WorkQueueResult:
+        """Processes these items, u32, and all items that they lead to, until none is left.
+
+        Raises ``WorkQueueOverflow`` where an item found no room, ``PlanError`` for more initial items than there are
+        slots or than ``total_items``, ``InvalidInput`` for other data, and what a dispatch raises.  After a failure the
+        arrays hold what was processed until then.
+        """
+        self._lease.check_open()
+        given = _items(items)
+        plan = self._planned(given.size)
+        with self._lock:
+            try:
+                return self._drained(given, plan)
+            except BackendError as error:
+                error.add_note(f"backend={self._lease.backend.id} work queue={self!r}")
+                raise
+
+    def plan(self, initial_items: int) -> DrainPlan:
+        """Returns the plan of a call with so many initial items; ``print`` shows it.  Raises ``PlanError``."""
+        return self._planned(_bounded("initial_items", initial_items, U64_MAX, least=0))
+
+    def close(self) -> None:
+        """Frees the memory of the queue; calling it afterwards raises ``InvalidResource``."""
+        with self._lock:
+            for array in self._arrays.values():
+                array.close()
+
+    def __enter__(self) -> WorkQueue:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<WorkQueue of {self._form.program.name} capacity={self._capacity} groups={self.grid.groups}>"
+
+    # ---------------------------------------------------------------- planning
+    def _planned(self, initial: int) -> DrainPlan:
+        nbytes = _sizes(self._form, self._capacity)
+        layout = LAYOUTS[QueueDiscipline.PHASED]
+        profile = DrainProfile(
+            initial_items=initial,
+            entry_bytes=layout.entry_bytes,
+            control_bytes=sum(nbytes.values()) - nbytes[self._form.queue],
+            budget_bytes=U64_MAX,
+            host_sync=HostSync.FINAL_ONLY,
+            discipline=QueueDiscipline.PHASED,
+            queue_capacity=self._capacity,
+            max_items_per_drain_launch=U64_MAX if self._most is None else self._most,
+            total_items=U64_MAX if self._total is None else self._total,
+        )
+        return decide(self._sink, plan_backpressure, profile)
+
+    def _grid(self, step: ResidentStep) -> QueueGrid:
+        """Decides how many workgroups drain the queue, from what the device holds of a step with one."""
+        loops = self._lease.backend.loops
+        device = None if loops is None else loops.grid_sync(step)
+        inputs = QueueGridInputs(
+            capacity=self._capacity,
+            lanes=self._form.program.workgroup_size[0],
+            multiprocessors=0 if device is None else device.multiprocessors,
+            resident_per_multiprocessor=0 if device is None else device.resident_per_multiprocessor,
+        )
+        return decide(self._sink, plan_queue_grid, inputs)
+
+    # ---------------------------------------------------------------- running
+    def _drained(self, items: _Words, plan: DrainPlan) -> WorkQueueResult:
+        form, arrays = self._form, self._arrays
+        control = np.zeros(CONTROL_WORDS, np.uint32)
+        control[INITIAL_ROOM] = self._capacity
+        counted = np.array([items.size], np.uint32)
+        uploads: list[tuple[str, _Words]] = [(form.control, control), (form.totals, np.zeros(len(TOTALS), np.uint64))]
+        uploads += [(name, counted if name == form.counters[-1] else counted * 0) for name in form.counters]
+        if items.size:
+            uploads.append((form.queue, items))
+        memory = self._lease.backend.require_memory()
+        memory.upload([Upload(arrays[name].buffer, _bytes_of(words)) for name, words in uploads])
+        totals, pending = np.zeros(len(TOTALS), np.uint64), np.zeros(1, np.uint32)
+        reads = (
+            Readback(arrays[form.totals].buffer, _bytes_of(totals)),
+            Readback(arrays[form.control].buffer, _bytes_of(pending)),
+        )
+        if self._most is None:
+            timing, launches = self._ran(ResidentSequence(prefix=(self._drain,), reads=reads)), 1
+        else:
+            timing = self._ran(
+                ResidentSequence(
+                    repeated=(self._drain,),
+                    repeat_count=plan.chunks,
+                    flag=arrays[form.control].buffer,
+                    reads=reads,
+                )
+            )
+            assert timing.rounds is not None
+            launches = timing.rounds
+        found = {name: int(totals[place]) for name, place in _FIELDS.items()}
+        if found["lost"]:
+            raise WorkQueueOverflow(capacity=self._capacity, lost=found["lost"])
+        if pending[0]:
+            self._left_over(int(pending[0]), found["processed"])
+        return WorkQueueResult(found["processed"], found["pushed"], found["phases"], launches, plan, timing)
+
+    def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
+        timing = self._lease.backend.require_resident_executor().run(sequence)
+        if timing.launches != 0:
+            self._remember(timing)
+            self._lease.launched()
+        return timing
+
+    def _left_over(self, pending: int, processed: int) -> None:
+        """Raises for items that are left although no launch will follow."""
+        if self._total is not None and processed >= self._total:
+            raise InvalidInput(
+                f"{processed} items were processed, {pending} are left, and total_items is {self._total}",
+                fix="give the number of all items that are ever in the queue, or leave total_items out.",
+            )
+        raise InvalidProgram(
+            f"{pending} item(s) are left: lanes reserved places in the queue and stored nothing there",
+            fix="store an item at every place that atomic_add reserves.",
+        )
+
+
+def _form(program: ProgramLike, roles: QueueRoles) -> DrainForm:
+    given = program_of(program)
+    expect("program", given, Program, "a program, or a kernel", InvalidProgram)
+    made = drain_program(given, roles)
+    if isinstance(made, CannotDrain):
+        raise InvalidInput(f"the program cannot drain a work queue: {made.reason}", fix=made.fix)
+    return made
+
+
+def _given(inputs: Mapping[str, Any], roles: QueueRoles) -> dict[str, Any]:
+    """Returns the inputs of the program beside those of the queue."""
+    expect("inputs", inputs, Mapping, "a mapping from names to values", InvalidInput)
+    for name in (roles.items, roles.pushed, roles.count):
+        if name in inputs:
+            raise InvalidInput(f"`{name}` belongs to the queue", fix="leave it out: the queue binds its own memory.")
+    return dict(inputs)
+
+
+def _sizes(form: DrainForm, capacity: int) -> dict[str, int]:
+    """Returns the bytes of each buffer of a queue, by name."""
+    small = {form.control: 4 * CONTROL_WORDS, form.totals: 8 * len(TOTALS), form.more: 4}
+    return {form.queue: 4 * capacity, **small, **dict.fromkeys(form.counters, 4)}
+
+
+def _items(items: ReadableBuffer) -> _Words:
+    if isinstance(items, ResidentArray):
+        raise InvalidInput("the initial items are a resident array", fix="pass a NumPy array of uint32.")
+    given = host_memory(items, "items")
+    if not isinstance(given, np.ndarray) or given.dtype != np.uint32 or given.ndim != 1:
+        told = f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else "raw bytes"
+        raise InvalidInput(f"items are {told}", fix="pass a NumPy array of uint32 with one axis.")
+    return np.ascontiguousarray(given)
+
+
+def _bounded(name: str, value: int, most: int, *, least: int = 1) -> int:
+    expect(name, value, int, "an int")
+    if not least <= value <= most:
+        raise InvalidConfig(f"{name}={shown(value)}", fix=f"give an int from {least} to {most}.")
+    return value
+
+
+def _bytes_of(words: _Words) -> memoryview:
+    return memoryview(words).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on

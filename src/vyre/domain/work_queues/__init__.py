@@ -1,0 +1,1 @@
+"""Device work queues: a program that runs once for each item, and may add items, becomes one that drains a queue."""

@@ -1,0 +1,275 @@
+"""Work queues: every item exactly once, the bytes of every backend, launches and waits, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pytest
+
+import vyre
+from support.fixed_points import FAR, Graph, keep_resident_arrays
+from support.work_queues import ROLES, Drained, Tree, distances, search_queue, tree_queue
+from vyre import InvalidInput, Program, Session, WorkQueueOverflow
+from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.testing import cuda_machine
+
+NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
+BUSHY: Final = Tree.of([k // 3 for k in range(199)])
+"""200 tasks of three children each."""
+WIDE: Final = Tree.of([0] * 90)
+DEEP: Final = Tree.of(range(60))
+
+
+def web(nodes: int = 120) -> Graph:
+    """Returns a graph of several levels; some nodes are out of reach."""
+    return Graph.of(nodes, [(k, (7 * k + 3) % (nodes - 1)) for k in range(nodes - 1)])
+
+
+@pytest.fixture(autouse=True)
+def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_resident_arrays(monkeypatch)
+
+
+@pytest.fixture(params=BACKENDS)
+def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    with vyre.open(backend=request.param) as made:
+        yield made
+
+
+def spent(session: Session, drained: Drained) -> dict[str, int]:
+    """Returns the differences of the backend's counters that a drain makes."""
+    before = session.metrics()
+    drained.queue(drained.start)
+    return {name: value - before[name] for name, value in session.metrics().items()}
+
+
+# ---------------------------------------------------------------- exactly once
+@pytest.mark.parametrize("tree", [BUSHY, WIDE, DEEP, Tree.of([])], ids=["bushy", "wide", "deep", "alone"])
+def test_every_task_is_processed_exactly_once(session: Session, tree: Tree) -> None:
+    found = tree_queue(session, tree, tree.need)
+    result = found.queue(found.start)
+    assert found.hits.download().tolist() == [1] * tree.tasks
+    assert (result.processed, result.pushed, result.launches) == (tree.tasks, tree.tasks, 1)
+    assert result.phases == len(tree.widths)
+
+
+def test_the_count_of_a_task_tells_a_second_time(session: Session) -> None:
+    """The control: a task that two others push is processed twice, and its count says so."""
+    tree = Tree(4, np.array([0, 2, 3, 4, 4], np.uint32), np.array([1, 2, 3, 3], np.uint32))
+    found = tree_queue(session, tree, 8)
+    result = found.queue(found.start)
+    assert found.hits.download().tolist() == [1, 1, 1, 2]
+    assert (result.processed, result.pushed) == (5, 5)
+
+
+def test_a_search_reaches_every_node_at_its_level(session: Session) -> None:
+    graph = web()
+    found = search_queue(session, graph, graph.nodes)
+    result = found.queue(found.start)
+    wanted = distances(graph)
+    np.testing.assert_array_equal(found.levels.download(), wanted)
+    reached = wanted != FAR
+    np.testing.assert_array_equal(found.hits.download(), reached)
+    assert result.processed == result.pushed == reached.sum() < graph.nodes
+    assert result.phases == wanted[reached].max() + 1
+
+
+def test_no_initial_items_are_no_work(session: Session) -> None:
+    found = tree_queue(session, BUSHY, 5)
+    result = found.queue(np.zeros(0, np.uint32))
+    assert (result.processed, result.pushed, result.phases, result.launches) == (0, 0, 0, 1)
+    assert not found.hits.download().any()
+
+
+def test_many_initial_items_and_a_second_call(session: Session) -> None:
+    """All tasks are given at the start, beside being pushed: a leaf counts as often as it has ancestors, and itself."""
+    tree = Tree.of([0, 1, 2])
+    found = tree_queue(session, tree, 8)
+    for calls in (1, 2):
+        result = found.queue(np.arange(4, dtype=np.uint32))
+        assert (result.processed, found.hits.download().tolist()) == (10, [calls * k for k in (1, 2, 3, 4)])
+
+
+def test_the_ring_is_used_again_and_again(session: Session) -> None:
+    """Two slots serve a chain of 61 tasks: one is processed, one is pushed."""
+    found = tree_queue(session, DEEP, 2)
+    assert found.queue(found.start).phases == 61
+    assert found.hits.download().tolist() == [1] * 61
+
+
+# ---------------------------------------------------------------- bounded launches
+@pytest.mark.parametrize("most", [1, 7, 64, 199, 200, 500])
+def test_the_launches_are_the_chunks(session: Session, most: int) -> None:
+    """Also a launch that ends in the middle of a level leaves the levels of a search what they are."""
+    found = tree_queue(session, BUSHY, BUSHY.need, items_per_launch=most, total_items=200)
+    result = found.queue(found.start)
+    assert result.launches == -(-200 // most) == result.plan.chunks
+    assert result.processed == result.pushed == 200
+    assert found.hits.download().tolist() == [1] * 200
+    graph = web()
+    searched = search_queue(session, graph, graph.nodes, items_per_launch=most)
+    again = searched.queue(searched.start)
+    assert again.launches == -(-again.processed // most)
+    np.testing.assert_array_equal(searched.levels.download(), distances(graph))
+
+
+def test_too_small_a_total_is_told(session: Session) -> None:
+    found = tree_queue(session, BUSHY, BUSHY.need, items_per_launch=10, total_items=50)
+    with pytest.raises(InvalidInput, match=r"50 items were processed, \d+ are left, and total_items is 50"):
+        found.queue(found.start)
+
+
+# ---------------------------------------------------------------- overflow
+@pytest.mark.parametrize(
+    ("tree", "most"),
+    [(BUSHY, None), (WIDE, None), (WIDE, 5), (Tree.of([0]), None)],
+    ids=["bushy", "wide", "wide, in chunks", "two"],
+)
+def test_one_slot_too_few_overflows(session: Session, tree: Tree, most: int | None) -> None:
+    enough = tree_queue(session, tree, tree.need, items_per_launch=most)
+    assert enough.queue(enough.start).processed == tree.tasks
+    short = tree_queue(session, tree, tree.need - 1, items_per_launch=most)
+    with pytest.raises(WorkQueueOverflow) as error:
+        short.queue(short.start)
+    assert error.value.capacity == tree.need - 1
+    assert error.value.lost >= 1
+    assert "work queue" in error.value.__notes__[0]
+    assert max(short.hits.download()) == 1
+
+
+def test_an_overflow_leaves_the_queue_usable(session: Session) -> None:
+    found = tree_queue(session, WIDE, 50)
+    with pytest.raises(WorkQueueOverflow):
+        found.queue(found.start)
+    assert found.queue(np.arange(1, 51, dtype=np.uint32)).processed == 50
+
+
+# ---------------------------------------------------------------- the same bytes
+def test_threads_do_not_matter() -> None:
+    graph = web(900)
+    wanted = distances(graph)
+    for threads in (1, 2, 8):
+        with vyre.open("cpu", cache=False, threads=threads) as session:
+            found = search_queue(session, graph, graph.nodes)
+            found.queue(found.start)
+            assert found.levels.download().tobytes() == wanted.tobytes(), threads
+
+
+test_threads_do_not_matter = NEEDS_LLVM(test_threads_do_not_matter)
+
+
+@pytest.mark.parametrize("options", [RunOptions("lockstep"), RunOptions("reverse"), RunOptions("shuffled", seed=5)])
+def test_schedules_do_not_matter(options: RunOptions) -> None:
+    """The machine also looks for races."""
+    graph = web()
+    for most in (None, 11):
+        with cuda_machine(kernels=options).open() as session:
+            found = search_queue(session, graph, graph.nodes, items_per_launch=most)
+            result = found.queue(found.start)
+            assert found.queue.grid.groups > 1
+            assert result.processed == (distances(graph) != FAR).sum()
+            np.testing.assert_array_equal(found.levels.download(), distances(graph))
+
+
+# ---------------------------------------------------------------- launches and waits
+def test_on_a_device_a_drain_is_one_launch_and_one_wait() -> None:
+    with cuda_machine(CudaOptions(graph_after=None)).open() as session:
+        for tree in (WIDE, DEEP):
+            found = tree_queue(session, tree, tree.need)
+            spent(session, found)
+            counted = spent(session, found)
+            assert (counted["kernel_launches"], counted["sync_points"]) == (1, 1)
+        # The control: a launch for each item.
+        found = tree_queue(session, DEEP, 2, items_per_launch=1)
+        spent(session, found)
+        assert spent(session, found)["kernel_launches"] == 61
+
+
+@NEEDS_LLVM
+def test_on_the_cpu_a_drain_is_one_list() -> None:
+    with vyre.open("cpu") as session:
+        for tree, most in ((WIDE, None), (DEEP, None), (DEEP, 1)):
+            found = tree_queue(session, tree, tree.need, items_per_launch=most)
+            counted = spent(session, found)
+            assert (counted["resident_runs"], counted["caller_runs"] + counted["worker_runs"]) == (1, 1)
+
+
+def test_the_grid_is_what_the_device_holds() -> None:
+    with cuda_machine().open() as session:
+        small, large = tree_queue(session, BUSHY, 100), tree_queue(session, BUSHY, 2**27)
+        assert small.queue.grid.groups == 4
+        assert "resident at once" in str(large.queue.grid.why)
+    with vyre.open("reference") as session:
+        assert tree_queue(session, BUSHY, 2**20).queue.grid.groups == 1
+
+
+def test_decisions_are_in_the_journal() -> None:
+    with vyre.open("reference", journal=vyre.DecisionJournal()) as session:
+        found = tree_queue(session, BUSHY, BUSHY.need, items_per_launch=8, total_items=200)
+        plan = found.queue.plan(1)
+        assert (plan.chunks, plan.queue.queue_capacity) == (25, BUSHY.need)
+        assert "8 a launch" in str(plan.why)
+        assert session.journal is not None
+        names = [decision.name for decision in session.journal.decisions]
+    assert {"plan_backpressure", "plan_queue_grid"} <= set(names)
+
+
+# ---------------------------------------------------------------- refusals
+def step(body: str, buffers: str = "", size: str = "32, 1, 1") -> Program:
+    """Returns a step program on x, one element for each item."""
+    return Program.from_text(f"""
+    workgroup_size {size}
+    buffer items @0 read u32[runtime]
+    buffer pushed @1 read_write u32[runtime]
+    buffer count @2 read_write u32[1]
+    buffer x @3 read_write u32[runtime]
+    {buffers}
+    body {{ {body} }}
+    """)
+
+
+REFUSED: Final = {
+    "place": ("x[items[gid.x]] = gid.x", "a store to `x` depends on the place of an item"),
+    "index": ("x[gid.x] = items[gid.x]", "a store to `x` depends on the place of an item"),
+    "slot": ("let s = atomic_add(count, 0u, 1u) x[0u] = s", "a store to `x` depends on the place of an item"),
+    "number": ("let n = len(items) x[0u] = n", "a store to `x` depends on the place of an item"),
+    "condition": ("if gid.x == 3u { x[0u] = 1u }", "a condition depends on the place of an item"),
+    "pushed place": ("pushed[atomic_add(count, 0u, 1u)] = gid.x", "a store to `pushed` depends on the place"),
+    "atomic": ("let a = atomic_add(x, 0u, gid.x)", "an atomic on `x` depends on the place of an item"),
+    "old value": ("x[items[gid.x]] = atomic_add(x, 0u, 1u)", None),
+    "kept old value": ("let o = atomic_min(x, 0u, 1u) y[0u] = o + 1u", "a store to `y` depends on the old value"),
+    "old value pushed": (
+        "let o = atomic_min(x, 0u, 1u) pushed[atomic_add(count, 0u, 1u)] = o",
+        "a store to `pushed` depends on the old value",
+    ),
+    "winner": (
+        "let i = items[gid.x] let t = i / 2u let o = atomic_exchange(x, t, 1u) if o == 0u { y[t] = i }",
+        "the item that comes first stores itself to `y`",
+    ),
+    "last": ("let o = atomic_exchange(x, 0u, items[gid.x])", "an atomic on `x` leaves what came last"),
+    "loaded items": ("x[items[0u]] = 1u", "it loads other elements of `items`"),
+    "barrier": ("barrier(seq_cst)", "it has barriers"),
+    "subgroup": ("x[0u] = subgroup_add(1u)", "it has subgroup operations"),
+    "group": ("x[0u] = wid.x", "it uses the place of a lane in the grid"),
+    "row": ("x[gid.y] = 1u", "it uses the place of a lane in the grid"),
+    "trap": ('trap(1u, "t")', "it has a statement of the kind Trap"),
+    "read pushed": ("x[0u] = pushed[0u]", "`pushed` is not only stored to"),
+    "plain count": ("count[0u] = 1u", "`count` is not only updated by atomics"),
+    "other atomic": ("let s = atomic_max(count, 0u, 1u)", "`count` is updated otherwise than by adding"),
+}
+
+
+@pytest.mark.parametrize("case", [name for name, (_, why) in REFUSED.items() if why])
+def test_programs_that_are_refused(case: str) -> None:
+    body, why = REFUSED[case]
+    program = step(body, "buffer y @4 read_write u32[runtime]")
+    with vyre.open("reference") as session, pytest.raises(InvalidInput, match="cannot drain a work queue") as error:
+        x, y = session.resident(np.zeros(4, np.uint32)), session.resident(np.zeros(4, np.uint32))
+        session.work_queue(program, {"x": x, "y": y}, **ROLES, capacity=4)
+    assert why is not None and why in str(error.value)
+    assert "Fix: " in str(error.value)

@@ -29,6 +29,7 @@ from benchmarks import (
     kernel_rows,
     launch_rows,
     machine,
+    megakernel_rows,
     memory_cache_rows,
     persistent_rows,
     prediction_rows,
@@ -52,6 +53,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
     "joined-steps": joined_step_rows.ROWS,
+    "megakernels": megakernel_rows.ROWS,
     "arrays": array_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }

@@ -57,9 +57,17 @@ MODES: Final[dict[str, tuple[Modes, ...]]] = {
         {"plain": False, "persistent": False},
         {"persistent": True},
         {"persistent": True, "fused": True},
+        {"megakernel": True},
     ),
-    "reference": (None, {"plain": True}, {"fused": False}, {"fused": True}, {"fused": True, "graph": False}),
-    "cuda-machine": (None, {"fused": False}, {"fused": True}, {"graph": True}, {"plain": True}),
+    "reference": (
+        None,
+        {"plain": True},
+        {"fused": False},
+        {"fused": True},
+        {"fused": True, "graph": False},
+        {"megakernel": True},
+    ),
+    "cuda-machine": (None, {"fused": False}, {"fused": True}, {"graph": True}, {"plain": True}, {"megakernel": True}),
 }
 
 

@@ -25,7 +25,7 @@ def kernel_plan(program: Program, kernels: int) -> KernelPlan | None:
 
     def numbered(steps: Sequence[Step]) -> tuple[int | KernelLoop, ...]:
         return tuple(
-            KernelLoop(next(numbers), numbered(step.body), next(numbers), step.word)
+            KernelLoop(next(numbers), numbered(step.body), next(numbers), step.word, step.most)
             if isinstance(step, Rounds)
             else next(numbers)
             for step in steps

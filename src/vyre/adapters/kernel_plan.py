@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 
 class KernelLoop(NamedTuple):
-    """A grid loop: kernels by their numbers, and the word of the hidden buffer that says whether a round runs."""
+    """A grid loop: kernels by their numbers, and the word of the hidden buffer that says whether a round runs.
+
+    ``most``: the most rounds there may be; None if that is unknown.
+    """
 
     enter: int
     body: tuple[int | KernelLoop, ...]
     advance: int
     word: int
+    most: int | None = None
 
 
 class KernelPlan(NamedTuple):
@@ -20,6 +24,35 @@ class KernelPlan(NamedTuple):
 
     steps: tuple[int | KernelLoop, ...]
     words: int
+
+
+class KernelRuns(NamedTuple):
+    """How often a run of a program runs its kernels: ``whole`` are by number, and run by all workgroups.
+
+    A single lane does the work of ``single`` others, which begin and end rounds.
+    """
+
+    whole: dict[int, int]
+    single: int
+
+
+def kernel_runs(plan: KernelPlan | None, kernels: int) -> KernelRuns | None:
+    """Returns how often each of so many kernels runs at most; None if that is unknown."""
+    if plan is None:
+        return KernelRuns(dict.fromkeys(range(kernels), 1), 0)
+    whole: dict[int, int] = {}
+    single = 0
+    pending = [(step, 1) for step in plan.steps]
+    while pending:
+        step, times = pending.pop()
+        if not isinstance(step, KernelLoop):
+            whole[step] = times
+        elif step.most is None:
+            return None
+        else:
+            single += times * (1 + step.most)
+            pending += [(inner, times * step.most) for inner in step.body]
+    return KernelRuns(whole, single)
 
 
 def command_kernels(plan: KernelPlan) -> tuple[int | None, ...]:

@@ -56,13 +56,15 @@ class Rounds:
     """A grid loop: run ``enter``; then, while the u32 ``word`` of the hidden buffer is not 0, ``body`` and ``advance``.
 
     ``enter`` and ``advance`` do all their work in the first lane of workgroup (0, 0, 0), so launching that workgroup
-    alone, with the grid's numbers of workgroups, suffices.
+    alone, with the grid's numbers of workgroups, suffices.  ``most``: the most rounds there may be; None if the program
+    does not say so.
     """
 
     enter: Program
     body: tuple[Step, ...]
     advance: Program
     word: int
+    most: int | None = None
 
 
 Step: TypeAlias = Program | Rounds
@@ -169,7 +171,7 @@ def _steps(whole: Program, parts: Sequence[_Part]) -> tuple[Step, ...]:
     for part in parts:
         if isinstance(part, _LoopParts):
             enter, advance = (_made(whole, body) for body in (part.enter, part.advance))
-            steps.append(Rounds(enter, _steps(whole, part.body), advance, part.word))
+            steps.append(Rounds(enter, _steps(whole, part.body), advance, part.word, part.most))
         elif _has_effect(part):
             steps.append(_made(whole, part))
     return tuple(steps)
@@ -197,6 +199,7 @@ class _LoopParts:
     body: list[_Part]
     advance: list[Stmt]
     word: int
+    most: int | None
 
 
 _Part: TypeAlias = "list[Stmt] | _LoopParts"
@@ -291,7 +294,7 @@ class _Splitter:
                 ),
             )
         ]
-        return _LoopParts(enter, self.split(stmt.body), advance, WORDS_PER_LOOP * number)
+        return _LoopParts(enter, self.split(stmt.body), advance, WORDS_PER_LOOP * number, _value(stmt.limit))
 
     def _loop(self, stmt: Loop) -> _LoopParts:
         """Returns the parts of a loop with grid barriers, of which the whole grid runs the same rounds.
@@ -327,7 +330,7 @@ class _Splitter:
         ]
         variable = Let(stmt.var, at, loc=stmt.loc)
         body = [_mapped(part, lambda leaf: _with_locals(leaf, [variable])) for part in self.split(stmt.body)]
-        return _LoopParts(enter, body, advance, WORDS_PER_LOOP * number)
+        return _LoopParts(enter, body, advance, WORDS_PER_LOOP * number, _most_rounds(stmt))
 
     def _note_type(self, name: str, value: Expr) -> ScalarType:
         dtype = static_type(value, self._types, self._buffers)
@@ -350,6 +353,18 @@ def _u32(value: int) -> Literal:
     return Literal(ScalarType.U32, value)
 
 
+def _value(bound: Expr) -> int | None:
+    return int(bound.value) if isinstance(bound, Literal) else None
+
+
+def _most_rounds(loop: Loop) -> int | None:
+    """Returns the rounds of a loop that counts up between literals, or None."""
+    start, stop, step = _value(loop.start), _value(loop.stop), _value(loop.step)
+    if start is None or stop is None or step is None or step <= 0:
+        return None
+    return -(-max(stop - start, 0) // step)
+
+
 def first_lane() -> Expr:
     """Returns the condition that holds in the first lane of workgroup (0, 0, 0) only."""
     on_axis = [Binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
@@ -360,7 +375,7 @@ def _mapped(part: _Part, change: Callable[[list[Stmt]], Sequence[Stmt]]) -> _Par
     """Returns the part with each of its bodies changed."""
     if isinstance(part, _LoopParts):
         body = [_mapped(inner, change) for inner in part.body]
-        return _LoopParts(list(change(part.enter)), body, list(change(part.advance)), part.word)
+        return _LoopParts(list(change(part.enter)), body, list(change(part.advance)), part.word, part.most)
     return list(change(part))
 
 

@@ -142,7 +142,7 @@ def joined_rounds(
     for number, (step, launch, _) in enumerate(works):
         if why := _stands_alone(step, partly, "timeout_s"):
             return f"step {number} is a launch of its own: {why}"
-        stages += [_stage(step, launch, number)] * step.config.launches
+        stages += [stage_of(step, launch, number)] * step.config.launches
         given += [step] * step.config.launches
         if len(stages) > limits.most_stages:
             return f"a round has more than {limits.most_stages} launches"
@@ -193,7 +193,7 @@ class _Joiner:
     def _in_order(self, steps: Sequence[WorkStep]) -> tuple[Unit, ...]:
         numbers = {step.number for step in steps}
         groups = plan_groups(
-            [_stage(step.step, step.work.launch, step.number) for step in steps],
+            [stage_of(step.step, step.work.launch, step.number) for step in steps],
             [key for key, users in self._users.items() if users <= numbers],
             alone={place: reason for place, step in enumerate(steps) if (reason := stays_apart(step, self._partly))},
             limits=self._limits,
@@ -209,7 +209,7 @@ class _Joiner:
         return tuple(units)
 
 
-def _stage(step: ResidentStep, launch: Launched, number: int) -> StageCall:
+def stage_of(step: ResidentStep, launch: Launched, number: int) -> StageCall:
     """Returns a launch for joining; ``number`` tells its host bytes from those of others."""
     program = step.program
     identities: list[Hashable] = []

@@ -13,7 +13,8 @@ from vyre.policies.launching.execution_prices import ExecutionMode
 
 ModesWanted: TypeAlias = "Mapping[str, bool] | Mapping[ExecutionMode, bool]"
 """Modes by name, or themselves: True forces a mode, False forbids it; the planner decides about the others."""
-_NAMES: Final = tuple(mode.value for mode in ExecutionMode)
+MEGAKERNEL: Final = "megakernel"
+_NAMES: Final = (*(mode.value for mode in ExecutionMode), MEGAKERNEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,19 @@ class Modes:
     """The modes that a caller forces (True), forbids (False) or leaves to the planner (None).
 
     ``graph``: all launches are submitted together; False: each by itself.  ``fused``: steps are joined wherever they
-    can be.  ``persistent``: resident workers run the launches.
+    can be.  ``persistent``: resident workers run the launches.  ``megakernel``: waves of steps are one
+    launch.
     """
 
     graph: bool | None = None
     fused: bool | None = None
     persistent: bool | None = None
+    megakernel: bool | None = None
+
+    @property
+    def joins(self) -> bool | None:
+        """Returns whether steps are joined to launches: always, never, or as the planner decides."""
+        return True if self.megakernel else self.fused
 
     @property
     def submission_is_free(self) -> bool:
@@ -47,20 +55,27 @@ def modes_of(wanted: ModesWanted | None) -> Modes:
         return FREE
     expect("modes", wanted, Mapping, "a mapping from modes to True or False")
     found: dict[ExecutionMode, bool] = {}
+    megakernel: bool | None = None
     for name, value in wanted.items():
+        if name == MEGAKERNEL:
+            expect(f"modes[{MEGAKERNEL!r}]", value, bool, "True or False")
+            megakernel = value
+            continue
         try:
             mode = ExecutionMode(name)
         except ValueError:
             raise InvalidConfig(f"modes has {shown(name)}", fix=f"name one of {', '.join(_NAMES)}.") from None
         expect(f"modes[{mode.value!r}]", value, bool, "True or False")
         found[mode] = value
+    if megakernel:
+        _exclude(found, MEGAKERNEL, (ExecutionMode.PLAIN, ExecutionMode.FUSED, ExecutionMode.PERSISTENT))
     others = (ExecutionMode.GRAPH, ExecutionMode.FUSED, ExecutionMode.PERSISTENT)
     plain = found.get(ExecutionMode.PLAIN)
     if plain:
-        _exclude(found, ExecutionMode.PLAIN, others)
-        return Modes(False, False, False)
+        _exclude(found, ExecutionMode.PLAIN.value, others)
+        return Modes(False, False, False, False)
     if found.get(ExecutionMode.PERSISTENT):
-        _exclude(found, ExecutionMode.PERSISTENT, (ExecutionMode.GRAPH,))
+        _exclude(found, ExecutionMode.PERSISTENT.value, (ExecutionMode.GRAPH,))
     graph, fused, persistent = (found.get(mode) for mode in others)
     if plain is False and not persistent:
         if graph is False:
@@ -68,12 +83,12 @@ def modes_of(wanted: ModesWanted | None) -> Modes:
                 "modes forbids plain launches and a graph", fix="leave one of them to the planner, or allow it."
             )
         graph = True
-    return Modes(graph, fused, persistent)
+    return Modes(graph, fused, persistent, megakernel)
 
 
-def _exclude(found: Mapping[ExecutionMode, bool], one: ExecutionMode, others: tuple[ExecutionMode, ...]) -> None:
+def _exclude(found: Mapping[ExecutionMode, bool], one: str, others: tuple[ExecutionMode, ...]) -> None:
     for other in others:
         if found.get(other):
             raise InvalidConfig(
-                f"modes forces {one.value} and {other.value}, which exclude each other", fix="force one of them."
+                f"modes forces {one} and {other.value}, which exclude each other", fix="force one of them."
             )

@@ -135,14 +135,15 @@ class WorkPlanner:
         elif modes.graph is not None:
             self._submission = ExecutionMode.GRAPH if modes.graph else ExecutionMode.PLAIN
             self._why = "asked for"
-        if modes.fused:
+        if modes.joins:
             self._joined = self._join(forced=True)
             if not self._joins:
                 reasons = "; ".join(f"{unit.places[0]}: {unit.why}" for unit in self._joined.units)
-                raise _cannot("fused", backend, f"no two steps can be joined ({reasons})")
-        self._structure = self._joined if modes.fused and self._joined is not None else self._apart
+                name = "megakernel" if modes.megakernel else "fused"
+                raise _cannot(name, backend, f"no two steps can be joined ({reasons})")
+        self._structure = self._joined if modes.joins and self._joined is not None else self._apart
         self._is_free: Final = backend.planning is not None and (
-            self._may_be_plain or (modes.fused is None and len(self._apart.units) > 1)
+            self._may_be_plain or (modes.joins is None and len(self._apart.units) > 1)
         )
         """Costs decide about something."""
         self._plan: ExecutionPlan | None = None
@@ -173,7 +174,7 @@ class WorkPlanner:
         if kernel is None:
             kernel = Measured(KERNEL_NS, KERNEL_NS, KERNEL_NS, 0, Provenance.ASSUMED)
             notes.append(f"nobody timed the launches: {KERNEL_NS} ns each are assumed")
-        if self._joined is None and self._modes.fused is None:
+        if self._joined is None and self._modes.joins is None:
             self._joined = self._join(forced=False)
         inputs = self._inputs(max(1, rounds), repeats, kernel, costs)
         if inputs is None:
@@ -194,7 +195,7 @@ class WorkPlanner:
 
     def probe(self, rounds: int) -> int:
         """Returns how many rounds of a first run are to be timed before the others are decided about; 0: none."""
-        if rounds < PROBED or self._runs or not self._is_free or self._modes.fused is not None or self._timed_steps:
+        if rounds < PROBED or self._runs or not self._is_free or self._modes.joins is not None or self._timed_steps:
             return 0
         return rounds // PROBED if len(self._apart.units) > 1 else 0
 
@@ -275,11 +276,11 @@ class WorkPlanner:
     def _decide(self, rounds: int) -> None:
         costs = self._costs()
         kernel = self._times.kernel(self._apart, costs)
-        if self._modes.fused is None and self._joined is None and kernel is not None:
+        if self._modes.joins is None and self._joined is None and kernel is not None:
             ahead_ns = kernel.median_ns * self._nodes * rounds * max(1, self._runs - 1)
             if ahead_ns >= JOINING_NS:
                 self._joined = self._join(forced=False)
-        if kernel is None and self._modes.fused:
+        if kernel is None and self._modes.joins:
             kernel = self._times.kernel(self._structure, costs)
         inputs = None if kernel is None else self._inputs(rounds, max(1, self._runs - 1), kernel, costs)
         if inputs is None:
@@ -288,7 +289,7 @@ class WorkPlanner:
         self._why = str(plan.why)
         if plan.mode is ExecutionMode.FUSED and self._joined is not None:
             self._structure = self._joined
-        elif self._modes.fused is None:
+        elif self._modes.joins is None:
             self._structure = self._apart
         if self._may_be_plain and costs.provenance is Provenance.MEASURED:
             self._submission = _submission_of(plan)
@@ -298,7 +299,7 @@ class WorkPlanner:
         nodes = self._nodes
         if not 0 < nodes <= MOST_NODES or nodes * rounds > U32_MAX:
             return None
-        fused = self._joins and self._modes.fused is not False
+        fused = self._joins and self._modes.joins is not False
         executable = {ExecutionMode.GRAPH} if self._submission is ExecutionMode.GRAPH or self._may_be_plain else set()
         resident, around = None, self._around(costs)
         if self._submission is ExecutionMode.PERSISTENT or (self._may_be_plain and not self._no_workers):
@@ -373,6 +374,10 @@ class WorkPlanner:
         from vyre.app.work_graph.joining import joined, limits_of
 
         limits = limits_of(self._backend.profile, self._costs(), forced=forced)
+        if self._modes.megakernel:
+            from vyre.app.work_graph.megakernels import megakernels
+
+            return megakernels(self._work, self._backend, limits, self._sink)
         return joined(self._work, limits, self._sink)
 
     # ---- the result
@@ -399,7 +404,7 @@ class WorkPlanner:
         a mode.
         """
         whys = {ExecutionMode.PERSISTENT: self._no_workers or "another mode is asked for"}
-        if self._modes.fused is False:
+        if self._modes.joins is False:
             whys[ExecutionMode.FUSED] = _FORBIDDEN
         elif not self._joins:
             units = () if self._joined is None else self._joined.units
@@ -457,7 +462,7 @@ def stages_of(structure: Structure) -> DataflowInputs:
     layout = 0
     for units, times in structure.parts:
         for unit in units * times:
-            for _ in range(len(unit.places) if unit.is_joined else unit.launch.kernels):
+            for _ in range(unit.replaces if unit.is_joined else unit.launch.kernels):
                 stages.append(DataflowStage(len(stages), layout, 0, False, (BufferUse(0, AccessMode.READ),)))
                 layout += not unit.is_joined
             layout += unit.is_joined

@@ -47,7 +47,7 @@ class WorkGraphs(ABC):
         Items are ``Step``, ``Batch`` (one program on several inputs) and ``Repeat`` (a part that runs several times in
         each round).  Steps may be joined, replayed as a graph or overlapped where that pays; the bytes are those of one
         dispatch after the other, and the result says what was done and why.  ``modes`` forces (True) or forbids (False)
-        the modes "plain", "graph", "fused" and "persistent", which changes no byte and no error.
+        the modes "plain", "graph", "fused", "persistent" and "megakernel", which changes no byte and no error.
 
         Raises what ``bind_resident`` raises, with the step, ``UnsupportedFeature`` on a backend without resident memory
         and for a forced mode that cannot run, and ``InvalidConfig`` for modes that exclude each other.

@@ -19,7 +19,7 @@ class Unit(NamedTuple):
 
     ``why``: what keeps it apart from the launch before it, or why its steps are joined.  ``sizes``: the bytes that it
     sees of each of its bindings.  ``unallocated``: the identities of temporary arrays that need no memory because of
-    it.
+    it.  ``runs``: how many launches it replaces, if some step runs several times in it.
     """
 
     launch: Launch
@@ -27,11 +27,17 @@ class Unit(NamedTuple):
     why: str
     sizes: tuple[int, ...]
     unallocated: frozenset[int] = frozenset()
+    runs: int = 0
 
     @property
     def is_joined(self) -> bool:
-        """Returns whether it runs more than one step."""
-        return len(self.places) > 1
+        """Returns whether it stands for more than one launch."""
+        return self.replaces > 1
+
+    @property
+    def replaces(self) -> int:
+        """Returns the number of launches of steps that it stands for."""
+        return self.runs or len(self.places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

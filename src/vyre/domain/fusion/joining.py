@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
@@ -22,24 +21,22 @@ from vyre.domain.fusion.examination import ExaminedStages, examine
 from vyre.domain.fusion.forwarding import Forwarding, read_buffers, without_overwritten, without_stores
 from vyre.domain.fusion.guards import merge_guards
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.memory import Joined, JoinedMemory, counted_alike
-from vyre.domain.fusion.outputs import place_zeroing
+from vyre.domain.fusion.memory import Joined
+from vyre.domain.fusion.outputs import covers, place_zeroing
 from vyre.domain.fusion.returns import without_returns
-from vyre.domain.fusion.rewriting import SUPPORTED, Rewriter, View, map_body
+from vyre.domain.fusion.rewriting import Rewriter, map_body
 from vyre.domain.fusion.shared import in_workgroup_memory, shared_arrays
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, Refused, StageBarrier, StageCall
+from vyre.domain.fusion.words import StageWords, check_stage
 from vyre.domain.geometry import U32_MAX
 from vyre.domain.grid_sync import fresh_names
-from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Barrier, Body, If, Return, Stmt, walk_statements
+from vyre.domain.ir.stmt import Barrier, Body, If, Stmt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
-from vyre.domain.validation.declarations import MAX_PUSH_BYTES
 from vyre.domain.validation.validator import check_rules
 
 _BARRIERS: Final = {
@@ -86,6 +83,23 @@ def examine_stages(stages: Sequence[StageCall]) -> ExaminedStages | CannotJoin:
         return CannotJoin(refused.reason, refused.stage)
 
 
+def outputs_to_zero(call: StageCall) -> tuple[int, ...]:
+    """Returns the outputs of a launch, by position among its bindings, of which some element may keep the zero that
+    the launch puts there.  Raises ``Refused`` for a program that is never joined.
+    """
+    if not any(buffer.is_output for buffer in call.program.abi_buffers):
+        return ()
+    joining = _Joining((call,), frozenset())
+    found = joining.analysed()
+    memory = joining.memory
+    return tuple(
+        position
+        for position, buffer in enumerate(call.program.abi_buffers)
+        if buffer.is_output
+        and not covers(call, memory.of[0, position], memory.of[0, position].first, found.bare[0], found.indices)
+    )
+
+
 class _Analysed(NamedTuple):
     """``bare`` and ``bodies``: the stages without and with guards of their grids."""
 
@@ -100,59 +114,14 @@ class _Joining:
         self._stages = stages
         self._temporary = temporary
         for number, call in enumerate(stages):
-            _check_stage(number, call)
+            check_stage(number, call)
         self._workgroup = _common_workgroup(stages)
         self._grid = _common_grid(stages, self._workgroup)
-        self._names = UniqueNames()
-        self._memory = JoinedMemory(stages, self._names)
-        self._values = self._fixed_parameters()
-        self._alike = counted_alike(self._memory, temporary)
-        self._unbound: list[Buffer] = []
+        self._words = StageWords(stages, temporary)
+        self.memory = self._words.memory
         self._last = len(stages) - 1
 
     # ---- the words of one program
-    def _fixed_parameters(self) -> dict[int, Literal]:
-        """Returns the parameters that become constants, because all together are too large, by identity."""
-        parameters = [joined for joined in self._memory.all if joined.is_parameter]
-        total = sum(joined.element.size for joined in parameters)
-        fixed: dict[int, Literal] = {}
-        for joined in parameters:
-            if total <= MAX_PUSH_BYTES:
-                break
-            use = joined.first
-            value = self._stages[use.stage].values.get(use.buffer.name)
-            if value is not None:
-                fixed[id(joined)] = value
-                total -= joined.element.size
-        if total > MAX_PUSH_BYTES:
-            last = max(use.stage for joined in parameters for use in joined.uses)
-            raise Refused(f"the parameters take {total} bytes together; the limit is {MAX_PUSH_BYTES}", last)
-        return fixed
-
-    def _views(self, stage: int) -> dict[str, View]:
-        views: dict[str, View] = {}
-        program = self._stages[stage].program
-        for position, buffer in enumerate(program.abi_buffers):
-            joined = self._memory.of[stage, position]
-            use = next(use for use in joined.uses if (use.stage, use.position) == (stage, position))
-            assert isinstance(buffer.element, ScalarType)
-            if buffer.is_push:
-                length: Expr = Literal(ScalarType.U32, 1)
-                own = None
-            else:
-                alike = self._alike.get(use.count)
-                length = Literal(ScalarType.U32, use.count) if alike is None else BufferLength(alike.name)
-                own = use.count if use.count < joined.length else None
-            value = self._values.get(id(joined))
-            views[buffer.name] = View(joined.name, buffer.element, joined.element, length, own, value)
-        for buffer in program.buffers:
-            if not buffer.is_bound:
-                renamed = replace(buffer, name=self._names.unique(buffer.name))
-                self._unbound.append(renamed)
-                assert isinstance(buffer.element, ScalarType)
-                views[buffer.name] = View(renamed.name, buffer.element, buffer.element, BufferLength(renamed.name))
-        return views
-
     def _rewritten(self, stage: int) -> Body:
         """Returns the body of a stage in the words of the joined program, without a guard for its grid."""
         call = self._stages[stage]
@@ -160,8 +129,8 @@ class _Joining:
         other_shape = call.workgroup != self._workgroup
         rewriter = Rewriter(
             stage,
-            self._views(stage),
-            self._names,
+            self._words.views(stage),
+            self._words.names,
             call.spec,
             call.grid if other_shape or call.grid != self._grid else None,
             call.workgroup if other_shape else None,
@@ -199,10 +168,10 @@ class _Joining:
         return self._analysis(bare, [self._guarded(stage, body) for stage, body in enumerate(bare)])
 
     def _analysis(self, bare: list[Body], bodies: list[Body]) -> _Analysed:
-        bound = [joined for joined in self._memory.all if id(joined) not in self._values]
-        plain = self._program(tuple(stmt for body in bodies for stmt in body), bound)
+        bound = [joined for joined in self.memory.all if id(joined) not in self._words.values]
+        plain = self._words.program(tuple(stmt for body in bodies for stmt in body), bound, self._workgroup)
         self._check(plain, but=_NEEDS_BARRIER)
-        lengths = {joined.name: joined.length for joined in self._memory.all if not joined.is_parameter}
+        lengths = {joined.name: joined.length for joined in self.memory.all if not joined.is_parameter}
         indices = Indices(plain, self._grid, lengths, self._known_integers())
         groups = prod(self._grid)
         dependences = Dependences(
@@ -213,8 +182,8 @@ class _Joining:
     def _known_integers(self) -> dict[str, int]:
         """Returns the parameters that are known integers of 32 bits, by their names in the joined program."""
         found: dict[str, int] = {}
-        for joined in self._memory.all:
-            if joined.is_parameter and id(joined) not in self._values:
+        for joined in self.memory.all:
+            if joined.is_parameter and id(joined) not in self._words.values:
                 value = self._stages[joined.first.stage].values.get(joined.first.buffer.name)
                 if value is not None and value.dtype in (ScalarType.U32, ScalarType.I32):
                     found[joined.name] = value.bits
@@ -223,21 +192,22 @@ class _Joining:
     def examined(self) -> ExaminedStages:
         """Returns what decisions about the stages need."""
         bare, _, indices, dependences = self.analysed()
-        return examine(self._stages, self._memory, self._workgroup, bare, indices, dependences)
+        return examine(self._stages, self.memory, self._workgroup, bare, indices, dependences)
 
     def result(self, shared_nbytes: int) -> JoinedStages:
         """Returns the joined program.  Raises ``Refused``."""
         bare, bodies, indices, dependences = self.analysed()
         barriers = place_barriers(len(bodies), dependences)
-        place_zeroing(self._stages, self._memory, bare, indices)
-        shared = shared_arrays(self._memory, bodies, barriers, indices, self._temporary, self._names, shared_nbytes)
+        place_zeroing(self._stages, self.memory, bare, indices)
+        names = self._words.names
+        shared = shared_arrays(self.memory, bodies, barriers, indices, self._temporary, names, shared_nbytes)
         if shared:
-            self._unbound += [array.held for array in shared.values()]
+            self._words.unbound += [array.held for array in shared.values()]
             moved = [in_workgroup_memory(body, shared, indices) for body in bodies]
             bare, bodies, indices, dependences = self._analysis(bare, moved)
         pointwise = {
             joined.name: joined.element
-            for joined in self._memory.all
+            for joined in self.memory.all
             if joined.is_written and joined.length <= _MOST_FORWARDED and dependences.is_pointwise(joined.name)
         }
         atomics = {found.buffer for found in indices.accesses.values() if found.atomic is not None}
@@ -245,9 +215,9 @@ class _Joining:
             pointwise.pop(name, None)
         body = self._joined_body(bodies, barriers, indices, pointwise)
         kept = self._kept(body)
-        dropped = {joined.name for joined in self._memory.all} - {joined.name for joined in kept}
+        dropped = {joined.name for joined in self.memory.all} - {joined.name for joined in kept}
         body = self._with_lengths(without_stores(body, dropped), kept)
-        program = self._program(body, kept)
+        program = self._words.program(body, kept, self._workgroup)
         self._check(program)
         if check_rules(program).order_sensitive:
             raise Refused("together with the stages before, its result depends on the order of atomics", self._last)
@@ -255,7 +225,7 @@ class _Joining:
             program,
             self._grid,
             tuple((joined.first.stage, joined.first.position) for joined in kept),
-            frozenset(joined.identity for joined in self._memory.all if joined.name in dropped),
+            frozenset(joined.identity for joined in self.memory.all if joined.name in dropped),
             barriers,
         )
 
@@ -277,9 +247,9 @@ class _Joining:
                 runs[-1] += body
             else:
                 runs += (_BARRIERS[barrier], body)
-        written = {joined.name for joined in self._memory.all if joined.is_written}
-        written |= {buffer.name for buffer in self._unbound}
-        forwarding = Forwarding(indices, pointwise, self._names)
+        written = {joined.name for joined in self.memory.all if joined.is_written}
+        written |= {buffer.name for buffer in self._words.unbound}
+        forwarding = Forwarding(indices, pointwise, self._words.names)
         made: list[Stmt] = []
         for run in runs:
             merged = merge_guards(run, indices, written)
@@ -291,8 +261,8 @@ class _Joining:
         read = read_buffers(body)
         return [
             joined
-            for joined in self._memory.all
-            if id(joined) not in self._values
+            for joined in self.memory.all
+            if id(joined) not in self._words.values
             and (joined.is_parameter or joined.identity not in self._temporary or joined.name in read)
         ]
 
@@ -301,7 +271,7 @@ class _Joining:
         stays = {joined.name for joined in kept}
         by_length = {joined.length: joined.name for joined in reversed(kept) if not joined.is_parameter}
         gone: dict[str, Expr] = {}
-        for joined in self._memory.all:
+        for joined in self.memory.all:
             if joined.name not in stays and not joined.is_parameter:
                 name = by_length.get(joined.length)
                 gone[joined.name] = Literal(ScalarType.U32, joined.length) if name is None else BufferLength(name)
@@ -312,34 +282,6 @@ class _Joining:
             return gone.get(node.buffer, node) if isinstance(node, BufferLength) else node
 
         return map_body(body, lambda expr, made: rebuilt(expr, rule, made), lambda stmt: stmt)
-
-    def _program(self, body: Body, memory: Sequence[Joined]) -> Program:
-        bound = tuple(joined.declaration(binding) for binding, joined in enumerate(memory))
-        name = "+".join(dict.fromkeys(call.program.name or "unnamed" for call in self._stages))
-        return Program((*bound, *self._unbound), self._workgroup, body, name=name)
-
-
-def _check_stage(number: int, call: StageCall) -> None:
-    program = call.program
-    check_rules(program).raise_if_invalid()
-    facts = lane_facts(program)
-    reason = None
-    if facts.traps:
-        reason = "it may trap"
-    elif facts.order_sensitive:
-        reason = "its result depends on the order of atomics"
-    elif facts.indirect:
-        reason = "it asks for a grid at run time"
-    elif program.non_composable:
-        reason = "it is marked as not composable"
-    else:
-        other = next(
-            (s for s in walk_statements(program.body) if type(s) not in SUPPORTED and not isinstance(s, Return)), None
-        )
-        if other is not None:
-            reason = f"it has a statement of the kind {type(other).__name__}"
-    if reason is not None:
-        raise Refused(reason, number)
 
 
 def _lanes(call: StageCall) -> Dim3:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vyre.domain.fusion.elements import zero
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import Joined, JoinedMemory, Use
 from vyre.domain.fusion.stages import Refused, StageCall
-from vyre.domain.ir.expr import Load
-from vyre.domain.ir.stmt import Block, Body, If, Region, Store, operands, walk_statements
+from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.stmt import Block, Body, If, Loop, Region, Stmt, Store, operands, walk_statements
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.names import Dim3
 
 
 def place_zeroing(stages: Sequence[StageCall], memory: JoinedMemory, bodies: Sequence[Body], indices: Indices) -> None:
@@ -35,6 +40,32 @@ def place_zeroing(stages: Sequence[StageCall], memory: JoinedMemory, bodies: Seq
                     max(other.stage, use.stage),
                 )
             joined.is_output = True
+
+
+def zeroing(outputs: Sequence[tuple[Buffer, Expr]], grid: Dim3, workgroup: Dim3, index: str) -> list[Stmt]:
+    """Returns what sets so many first elements of buffers to zero, with all lanes of a grid of these workgroups.
+
+    ``index`` is the name of the loops' variable.  The lanes have numbers of 32 bits.
+    """
+    x, y, z = (n * lanes for n, lanes in zip(grid, workgroup, strict=True))
+    lane: Expr = LaunchId(IdKind.GLOBAL, 0)
+    if y * z > 1:
+        row = _plus(_times(LaunchId(IdKind.GLOBAL, 2), y), LaunchId(IdKind.GLOBAL, 1))
+        lane = _plus(_times(row, x), lane)
+    found: list[Stmt] = []
+    for buffer, length in outputs:
+        assert isinstance(buffer.element, ScalarType)
+        store = Store(buffer.name, Var(index), zero(buffer.element))
+        found.append(Loop(index, lane, length, Literal(ScalarType.U32, x * y * z), (store,)))
+    return found
+
+
+def _plus(left: Expr, right: Expr) -> Expr:
+    return Binary(BinaryOp.ADD, left, right)
+
+
+def _times(left: Expr, number: int) -> Expr:
+    return Binary(BinaryOp.MUL, left, Literal(ScalarType.U32, number))
 
 
 def covers(call: StageCall, joined: Joined, use: Use, body: Body, indices: Indices) -> bool:

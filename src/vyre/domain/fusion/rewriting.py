@@ -58,7 +58,8 @@ class View(NamedTuple):
     """How a stage sees a buffer of the joined program.
 
     ``element`` is the stage's own type and ``held`` that of the joined buffer.  ``length`` is the stage's number of
-    elements; ``own`` is that number if the joined buffer has more, and then accesses are masked by it.
+    elements; ``own`` is that number if the joined buffer has more, and then accesses are masked by it.  ``value``: what
+    stands for a parameter that is no buffer of the joined program.
     """
 
     name: str
@@ -66,7 +67,7 @@ class View(NamedTuple):
     held: ScalarType
     length: Expr
     own: int | None = None
-    value: Literal | None = None
+    value: Expr | None = None
 
 
 def map_body(body: Body, expression: ExpressionMap, statement: StatementMap) -> Body:
@@ -140,6 +141,7 @@ class Rewriter:
 
     ``views`` has an entry for each buffer of the stage.  ``sizes``: the stage's workgroups and lanes in a workgroup if
     the workgroups of the joined program differ, else None; ``grid``: its workgroups if only their number differs.
+    ``ids``: what replaces the ids of a launch, in place of both.
     """
 
     def __init__(
@@ -150,6 +152,7 @@ class Rewriter:
         spec: Mapping[str, Literal],
         grid: Dim3 | None,
         workgroup: Dim3 | None,
+        ids: Callable[[LaunchId], Expr] | None = None,
     ) -> None:
         self._stage = stage
         self._views = views
@@ -157,6 +160,7 @@ class Rewriter:
         self._spec = spec
         self._grid = grid
         self._workgroup = workgroup
+        self._ids = ids
         self._renamed: dict[str, str] = {}
         self._constants: dict[str, str] = {}
         self._tags: dict[str, str] = {}
@@ -194,7 +198,7 @@ class Rewriter:
                     self._constants[node.name] = self._names.unique(node.name)
                 return replace(node, name=self._constants[node.name], default=self._spec.get(node.name, node.default))
             case LaunchId():
-                return self._id(node)
+                return self._id(node) if self._ids is None else self._ids(node)
             case _:
                 return node
 

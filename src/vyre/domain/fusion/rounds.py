@@ -12,15 +12,15 @@ from enum import Enum
 from math import prod
 from typing import Final, TypeAlias
 
-from vyre.domain.fusion.elements import zero
 from vyre.domain.fusion.joining import join_stages
+from vyre.domain.fusion.outputs import zeroing
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
 from vyre.domain.grid_sync import first_lane, fresh_names
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
-from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Literal, Load, Var
-from vyre.domain.ir.operators import BinaryOp, Ordering
+from vyre.domain.ir.expr import BufferLength, Literal, Load, Var
+from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Barrier, Body, GridLoop, If, Loop, Stmt, Store
+from vyre.domain.ir.stmt import Barrier, Body, GridLoop, If, Stmt, Store
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
 from vyre.domain.record import U32_MAX
@@ -126,26 +126,9 @@ class _Rounds:
 
     def _zeroing(self) -> list[Stmt]:
         """Returns what zeroes the outputs before the stages of a round, as their launch does."""
-        found: list[Stmt] = []
-        x, y, z = (n * lanes for n, lanes in zip(self._joined.grid, self._program.workgroup_size, strict=True))
-        lane: Expr = LaunchId(IdKind.GLOBAL, 0)
-        if y * z > 1:
-            row = _plus(_times(LaunchId(IdKind.GLOBAL, 2), y), LaunchId(IdKind.GLOBAL, 1))
-            lane = _plus(_times(row, x), lane)
-        for buffer in self._program.abi_buffers:
-            if buffer.is_output:
-                assert isinstance(buffer.element, ScalarType)
-                store = Store(buffer.name, Var(self._index), zero(buffer.element))
-                found.append(Loop(self._index, lane, BufferLength(buffer.name), _u32(x * y * z), (store,)))
+        outputs = [(buffer, BufferLength(buffer.name)) for buffer in self._program.abi_buffers if buffer.is_output]
+        found = zeroing(outputs, self._joined.grid, self._program.workgroup_size, self._index)
         return [*found, Barrier(Ordering.GRID_SYNC)] if found else []
-
-
-def _plus(left: Expr, right: Expr) -> Expr:
-    return Binary(BinaryOp.ADD, left, right)
-
-
-def _times(left: Expr, number: int) -> Expr:
-    return Binary(BinaryOp.MUL, left, _u32(number))
 
 
 def _u32(value: int) -> Literal:

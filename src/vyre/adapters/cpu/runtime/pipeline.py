@@ -18,7 +18,7 @@ from vyre.adapters.cpu.runtime.launch import Placement
 from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, steps_at_most
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.grid_kernels import kernel_plan
-from vyre.adapters.kernel_plan import KernelPlan
+from vyre.adapters.kernel_plan import KernelPlan, kernel_runs
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner
@@ -113,7 +113,11 @@ class CpuPipeline:
         self._options, self._apart = variants_of(self._inputs, kernels.maker.decisions)
         steps: list[Compilation] = []
         module = self._kernels.get(self._source, self._options, steps.append)
-        self.kernels: Final[KernelPlan | None] = kernel_plan(sized, len(module.loaded.kernels))
+        count = len(module.loaded.kernels)
+        self.kernels: Final[KernelPlan | None] = kernel_plan(sized, count)
+        runs = kernel_runs(self.kernels, count)
+        self.parts: Final = 1 if runs is None else max(1, sum(runs.whole.values()))
+        """The kernels that all workgroups run in a launch, one after the other."""
         self.compilation: Final = steps[0] if steps else Compilation((), None)
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
@@ -194,7 +198,7 @@ class CpuPipeline:
         module, placement = shape.choice
         processor_ns = native_ns * placement.threads
         module.took(processor_ns * runs, runs)
-        if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
+        if shape.estimate.took(processor_ns // self.config.launches // self.parts, shape.groups):
             if shape.groups < 2 or self._device.threads == 1:
                 return  # one thread runs it, whatever time it takes
             sink = self._kernels.maker.decisions
@@ -233,9 +237,9 @@ class CpuPipeline:
         return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
 
     def _steps(self, module: KernelModule, launch: Launch) -> int | None:
-        if self.config.timeout_s is not None or self.kernels is not None:
+        if self.config.timeout_s is not None:
             return None
-        return steps_at_most(module, launch, self.config.launches)
+        return steps_at_most(module, launch, self.config.launches, self.kernels)
 
     def _place(self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None) -> Choice:
         """Returns the variant and the threads of a launch."""
@@ -248,6 +252,7 @@ class CpuPipeline:
             handoff_ns=device.handoff_ns,
             order_sensitive=self._ordered,
             sink=sink,
+            plan=self.kernels,
         )
         table = private_buffers(
             self.program,

@@ -73,7 +73,7 @@ class PreparedStep(NamedTuple):
     def expected_ns(self) -> float:
         """Returns the time of a run by the times measured of its launches; infinite before one was measured."""
         least_ns = self.shape.estimate.least_ns
-        return inf if least_ns is None else self.iterations * self.shape.groups * least_ns
+        return inf if least_ns is None else self.iterations * self.pipeline.parts * self.shape.groups * least_ns
 
     @property
     def short(self) -> bool:

@@ -11,6 +11,7 @@ from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, thread_plan
 from vyre.adapters.cpu.pool.commands import Private, PrivateTable
 from vyre.adapters.cpu.runtime.kernels import KernelModule
 from vyre.adapters.cpu.runtime.launch import FRAME_HEAD, Placement
+from vyre.adapters.kernel_plan import KernelPlan, kernel_runs
 from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.binding import BindingPlan
 from vyre.domain.ir.program import Program
@@ -68,16 +69,20 @@ class Estimate:
         return before is None or not before // 2 <= found <= 2 * before
 
 
-def steps_at_most(module: KernelModule, launch: Launch, iterations: int) -> int | None:
+def steps_at_most(module: KernelModule, launch: Launch, iterations: int, plan: KernelPlan | None = None) -> int | None:
     """Returns a bound of the expressions, times the lanes that evaluate them, of a launch; None where none is proved.
 
-    It is proved where all loops end after a known number of rounds.
+    It is proved where all loops end after a known number of rounds.  ``plan``: that of grid loops, if there are some.
     """
-    rounds = 0
-    for kernel in module.loaded.kernels:
-        if kernel.bounded is None:
+    runs = kernel_runs(plan, len(module.loaded.kernels))
+    if runs is None:
+        return None
+    rounds = runs.single
+    for number, times in runs.whole.items():
+        bounded = module.loaded.kernels[number].bounded
+        if bounded is None:
             return None
-        rounds += max(1, kernel.bounded)
+        rounds += max(1, bounded) * times
     groups, lanes = prod(launch.grid), prod(launch.workgroup)
     vectors = -(-lanes // module.loaded.lanes) * module.loaded.lanes
     return module.nodes * rounds * groups * vectors * iterations
@@ -110,25 +115,31 @@ def place(
     order_sensitive: bool,
     sink: DecisionSink | None,
     handoff_ns: int | None = None,
+    plan: KernelPlan | None = None,
 ) -> Placement:
-    """Returns how a launch of ``module`` is spread over at most ``threads`` threads, without private buffers.
+    """Returns how each kernel of a launch of ``module`` is spread over at most ``threads`` threads, without private
+    buffers.
 
-    ``group_ns`` is the measured time of a workgroup, and ``handoff_ns`` that of handing work to a thread; None if there
-    is none.
+    ``group_ns`` is the measured time of a workgroup in a kernel, and ``handoff_ns`` that of handing work to a thread;
+    None if there is none.  ``plan``: that of grid loops, if there are some.
     """
     groups, lanes = prod(launch.grid), prod(launch.workgroup)
     rounds, known = 1, True
-    for kernel in module.loaded.kernels:
+    kernels = module.loaded.kernels
+    runs = kernel_runs(plan, len(kernels))
+    whole = kernels if runs is None else [kernels[number] for number in runs.whole]
+    for kernel in whole:
         if kernel.bounded is None:
             known = False
         elif kernel.bounded > rounds:
             rounds = kernel.bounded
+    parts = 1 if plan is None else max(1, len(whole))
     inputs = ThreadInputs(
         groups=groups,
         group_ns=group_ns,
         handoff_ns=HANDOFF_NS if handoff_ns is None else handoff_ns,
         threads=threads,
-        group_nodes=module.nodes * -(-lanes // module.loaded.lanes),
+        group_nodes=-(-module.nodes // parts) * -(-lanes // module.loaded.lanes),
         rounds=min(rounds, U32_MAX) if known else None,
         order_sensitive=order_sensitive,
     )

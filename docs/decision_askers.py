@@ -28,7 +28,6 @@ WAITING: Final[Mapping[str, str]] = {
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "frontier_ir": "waves of a graph analysis in one kernel",
     "plan_cache": "waves of a graph analysis in one kernel",
-    "readback": "packing of many small results",
     "residency": "graphs that stay on the device",
     "routing": "sorting, in the library of primitives",
     "selection": "the optimizer, to choose its passes",
@@ -36,7 +35,6 @@ WAITING: Final[Mapping[str, str]] = {
     "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",
     "topology": "waves of a graph analysis in one kernel",
-    "transfers": "packing of many small transfers",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
 

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
+    from vyre.app.transfers.reading import BoundDownload as BoundDownload
+    from vyre.app.transfers.report import Downloaded as Downloaded, TransferReport as TransferReport
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
@@ -155,6 +157,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.selection": "SelectionReport",
     "vyre.app.session": "Session",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
+    "vyre.app.transfers.reading": "BoundDownload",
+    "vyre.app.transfers.report": "Downloaded TransferReport",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",

@@ -50,6 +50,7 @@ from vyre.ports.backend import (
     Upload,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.gathering import Ranges
 from vyre.ports.lifecycle import NullLifecycle
 from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing.backend_contract import CASES, Subject, run_cases
@@ -798,6 +799,81 @@ def whole_for_a_part(backend: Backend, uploads: Sequence[Upload]) -> None:
 
 def reads_whole_for_a_part(backend: Backend, reads: Sequence[Readback]) -> None:
     _download(backend, [read._replace(buffer=read.buffer.root) for read in reads])
+
+
+class Gather:
+    """``BoundGather`` by a download of each range; ``checked`` looks at nothing where it is False."""
+
+    def __init__(self, inner: Backend, buffers: Sequence[ResidentBuffer], ranges: Ranges, checked: bool) -> None:
+        self.inner, self.buffers, self.checked = inner, buffers, checked
+        self.rows = [tuple(map(int, row)) for row in zip(*ranges, strict=True)]
+        wrong = [r for r in self.rows if min(r[1:]) < 0 or r[1] + r[2] > buffers[r[0]].nbytes]
+        if checked and (wrong or any(buffer.closed for buffer in buffers)):
+            raise InvalidResource(f"ranges {wrong}", fix="stay within the memory.")
+
+    def reads(self, into: memoryview) -> list[Readback]:
+        return [Readback(self.buffers[b], into[to : to + size], start) for b, start, size, to in self.rows]
+
+    def __call__(self, into: memoryview, /) -> None:
+        if self.checked and max(size + to for _, _, size, to in self.rows) > into.nbytes:
+            raise InvalidResource("short memory", fix="pass more.")
+        _download(self.inner, self.reads(into))
+
+
+class OneByOne(Gather):
+    def __call__(self, into: memoryview, /) -> None:
+        read_one_by_one(self.inner, self.reads(into))
+
+
+class AtZero(Gather):
+    def reads(self, into: memoryview) -> list[Readback]:
+        return [read._replace(into=into[: read.into.nbytes]) for read in super().reads(into)]
+
+
+class Remembers(Gather):
+    """Answers with the content that it found first."""
+
+    found: bytes | None = None
+
+    def __call__(self, into: memoryview, /) -> None:
+        if self.found is None:
+            super().__call__(into)
+            self.found = bytes(into)
+        into[:] = self.found
+
+
+@dataclass
+class Gathers:
+    """``GatheredReads`` that binds ``kind``."""
+
+    inner: Backend
+    kind: type[Gather] = Gather
+    checked: bool = True
+
+    def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> Gather:
+        return self.kind(self.inner, buffers, ranges, self.checked)
+
+
+def gathering(kind: type[Gather] = Gather, *, checked: bool = True) -> Break:
+    return lambda backend: replace(backend, gathering=Gathers(backend, kind, checked))
+
+
+def test_gathering_by_downloads_keeps_the_contract() -> None:
+    assert failures(registration_with(gathering()), "gathering.*") == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "pattern"),
+    [
+        (gathering(checked=False), "gathering.a_wrong_range*"),
+        (gathering(checked=False), "gathering.short_memory*"),
+        (gathering(OneByOne), "gathering.short_memory*"),
+        (gathering(AtZero), "gathering.ranges_go*"),
+        (gathering(Remembers), "gathering.ranges_go*"),
+    ],
+)
+def test_broken_gathering_is_found(broken: Break, pattern: str) -> None:
+    assert failures(registration_with(broken), pattern)
 
 
 BROKEN_MEMORY: Final[dict[str, tuple[Break, str]]] = {

@@ -205,6 +205,17 @@ class World:
                 {"data": X, "label": None},
                 {"data": {"one", "zero", "bytes", "bytearray", "array", "array without axes", "texts"}},
             ),
+            "download": Row(
+                session.download,
+                {"arrays": [self.memory], "most_packed": None},
+                {"arrays": EMPTY, "most_packed": {"zero", "one", "none"}},
+            ),
+            "bind_download": Row(
+                session.bind_download,
+                {"arrays": [self.memory], "most_packed": None},
+                {"arrays": EMPTY, "most_packed": {"zero", "one", "none"}},
+            ),
+            "upload": Row(session.upload, {"writes": [(self.memory, X)]}, {"writes": EMPTY}),
             "adopt": Row(self.exporting.adopt, {"array": self.exporter, "label": None}, {"array": set()}),
             "invalidate": Row(
                 session.invalidate,
@@ -525,6 +536,7 @@ NOT_CALLED: Final = {
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
     # made by the session
+    "BoundDownload", "Downloaded", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
     "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",

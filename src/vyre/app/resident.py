@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.domain.dispatch import ReadableBuffer
+    from vyre.ports.backend import HostBytes
 
 _BYTE: Final = np.dtype(np.uint8)
 """The type of memory without an element type."""
@@ -102,6 +103,15 @@ def _as_stored(data: Array | memoryview, stored: np.dtype[Any]) -> Array | memor
     return data
 
 
+def truths(array: npt.NDArray[Any], resident: ResidentArray) -> npt.NDArray[Any]:
+    """Returns what was read from ``resident`` as the caller sees it: stored truth values become ``bool_``."""
+    if resident.dtype != np.bool_:
+        return array
+    # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
+    found: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if resident.stored == np.bool_ else _WORD), 0)
+    return found
+
+
 class ResidentArray:
     """Device memory with the shape and type of the array it was made from (bytes, if it was made from a size).
 
@@ -159,15 +169,19 @@ class ResidentArray:
         memory that was made from a size accepts any.
         """
         expect("offset", offset, int, "an int", InvalidInput)
+        view = self._upload_view(data)
+        self._check_range(offset, view.nbytes, "upload")
+        self._memory.upload([Upload(self.buffer, view, offset)])
+
+    def _upload_view(self, data: ReadableBuffer) -> HostBytes:
+        """Returns the bytes that stand for ``data`` in this memory.  Raises ``InvalidInput`` as ``upload`` does."""
         given = host_memory(data, "upload")
         if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
             raise InvalidInput(
                 f"upload holds {given.dtype}, and the memory {self.dtype}",
                 fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
             )
-        view = byte_view(_as_stored(given, self.stored), name="upload")
-        self._check_range(offset, view.nbytes, "upload")
-        self._memory.upload([Upload(self.buffer, view, offset)])
+        return byte_view(_as_stored(given, self.stored), name="upload")
 
     def download(self, *, offset: int = 0, nbytes: int | None = None) -> npt.NDArray[Any]:
         """Returns a new array with the present content.
@@ -191,11 +205,7 @@ class ResidentArray:
         if array.size:
             into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
             self._memory.download([Readback(self.buffer, into, offset)])
-        if self.dtype != np.bool_:
-            return array
-        # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
-        truths: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if self.stored == np.bool_ else _WORD), 0)
-        return truths
+        return truths(array, self)
 
     # ---- parts
     def view(self, offset: int = 0, count: int | None = None, dtype: ElementType | None = None) -> ResidentArray:

@@ -31,6 +31,7 @@ from vyre.app.selection import Selection, SelectionReport
 from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
+from vyre.app.transfers.sessions import SessionTransfers
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.app.work_graph.sessions import WorkGraphs
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 
-class Session(SessionAsynchrony, SessionPersistence, SessionReports, WorkGraphs, ForeignSessionUse):
+class Session(SessionAsynchrony, SessionPersistence, SessionReports, SessionTransfers, WorkGraphs, ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use

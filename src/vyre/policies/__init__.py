@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         pipeline_fusion as pipeline_fusion,
     )
     from vyre.policies.transfer import (
+        packing as packing,
         readback as readback,
         residency as residency,
         transfers as transfers,
@@ -122,7 +123,7 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.policies.prediction": "shape_prediction speculate speculation trace_jit",
     "vyre.policies.stage_fusion": "fusion launch_fusion pipeline_fusion",
-    "vyre.policies.transfer": "readback residency transfers",
+    "vyre.policies.transfer": "packing readback residency transfers",
     "vyre.policies.tuning": "paired_race successive_halving workgroup_candidates",
     "vyre.policies.variants": "kernel_variant routing selection strategy",
 }

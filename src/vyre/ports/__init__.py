@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
     )
     from vyre.ports.cost_store import CostStore as CostStore
+    from vyre.ports.gathering import BoundGather as BoundGather, GatheredReads as GatheredReads, Ranges as Ranges
     from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
     from vyre.ports.persistent import (
         EndedJobs as EndedJobs, KeptSteps as KeptSteps, PersistentEngine as PersistentEngine,
@@ -65,6 +66,7 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
+    "vyre.ports.gathering": "BoundGather GatheredReads Ranges",
     "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
     "vyre.ports.persistent": "EndedJobs KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan",
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",

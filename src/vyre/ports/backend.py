@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
+    from vyre.ports.gathering import GatheredReads
     from vyre.ports.lifecycle import DeviceLifecycle
     from vyre.ports.persistent import PersistentExecutor, PersistentSteps
     from vyre.ports.planning import ExecutionPlanning
@@ -509,6 +510,7 @@ class Backend:
     compiler: PipelineCompiler | None = None
     memory: ResidentMemory | None = None
     foreign_memory: ForeignMemory | None = None
+    gathering: GatheredReads | None = None
     resident_executor: ResidentExecutor | None = None
     resident_binder: ResidentBinder | None = None
     loops: LoopSupport | None = None

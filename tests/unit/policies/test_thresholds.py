@@ -93,7 +93,9 @@ from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresh
 from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
 from vyre.policies.prediction.trace_jit import TraceJitInputs
 from vyre.policies.stage_fusion import fusion
+from vyre.policies.transfer.packing import Packer, PackingInputs, plan_packing
 from vyre.policies.transfer.readback import SlabInputs, plan_slab
+from vyre.policies.transfer.transfers import ReadRequest
 from vyre.policies.tuning.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict, judge_race
 from vyre.policies.tuning.successive_halving import (
     Estimates,
@@ -371,6 +373,14 @@ def divided(groups: int, group_ns: int | None, handoff_ns: int) -> Callable[[Thr
     return lambda t: thread_plan(ThreadInputs(groups, group_ns, handoff_ns, 4, group_nodes=100), t)
 
 
+def reads(most_packed: int | None, *ranges: tuple[int, int]) -> PackingInputs:
+    """Reads of one allocation, by address and bytes."""
+    return PackingInputs(tuple(ReadRequest(0, *each) for each in ranges), Packer.LAUNCHES, most_packed)
+
+
+SIX_READS = reads(None, (0, 1), (126_872, 1), *((10**6 * i, 1) for i in range(1, 5)))
+"""Packing them costs 1 ns less than reading the first gap and making five copies."""
+
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
@@ -441,6 +451,19 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
         PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
     ),
+    ("PackingThresholds", "alignment"): lambda t: plan_packing(reads(1, (0, 1), (9, 1)), t),
+    ("PackingThresholds", "most_packed_bytes"): lambda t: plan_packing(
+        reads(None, *((10**6 * i, 65_536 + i % 2) for i in range(100))), t
+    ),
+    ("PackingThresholds", "copy_ns"): lambda t: plan_packing(
+        reads(None, (0, 1), (2 + 2**30 * 8_000 // 43_000_000, 1)), t
+    ),
+    ("PackingThresholds", "gib_ns"): lambda t: plan_packing(
+        replace(reads(None, (0, 1), (1 + 2**30 * 10**9 // 43_000_000, 1)), packer=Packer.NONE),
+        replace(t, copy_ns=10**9),
+    ),
+    ("PackingThresholds", "pack_ns"): lambda t: plan_packing(SIX_READS, t),
+    ("PackingThresholds", "launch_ns"): lambda t: plan_packing(SIX_READS, t),
     ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
     ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
         SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)

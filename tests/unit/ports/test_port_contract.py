@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 
 from vyre.domain import device, dispatch
-from vyre.ports import aot, backend, bundles, cost_probe, emission, lifecycle, persistent, planning, support, tunable
+from vyre.ports import (
+    aot,
+    backend,
+    bundles,
+    cost_probe,
+    emission,
+    gathering,
+    lifecycle,
+    persistent,
+    planning,
+    support,
+    tunable,
+)
 
 GOLDEN = Path(__file__).parents[2] / "data" / "port_contract.json"
 
@@ -40,7 +52,10 @@ def _describe(cls: type) -> dict[str, Any]:
 
 
 def _contract() -> dict[str, Any]:
-    modules = (aot, backend, bundles, cost_probe, emission, lifecycle, persistent, planning, support, tunable)
+    modules = (
+        *(aot, backend, bundles, cost_probe, emission, gathering),
+        *(lifecycle, persistent, planning, support, tunable),
+    )
     classes = [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
     shared = [device.DeviceProfile, dispatch.DispatchTiming, dispatch.DispatchConfig]
     return {cls.__name__: _describe(cls) for cls in sorted([*classes, *shared], key=lambda c: c.__name__)}
@@ -57,6 +72,7 @@ def test_every_facet_is_optional_but_the_executor_and_the_lifecycle() -> None:
         "compiler",
         "memory",
         "foreign_memory",
+        "gathering",
         "resident_executor",
         "resident_binder",
         "loops",

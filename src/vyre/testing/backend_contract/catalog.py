@@ -13,6 +13,7 @@ from vyre.testing.backend_contract.costs import COSTS
 from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.foreign import FOREIGN
+from vyre.testing.backend_contract.gathering import GATHERING
 from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.grid_loops import GRID_LOOPS
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
@@ -60,6 +61,7 @@ GROUPS: Final = (
     BINDER,
     VIEWS,
     FOREIGN,
+    GATHERING,
     ASYNCHRONOUS,
     PERSISTENT,
     KEPT_STEPS,

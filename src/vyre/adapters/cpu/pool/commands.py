@@ -154,12 +154,20 @@ class CommandList:
     """Commands as the runtime reads them: ``prefix`` once, then ``repeated`` as often as ``repetitions`` says.
 
     It keeps the tables alive, and no frame and no buffer.  ``words`` may be changed between runs.  ``prefix`` and
-    ``repeated`` are the numbers of commands, those within repeats counted.
+    ``repeated`` are the numbers of commands, those within repeats counted.  ``copies`` holds the words of copies that
+    run in place of a ``prefix``.
     """
 
     __slots__ = ("_tables", "address", "prefix", "repeated", "repetitions", "scratch_bytes", "threads", "words")
 
-    def __init__(self, prefix: Sequence[Command], repeated: Sequence[Command] = (), repetitions: int = 0) -> None:
+    def __init__(
+        self,
+        prefix: Sequence[Command] = (),
+        repeated: Sequence[Command] = (),
+        repetitions: int = 0,
+        *,
+        copies: Array[c_int64] | None = None,
+    ) -> None:
         once = flat(prefix)
         commands = (*once, *flat(repeated))
         tables: list[PrivateTable | None] = []
@@ -172,9 +180,9 @@ class CommandList:
                 tables.append(command.table)
                 scratch, threads = max(scratch, _scratch(command)), max(threads, command.threads)
         self._tables: Final = tuple(tables)
-        self.words: Final[Array[c_int64]] = (c_int64 * len(words))(*words)
+        self.words: Final[Array[c_int64]] = (c_int64 * len(words))(*words) if copies is None else copies
         self.address: Final = addressof(self.words)
-        self.prefix: Final = len(once)
+        self.prefix: Final = len(once) if copies is None else len(copies) // at.COMMAND_WORDS
         self.repeated: Final = len(commands) - len(once)
         self.repetitions: int = repetitions
         self.scratch_bytes: Final = scratch

@@ -13,6 +13,7 @@ from vyre.adapters.cpu.runtime.code import CodeMaker
 from vyre.adapters.cpu.runtime.cost_probe import CpuCostProbe
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.gathering import CpuGathering
 from vyre.adapters.cpu.runtime.kept_steps import CpuPersistentSteps
 from vyre.adapters.cpu.runtime.kernels import KernelCache
 from vyre.adapters.cpu.runtime.options import CpuOptions
@@ -103,6 +104,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         compiler=executor,
         memory=memory,
         foreign_memory=memory,
+        gathering=CpuGathering(device),
         resident_executor=memory,
         resident_binder=memory,
         loops=memory,

@@ -21,6 +21,10 @@ NAMES: Final = (
     "persistent_jobs",
     "copied_bytes",
     "resident_bytes",
+    "uploads",
+    "uploaded_bytes",
+    "downloads",
+    "downloaded_bytes",
     "native_ns",
     "emits",
     "emit_ns",
@@ -61,6 +65,10 @@ class Counters:
     persistent_jobs: int
     copied_bytes: int
     resident_bytes: int
+    uploads: int
+    uploaded_bytes: int
+    downloads: int
+    downloaded_bytes: int
     native_ns: int
     emits: int
     emit_ns: int

@@ -29,7 +29,15 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.backend import FLAG_BYTES, HostBytes, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.backend import (
+    FLAG_BYTES,
+    HostBytes,
+    Readback,
+    ResidentBuffer,
+    ResidentSequence,
+    ResidentStep,
+    Upload,
+)
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
@@ -136,6 +144,21 @@ class CpuMemory(HostMemory):
         self._device.counters.resident_bytes += nbytes
         return found
 
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Implements ``ResidentMemory.upload``."""
+        super().upload(uploads)
+        self._device.counters.uploads += len(uploads)
+        self._device.counters.uploaded_bytes += sum([each.data.nbytes for each in uploads])
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        """Implements ``ResidentMemory.download``."""
+        super().download(reads)
+        self._count(reads)
+
+    def _count(self, reads: Sequence[Readback]) -> None:
+        self._device.counters.downloads += len(reads)
+        self._device.counters.downloaded_bytes += sum([each.into.nbytes for each in reads])
+
     # ---------------------------------------------------------------- sequences
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
@@ -152,6 +175,7 @@ class CpuMemory(HostMemory):
         if reads:
             for source, read in zip(sources, reads, strict=True):
                 read.into[:] = source.data
+            self._count(reads)
         wall_ns = time.perf_counter_ns() - started
         # By position and at once: a list is run in the time of a few of these objects.
         return DispatchTiming._make((wall_ns, native_ns, None, None, launches, None, rounds, converged))

@@ -1,0 +1,44 @@
+"""Device memory in which a session packs what it reads; it grows and is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from vyre.app.resident import ResidentArray, make_resident
+
+if TYPE_CHECKING:
+    from vyre.app.lease import BackendLease
+    from vyre.ports.backend import ResidentBuffer
+
+_LEAST: Final = 64 * 1024
+
+
+class Scratch:
+    """Memory that one thread at a time uses."""
+
+    def __init__(self, lease: BackendLease) -> None:
+        self._lease = lease
+        self._array: ResidentArray | None = None
+        self._lock: Final = Lock()
+
+    @contextmanager
+    def taken(self, nbytes: int) -> Iterator[ResidentBuffer]:
+        """Yields memory of at least ``nbytes`` bytes, whose content is undefined.
+
+        Raises ``DeviceOutOfMemory``, and ``InvalidResource`` in a closed session.
+        """
+        with self._lock:
+            held, lease = self._array, self._lease
+            epoch = lease.backend.lifecycle.epoch
+            if held is None or held.nbytes < nbytes or held.closed or held.buffer.epoch != epoch:
+                if held is not None:
+                    self._array = None
+                    held.close()
+                size = max(_LEAST, 1 << (nbytes - 1).bit_length()) if nbytes else _LEAST
+                held = make_resident(lease.backend.require_memory(), size, "packed results")
+                lease.adopt(held)
+                self._array = held
+            yield held.buffer

@@ -1,0 +1,108 @@
+"""The part of ``Session`` that copies many arrays at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from vyre.domain.errors import InvalidConfig, VyreError
+from vyre.domain.launch_costs import ASSUMED
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
+
+if TYPE_CHECKING:
+    from vyre.app.calibration.service import CalibrationService
+    from vyre.app.lease import BackendLease
+    from vyre.app.resident import ResidentArray
+    from vyre.app.transfers.reading import BoundDownload, Reading
+    from vyre.app.transfers.report import Downloaded, TransferReport
+    from vyre.app.transfers.scratch import Scratch
+    from vyre.domain.dispatch import ReadableBuffer
+    from vyre.policies.journal import DecisionSink
+    from vyre.policies.transfer.packing import PackingThresholds
+
+
+class TransferServices:
+    """What copies of many arrays use; made with the first of them."""
+
+    def __init__(
+        self, lease: BackendLease, calibration: Callable[[], CalibrationService], decisions: DecisionSink | None
+    ) -> None:
+        from vyre.app.transfers.reading import Reading
+        from vyre.app.transfers.scratch import Scratch
+
+        self.lease, self.decisions, self._calibration = lease, decisions, calibration
+        self.scratch: Scratch = Scratch(lease)
+        self.reading: Reading = Reading(self)
+        self._thresholds: PackingThresholds | None = None
+
+    def thresholds(self) -> PackingThresholds:
+        """Returns what copies and launches cost here, by measurements where there are any; looked up once."""
+        from vyre.policies.transfer.packing import PackingThresholds
+
+        if self._thresholds is None:
+            try:
+                costs = self._calibration().load()
+            except VyreError:
+                costs = ASSUMED
+
+            def median(name: str) -> int:
+                found = getattr(costs, name) or getattr(ASSUMED, name)
+                return int(found.median_ns)
+
+            self._thresholds = PackingThresholds(
+                copy_ns=median("pinned_latency"),
+                gib_ns=median("pinned_per_gib"),
+                pack_ns=median("bind") + median("round_trip"),
+                launch_ns=median("launch"),
+            )
+        return self._thresholds
+
+
+class SessionTransfers:
+    """A mixin for ``Session``."""
+
+    _calibration: Callable[[], CalibrationService]
+    _decisions: DecisionSink | None
+    _lease: BackendLease
+    _transfers: TransferServices | None = None
+
+    def download(self, arrays: Iterable[ResidentArray], *, most_packed: int | None = None) -> Downloaded:
+        """Returns the content of resident arrays, or parts of them, as new arrays in the same order.
+
+        Ranges of one allocation that touch are one copy.  Where that costs less, short ranges are packed on the device
+        first, so that one copy brings all of them.  ``most_packed``: pack ranges of up to so many bytes, whatever it
+        costs; 0 packs none.  ``.report`` of the result tells how many copies were made, and why.
+
+        Raises ``InvalidInput`` for what is no resident array, ``InvalidResource`` for one of another session or that is
+        closed, ``InvalidConfig`` for a negative ``most_packed``, and ``BackendError``.
+        """
+        return self.bind_download(arrays, most_packed=most_packed)()
+
+    def bind_download(self, arrays: Iterable[ResidentArray], *, most_packed: int | None = None) -> BoundDownload:
+        """Checks and plans a download once: calling the result returns what ``download`` returns.
+
+        That is the cheapest way to read the same arrays again and again.  The result keeps the arrays alive; they must
+        stay open.  Arguments and errors are those of ``download``.
+        """
+        if most_packed is not None and (type(most_packed) is not int or not 0 <= most_packed <= U64_MAX):
+            raise InvalidConfig(f"most_packed={shown(most_packed)}", fix="give a number of bytes, or None.")
+        self._lease.check_open()
+        return self._transfer_services().reading.bind(arrays, most_packed)
+
+    def upload(self, writes: Iterable[tuple[ResidentArray, ReadableBuffer]]) -> TransferReport:
+        """Copies data to resident arrays, or parts of them: pairs of an array and its new content, of its length.
+
+        Writes of one allocation that touch or overlap are one copy, in which the later write wins.  Nothing is copied
+        unless all pairs are right.  Returns how many copies were made.  Raises what ``ResidentArray.upload`` raises,
+        ``InvalidInput`` for anything but pairs, and ``InvalidResource`` for an array of another session.
+        """
+        from vyre.app.transfers.writing import upload
+
+        self._lease.check_open()
+        return upload(self._lease, writes, self._decisions)
+
+    def _transfer_services(self) -> TransferServices:
+        if self._transfers is None:
+            self._transfers = TransferServices(self._lease, self._calibration, self._decisions)
+        return self._transfers

@@ -38,6 +38,8 @@ TRUE_NS: Final[dict[CostExperiment, tuple[int, int]]] = {
     CostExperiment.PAGEABLE_COPY: (11_000, 0),
     CostExperiment.EVENT_PAIRS: (50, 440),
     CostExperiment.PERSISTENT: (50_000, 400),
+    CostExperiment.GRID_BARRIERS: (6_000, 1_700),
+    CostExperiment.BUILD: (9_000_000, 0),
     CostExperiment.TRAFFIC: (900, 0),
 }
 """What an experiment takes as a whole, and for each part but bytes."""

@@ -20,7 +20,7 @@ from vyre.domain import guarding
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
-from vyre.domain.launch_costs import Provenance
+from vyre.domain.launch_costs import ASSUMED, Provenance, weakest
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
 from vyre.policies.frontiers.fixpoint import (
@@ -39,10 +39,6 @@ from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_
 from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep
 
 ExecutorName: TypeAlias = "FixpointExecutor | str"
-BUILD_NS: Final = 50_000_000
-"""The assumed time to join the steps of a round and to compile the result."""
-BARRIER_NS: Final = 1_500
-"""The assumed time of a barrier of the grid in a kernel: figures of recent GPUs are 1 to 3 us, and none is measured."""
 
 
 class FixedPointResult(NamedTuple):
@@ -216,7 +212,10 @@ class FixedPoint:
         if len(times) < len(known):
             return None
         gap_ns, launch_ns, wait_ns = times
-        return RoundCosts(gap_ns, BARRIER_NS, launch_ns, wait_ns, BUILD_NS)
+        barrier, build = costs.grid_barrier or ASSUMED.grid_barrier, costs.build or ASSUMED.build
+        assert barrier is not None and build is not None, "all costs have an assumed value"
+        provenance = weakest((barrier.provenance, build.provenance))
+        return RoundCosts(gap_ns, barrier.median_ns, launch_ns, wait_ns, build.median_ns, provenance)
 
     def _in_one_kernel(self, profile: FixpointProfile) -> FixpointProfile:
         """Joins the steps of a round; returns the profile with the grid of the kernel, or why there is none."""

@@ -17,7 +17,7 @@ from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleC
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 
 class Provenance(Enum):
@@ -118,11 +118,12 @@ class LaunchCosts:
     Host: ``launch`` submits one kernel, and where nothing overlaps also awaits it; ``bind`` prepares one.
     ``graph_record`` captures and instantiates a graph, ``graph_update`` changes parameters of a recorded graph, and
     ``graph_replay`` submits it; each has a fixed cost and a cost for every node (of an update: every node that
-    changes).  ``event_pair`` records two events.
+    changes).  ``event_pair`` records two events.  ``build`` makes the code of a short program and loads it.
 
     Device: ``launch_gap`` lies between two kernels of a stream, ``graph_gap`` between two nodes of a graph.
     ``persistent_setup`` is the time of a persistent kernel from its launch to its first item and from its last item
-    to its end, and ``persistent_poll`` the time in which it finds an item.
+    to its end, and ``persistent_poll`` the time in which it finds an item.  ``grid_barrier`` is the time of a barrier
+    of the grid within a kernel, with the test of the flag that ends a round of a loop.
 
     Copies between host and device, from page-locked or pageable memory, have a latency and a time per GiB.
 
@@ -152,6 +153,8 @@ class LaunchCosts:
     pageable_latency: Measured | None = None
     pageable_per_gib: Measured | None = None
     event_pair: Measured | None = None
+    grid_barrier: Measured | None = None
+    build: Measured | None = None
     traffic_64_kib: Measured | None = None
     traffic_1_mib: Measured | None = None
     traffic_8_mib: Measured | None = None
@@ -298,6 +301,9 @@ _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "pageable_latency": (11_000, 8_000, 20_000),
     "pageable_per_gib": (180_000_000, 90_000_000, 360_000_000),
     "event_pair": (440, 180, 1_000),
+    "grid_barrier": (1_500, 1_000, 3_000),
+    # Joining steps, and compiling them with an optimising compiler.
+    "build": (50_000_000, 5_000_000, 100_000_000),
     "traffic_64_kib": (1_000, 500, 3_000),
     "traffic_1_mib": (1_300, 700, 4_000),
     "traffic_8_mib": (3_000, 2_000, 20_000),

@@ -42,6 +42,11 @@ class CostExperiment(Enum):
     """Host time of recording ``size`` pairs of events."""
     PERSISTENT = "persistent"
     """Host time of a persistent kernel from its launch to its end, with ``size`` empty work items."""
+    GRID_BARRIERS = "grid_barriers"
+    """Device time of a launch whose workgroups, 8 of them, meet at ``size`` barriers of the grid."""
+    BUILD = "build"
+    """Host time of making the code of a program of ``size`` statements that nobody has compiled before, and of loading
+    it."""
     TRAFFIC = "traffic"
     """Device time of reading half of ``size`` bytes and writing the other half, while the same is done again and again:
     arrays that fit into a cache of the device are in it."""

@@ -123,6 +123,8 @@ def test_what_is_measured_is_what_the_device_takes(tmp_path: Path) -> None:
         "pageable_latency": pytest.approx(11_000, abs=2),
         "pageable_per_gib": pytest.approx(180_000_000, rel=1e-4),
         "event_pair": 440,
+        "grid_barrier": 1_700,
+        "build": 9_000_000,
         "traffic_64_kib": 900 + 6_103,
         "traffic_1_mib": 900 + 97_656,
         "traffic_8_mib": 900 + 781_250,

@@ -259,6 +259,9 @@ def test_a_timeout_ends_the_kernel() -> None:
         (launch_costs(graph_gap=9_000), ONE_KERNEL),  # 3 gaps against 2 barriers, 100 000 times
         (launch_costs(graph_gap=900), FixpointExecutor.WHILE_GRAPH),  # 2.7 us against 3 us
         (launch_costs(graph_gap=1), FixpointExecutor.WHILE_GRAPH),  # not even tried
+        (launch_costs(graph_gap=900, grid_barrier=300), ONE_KERNEL),  # the same against 0.6 us
+        (launch_costs(graph_gap=9_000, grid_barrier=14_000), FixpointExecutor.WHILE_GRAPH),
+        (launch_costs(graph_gap=9_000, build=10**10), FixpointExecutor.WHILE_GRAPH),  # not even tried
         (launch_costs(graph_gap=None), FixpointExecutor.WHILE_GRAPH),
     ],
 )
@@ -270,6 +273,23 @@ def test_measured_costs_choose(costs: LaunchCosts, executor: FixpointExecutor, m
         assert bound(session, Graph.chain(9), LABELS, 10).run.plan.executor is FixpointExecutor.WHILE_GRAPH, (
             "ten rounds do not pay for building a kernel"
         )
+
+
+@pytest.mark.parametrize(
+    ("costs", "provenance"),
+    [
+        (launch_costs(graph_gap=9_000), "assumed"),
+        (launch_costs(graph_gap=9_000, grid_barrier=300), "assumed"),
+        (launch_costs(graph_gap=9_000, grid_barrier=300, build=10_000_000), "measured"),
+    ],
+)
+def test_the_reason_tells_whether_costs_were_measured(
+    costs: LaunchCosts, provenance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CalibrationService, "planning_costs", lambda _: costs)
+    with cuda_machine().open() as session:
+        plan = bound(session, Graph.chain(40), LABELS, 1_000_000).run.plan
+    assert str(plan.why).endswith(f"ns to build, by {provenance} costs")
 
 
 def test_steps_in_the_text_of_the_kernel() -> None:

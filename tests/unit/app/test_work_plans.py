@@ -14,12 +14,13 @@ import pytest
 import vyre
 from vyre import ExecutionMode, ProgramBuilder, Repeat, Step, u32
 from vyre.app.journal import DecisionJournal
-from vyre.app.work_graph.planner import BUILD_NS, JOINING_NS, Chosen, WorkPlanner
+from vyre.app.work_graph.planner import ASSUMED_BUILD, JOINING_NS, Chosen, WorkPlanner
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.policies.launching.execution_prices import Price
 
 Words: TypeAlias = npt.NDArray[np.uint32]
+BUILD_NS: Final = 0 if ASSUMED_BUILD is None else ASSUMED_BUILD.median_ns
 N: Final = 96
 X: Final[Words] = np.arange(N, dtype=np.uint32)
 

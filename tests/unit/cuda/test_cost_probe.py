@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import vyre
-from vyre.adapters.cuda.machine.presets import H200
+from vyre.adapters.cuda.machine.presets import H200, DevicePreset
 from vyre.adapters.cuda.runtime import cost_probe
+from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.domain.launch_costs import COSTS, Provenance
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment, CostProbe
 from vyre.testing.machine import CudaMachine, cuda_machine
@@ -69,6 +71,43 @@ def test_a_persistent_kernel_is_launched_once_for_all_items(machine: CudaMachine
         assert [made(size) for size in (1, 9)] == [(1, 1), (1, 9)]
 
 
+@pytest.mark.parametrize(
+    ("options", "preset"),
+    [(CudaOptions(grid_sync=GridSyncMode.SPLIT), H200), (CudaOptions(), replace(H200, cooperative=False))],
+)
+def test_barriers_that_are_launches_are_not_timed(options: CudaOptions, preset: DevicePreset) -> None:
+    probe = probe_of(cuda_machine(options, preset=preset).backend)
+    assert probe.experiments == frozenset(CostExperiment) - {CostExperiment.GRID_BARRIERS}
+    with probe.measuring() as timed, pytest.raises(UnsupportedFeature, match="grid_barriers"):
+        timed(CostExperiment.GRID_BARRIERS, 1)
+
+
+def test_each_barrier_of_the_grid_is_a_round_of_one_kernel(machine: CudaMachine) -> None:
+    def work(size: int) -> int:
+        before = machine.driver.lane_instructions
+        timed(CostExperiment.GRID_BARRIERS, size)
+        return machine.driver.lane_instructions - before
+
+    with probe_of(machine.backend).measuring() as timed:
+        work(1)
+        few, more, many = (work(size) for size in (2, 6, 10))
+    assert 0 < many - few < 3 * (more - few) and more - few > few / 2
+
+
+def test_what_is_built_is_new_and_kept_nowhere(tmp_path: Path) -> None:
+    with vyre.open("cuda-machine", cache=tmp_path) as session:
+        backend = session._lease.backend
+        probe, counters = probe_of(backend), backend.metric_source
+        assert counters is not None
+        with probe.measuring() as timed:
+            timed(CostExperiment.BUILD, 4)
+            files, before = {*tmp_path.rglob("*")}, counters.metrics()["emit_count"]
+            for _ in range(3):
+                timed(CostExperiment.BUILD, 4)
+            assert counters.metrics()["emit_count"] == before + 3
+            assert {*tmp_path.rglob("*")} == files
+
+
 def test_items_of_a_persistent_kernel_that_never_end_are_a_timeout(
     machine: CudaMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +139,8 @@ WANTED: dict[CostExperiment, dict[str, int]] = {
     CostExperiment.PAGEABLE_COPY: {"copy_to_device": 1},
     CostExperiment.EVENT_PAIRS: {EVENT: 11},
     CostExperiment.PERSISTENT: {LAUNCH: 1},
+    CostExperiment.GRID_BARRIERS: {LAUNCH: 1},
+    CostExperiment.BUILD: {"library_load": 1},
 }
 
 
@@ -117,7 +158,8 @@ def test_nothing_is_held_after_the_context(machine: CudaMachine) -> None:
             for experiment in CostExperiment:
                 timed(experiment, 3)
 
-    measure()
+    for _ in range(2):  # the idle lane of a dispatch has a stream of the pool from then on
+        measure()
     held = dict(machine.driver.live())
     measure()
     assert dict(machine.driver.live()) == held

@@ -143,7 +143,7 @@ def test_text_is_canonical_json_with_a_digest() -> None:
     content = json.loads(to_text(COSTED))
     assert to_text(COSTED) == json.dumps(content, sort_keys=True, separators=(",", ":"))
     assert content.pop("blake3") != json.loads(to_text(ASSUMED))["blake3"]
-    assert content["version"] == 3
+    assert content["version"] == 4
     assert content["source"] == {"backend": "cuda", "device": "a device", "driver": "13.0"}
     assert content["costs"]["graph_update"] is None
     assert content["kernels"]["a"] == {
@@ -173,7 +173,7 @@ def sealed(**changes: Any) -> str:
         ("{}", "digest"),
         (to_text(COSTED).replace("700", "701"), "digest"),
         (to_text(COSTED) + "\n", "canonical"),
-        (sealed(version=2), "version 2, not 3"),
+        (sealed(version=3), "version 3, not 4"),
         (sealed(more=1), "canonical"),
         (sealed(source={}), "missing"),
         (sealed(source={"backend": "", "device": "", "driver": 1}), "CostSource.driver"),

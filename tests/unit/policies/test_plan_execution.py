@@ -219,6 +219,8 @@ def test_standard_errors_are_rounded_up(launch: int, replay: int, error: int) ->
         ("persistent_setup", {PERSISTENT}),
         ("persistent_poll", {PERSISTENT}),
         ("event_pair", set()),
+        ("grid_barrier", set()),
+        ("build", set()),
         ("kernel", set(ExecutionMode)),
     ],
 )

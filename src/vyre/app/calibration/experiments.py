@@ -56,6 +56,8 @@ LINES: Final = (
     Line(CostExperiment.PINNED_COPY, (4 << 10, 8 << 20), "pinned_latency", "pinned_per_gib", GIB),
     Line(CostExperiment.PAGEABLE_COPY, (4 << 10, 8 << 20), "pageable_latency", "pageable_per_gib", GIB),
     Line(CostExperiment.EVENT_PAIRS, (8, 40), part="event_pair"),
+    Line(CostExperiment.GRID_BARRIERS, (4, 20), part="grid_barrier"),
+    Line(CostExperiment.BUILD, (16,), whole="build"),
     *(Line(CostExperiment.TRAFFIC, (nbytes,), whole=name) for name, nbytes in TRAFFIC_BYTES.items()),
 )
 """The experiments that determine the costs."""

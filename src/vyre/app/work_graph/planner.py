@@ -26,7 +26,7 @@ from vyre.app.work_graph.structure import Structure, Unit, apart
 from vyre.app.work_graph.times import SAMPLES, RunTimes
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.journal import decide
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
 
-BUILD_NS: Final = 50_000_000
-"""The assumed time to join steps and to compile the result."""
+ASSUMED_BUILD: Final = ASSUMED.build
+"""The time to join steps and to compile the result, where nobody measured it."""
 JOINING_NS: Final = 10_000_000
 """The device time of the work ahead for which steps are joined, to know what the result would bind."""
 PROBED: Final = 16
@@ -366,7 +366,7 @@ class WorkPlanner:
         together = None if self._may_be_plain else self._submission is not ExecutionMode.PLAIN
         if found is not None:
             return Fusion(stages, found, None, together, self._times.launched(self._joined))
-        build = Measured(BUILD_NS, BUILD_NS, BUILD_NS, 0, Provenance.ASSUMED)
+        build = costs.build or ASSUMED_BUILD
         return Fusion(stages, None, build, together, None, self._apart.traffic, self._joined.traffic)
 
     def _join(self, *, forced: bool) -> Structure:

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Annotated, Final, TypeAlias
 
 from vyre.domain.errors import PlanError
+from vyre.domain.launch_costs import Provenance
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.policies.record import U32, U32_MAX, IntRange, Nanoseconds, Reason, record, verdict, why_field
 
@@ -95,7 +96,8 @@ class RoundCosts:
 
     ``gap_ns`` lies between two launches that the device or the backend repeats by itself.  ``barrier_ns`` is the time
     of a barrier of the grid in a kernel.  ``launch_ns`` submits a launch, and ``wait_ns`` awaits the last one.
-    ``build_ns`` is the time to join the steps to one kernel and to compile it.
+    ``build_ns`` is the time to join the steps to one kernel and to compile it.  ``provenance`` is the weaker one of
+    these two times of a kernel; the others are measured.
     """
 
     gap_ns: Nanoseconds
@@ -103,6 +105,7 @@ class RoundCosts:
     launch_ns: Nanoseconds
     wait_ns: Nanoseconds
     build_ns: Nanoseconds
+    provenance: Provenance = Provenance.MEASURED
 
 
 @record
@@ -248,8 +251,8 @@ def _in_kernel(
     each = barriers * costs.barrier_ns if native else (barriers + 1) * costs.gap_ns
     spared = rounds * max(0, _round_ns(profile, costs, other) - each)
     why = Reason(
-        "{}; against {} it spares {} ns in {} iterations, and takes {} ns to build",
-        (grid, other.value, spared, rounds, costs.build_ns),
+        "{}; against {} it spares {} ns in {} iterations, and takes {} ns to build, by {} costs",
+        (grid, other.value, spared, rounds, costs.build_ns, costs.provenance.value),
     )
     return spared > costs.build_ns, why
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.cpu_backends import CountedTools, backend_of
+from support.disk_cache import store
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.cost_probe import CpuCostProbe
@@ -65,3 +67,19 @@ def test_every_experiment_runs_and_leaves_no_work(backend: Backend) -> None:
             assert timed(experiment, 5) >= 0
         with pytest.raises(UnsupportedFeature):
             timed(next(each for each in CostExperiment if each not in probe.experiments), 1)
+
+
+def test_what_is_built_is_compiled_each_time_and_stored_nowhere(tmp_path: Path) -> None:
+    counted = CountedTools()
+    with backend_of(counted.tools, store=store(tmp_path)) as backend, probe_of(backend).measuring() as timed:
+        files, before = {*tmp_path.rglob("*")}, counted.compiled
+        assert files, "what the other experiments run is stored"
+        for _ in range(3):
+            assert timed(CostExperiment.BUILD, 4) > 0
+        assert counted.compiled == before + 3
+        assert {*tmp_path.rglob("*")} == files
+
+
+def test_without_a_compiler_nothing_is_built() -> None:
+    with backend_of(CountedTools(version=None).tools) as backend:
+        assert CostExperiment.BUILD not in probe_of(backend).experiments

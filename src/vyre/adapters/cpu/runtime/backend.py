@@ -28,7 +28,7 @@ from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.launch_costs import Provenance
-from vyre.ports.backend import Backend, BackendServices, SequenceSubmission
+from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
 
 VERSION: Final = "1"
 STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
@@ -96,6 +96,11 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
     )
     executor = CpuExecutor(device, kernels, planner)
     memory = CpuMemory(device, executor)
+
+    def unstored() -> CpuExecutor:
+        apart = KernelCache(CodeMaker(tools, NO_SERVICES, counters), counters, recompile=False)
+        return CpuExecutor(device, apart, planner)
+
     return Backend(
         id=CPU,
         version=VERSION,
@@ -113,7 +118,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         persistent_steps=CpuPersistentSteps(device, memory),
         lifecycle=CpuLifecycle(device, kernels, memory),
         metric_source=counters,
-        cost_probe=CpuCostProbe(device, memory, executor),
+        cost_probe=CpuCostProbe(device, memory, executor, unstored if maker.can_compile else None),
         planning=CpuPlanning(executor, planner),
         submission=SequenceSubmission.LIST,
         stores_code=True,

@@ -15,6 +15,7 @@ from ctypes import addressof, c_int64
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.cost_programs import new_program
 from vyre.adapters.cpu.pool.layout import StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
 from vyre.adapters.cpu.pool.ring_layout import STATUS_BYTES
@@ -61,18 +62,23 @@ def _copy_program() -> Program:
 class CpuCostProbe:
     """``CostProbe`` of the backend."""
 
-    def __init__(self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor) -> None:
-        self._device, self._memory, self._executor = device, memory, executor
+    def __init__(
+        self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor, unstored: Callable[[], CpuExecutor] | None
+    ) -> None:
+        """``unstored`` returns an executor that reads no code from a store, and writes none there; None where no code
+        can be made.
+        """
+        self._device, self._memory, self._executor, self._unstored = device, memory, executor, unstored
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
         """Returns the experiments that this backend can run."""
-        return frozenset(_EXPERIMENTS)
+        return frozenset(_EXPERIMENTS) - ({CostExperiment.BUILD} if self._unstored is None else set())
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
         """Prepares the experiments; the context's value runs one experiment of a size and returns its nanoseconds."""
-        bench = _Bench(self._device, self._memory, self._executor)
+        bench = _Bench(self._device, self._memory, self._executor, self._unstored)
         try:
             yield bench.time
         finally:
@@ -84,8 +90,10 @@ class _Bench:
     command lists.
     """
 
-    def __init__(self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor) -> None:
-        self._device, self._memory = device, memory
+    def __init__(
+        self, device: CpuDevice, memory: CpuMemory, executor: CpuExecutor, unstored: Callable[[], CpuExecutor] | None
+    ) -> None:
+        self._device, self._memory, self._unstored = device, memory, unstored
         self._program = empty_program()
         pipeline, _ = executor.pipeline(self._program, DEFAULT_CONFIG)
         self._launch = pipeline.launch((4,))
@@ -102,7 +110,7 @@ class _Bench:
     def time(self, experiment: CostExperiment, size: int) -> int:
         """Implements ``ExperimentTimer``."""
         run = _EXPERIMENTS.get(experiment)
-        if run is None:
+        if run is None or (experiment is CostExperiment.BUILD and self._unstored is None):
             raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._device.backend)
         if experiment in _NATIVE:
             return sorted(run(self, size) for _ in range(AGAIN))[AGAIN // 2]
@@ -159,6 +167,13 @@ class _Bench:
         array, data = found
         started = self._now_ns()
         self._memory.upload((Upload(array, data),))
+        return self._now_ns() - started
+
+    def build(self, size: int) -> int:
+        assert self._unstored is not None
+        program, executor = new_program(0, size), self._unstored()
+        started = self._now_ns()
+        executor.pipeline(program, DEFAULT_CONFIG)
         return self._now_ns() - started
 
     def traffic(self, size: int) -> int:
@@ -238,6 +253,7 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.GRAPH_KERNELS: _Bench.kernels,
     CostExperiment.PERSISTENT: _Bench.persistent,
     CostExperiment.PAGEABLE_COPY: _Bench.copy,
+    CostExperiment.BUILD: _Bench.build,
     CostExperiment.TRAFFIC: _Bench.traffic,
 }
 _NATIVE: Final = frozenset({CostExperiment.KERNELS, CostExperiment.ROUND_TRIP, CostExperiment.GRAPH_KERNELS})

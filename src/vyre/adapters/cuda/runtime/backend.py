@@ -102,10 +102,16 @@ def make_backend(
     conditions = Conditions(device)
     resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, conditions, services.decisions)
     profiler = profiler or NullProfiler()
-    executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
+    lanes = LanePool(resources)
+    executor = CudaExecutor(resources, kernels, lanes, profiler)
     store = ResidentStore(resources, exports=options.exports)
     runner = ResidentRunner(resources, executor, store, profiler)
     persistent = CudaPersistent(resources, executor)
+
+    def unstored() -> CudaExecutor:
+        apart = KernelCache(device, CodeMaker(device, emit, NO_SERVICES, None, sites))
+        return CudaExecutor(resources, apart, lanes, profiler)
+
     return Backend(
         id=backend,
         version=VERSION,
@@ -122,7 +128,7 @@ def make_backend(
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
         persistent=persistent,
-        cost_probe=CudaCostProbe(resources, executor, runner, persistent),
+        cost_probe=CudaCostProbe(resources, executor, runner, persistent, unstored),
         planning=CudaPlanning(executor, replays),
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,

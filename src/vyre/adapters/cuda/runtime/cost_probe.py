@@ -8,11 +8,13 @@ memory of the device.  A persistent kernel is an engine that is opened for its i
 from __future__ import annotations
 
 import ctypes
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
+from vyre.adapters.cost_programs import BARRIER_WORKGROUPS, barriers_program, new_program
 from vyre.adapters.cuda.runtime.device import MIB, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
@@ -24,10 +26,12 @@ from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, HostAddress, HostBlock
 from vyre.adapters.empty_program import empty_program
 from vyre.domain.binding import BindingPlan, plan_bindings
-from vyre.domain.dispatch import DEFAULT_CONFIG
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
+from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import BoundResidentStep, ResidentBinder, ResidentStep
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
+from vyre.ports.backend import BoundResidentStep, DispatchRequest, ProgramExecutor, ResidentBinder, ResidentStep
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 from vyre.ports.persistent import PersistentEngine, PersistentExecutor
 
@@ -38,24 +42,38 @@ TRAFFIC_BYTES: Final = 4 * MIB
 """The bytes that copies on the device read and write at least, so that their events are a small part of the time."""
 MOST_COPIES: Final = 64
 TIMEOUT_S: Final = 30.0
+_BARRIERS: Final = DispatchConfig(grid=(BARRIER_WORKGROUPS, 1, 1))
 
 
 class CudaCostProbe:
     """``CostProbe`` of one device."""
 
     def __init__(
-        self, resources: Resources, executor: CudaExecutor, binder: ResidentBinder, engines: PersistentExecutor
+        self,
+        resources: Resources,
+        executor: CudaExecutor,
+        binder: ResidentBinder,
+        engines: PersistentExecutor,
+        unstored: Callable[[], CudaExecutor],
     ) -> None:
+        """``unstored`` returns an executor that reads no code from a store, and writes none there."""
         self._resources = resources
         self._executor = executor
         self._binder = binder
         self._engines = engines
+        self._unstored = unstored
+        self._builder: CudaExecutor | None = None
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
         """Returns the experiments that this backend can run."""
-        limited = self._resources.device.facts.limits_kernels
-        return frozenset(_EXPERIMENTS) - ({CostExperiment.PERSISTENT} if limited else set())
+        device = self._resources.device
+        found = frozenset(_EXPERIMENTS)
+        if device.facts.limits_kernels:
+            found -= {CostExperiment.PERSISTENT}
+        if not device.facts.cooperative_launch or device.options.grid_sync is GridSyncMode.SPLIT:
+            found -= {CostExperiment.GRID_BARRIERS}  # they are launches then
+        return found
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
@@ -71,14 +89,29 @@ class CudaCostProbe:
                 plan_bindings(program),
                 partial(self._binder.bind, _step(program)),
                 partial(self._engines.open, program, DEFAULT_CONFIG, (4,), 2),
+                self._executor,
+                self._build,
             )
+        offered = self.experiments
+
+        def timed(experiment: CostExperiment, size: int, /) -> int:
+            if experiment not in offered:
+                raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=device.backend)
+            return bench.time(experiment, size)
+
         try:
-            yield bench.time
+            yield timed
         except BaseException:
             bench.abandon()
             raise
         with device.calls:
             bench.release(idle=True)
+
+    def _build(self, program: Program) -> None:
+        if self._builder is None:
+            self._builder = self._unstored()
+        self._builder.pipeline(program, DEFAULT_CONFIG)
+        self._builder.forget({program_digest(program)})
 
 
 def _step(program: Program) -> ResidentStep:
@@ -98,7 +131,8 @@ class _Memory(NamedTuple):
 class _Bench:
     """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed.
 
-    ``bind`` binds such a launch, and ``engine`` opens a persistent engine of the same program.
+    ``bind`` binds such a launch, and ``engine`` opens a persistent engine of the same program.  ``executor`` runs other
+    programs, and ``build`` makes the code of one.
     """
 
     def __init__(
@@ -108,10 +142,15 @@ class _Bench:
         plan: BindingPlan,
         bind: Callable[[], BoundResidentStep],
         engine: Callable[[], PersistentEngine],
+        executor: ProgramExecutor,
+        build: Callable[[Program], None],
     ) -> None:
         """Prepares the launch.  Call it inside ``device.calls``; raises ``CudaCallError``."""
         self._resources, self._device = resources, resources.device
         self._bind, self._engine = bind, engine
+        self._executor, self._build = executor, build
+        self._barriers: Final = barriers_program()
+        self._outputs: Final = OutputArena()
         self._now_ns: Final = resources.device.clock.now_ns
         self._driver: Final = resources.device.driver
         self._lease: Final = resources.streams.acquire()
@@ -138,12 +177,9 @@ class _Bench:
         self._launch.bind((0,), (1,), ScratchAddresses())
 
     def time(self, experiment: CostExperiment, size: int) -> int:
-        """Implements ``ExperimentTimer``."""
-        run = _EXPERIMENTS.get(experiment)
-        if run is None:
-            raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._device.backend)
+        """Implements ``ExperimentTimer`` for what the device offers."""
         with self._device.calls:
-            found = run(self, size)
+            found = _EXPERIMENTS[experiment](self, size)
             self._settle()
         return found
 
@@ -179,6 +215,18 @@ class _Bench:
             raise self._late() from None
         finally:
             engine.close()
+        return self._now_ns() - started
+
+    def grid_barriers(self, size: int) -> int:
+        words = (memoryview(size.to_bytes(4, "little")), memoryview(bytes(4)))
+        timing = self._executor.execute(DispatchRequest(self._barriers, words, _BARRIERS), self._outputs)
+        assert timing.device_ns is not None, "events time it"
+        return timing.device_ns
+
+    def build(self, size: int) -> int:
+        program = new_program(secrets.randbits(32), size)  # the driver, too, keeps the code that it has made
+        started = self._now_ns()
+        self._build(program)
         return self._now_ns() - started
 
     def traffic(self, size: int) -> int:
@@ -357,5 +405,7 @@ _EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
     CostExperiment.PAGEABLE_COPY: _Bench.pageable_copy,
     CostExperiment.EVENT_PAIRS: _Bench.event_pairs,
     CostExperiment.PERSISTENT: _Bench.persistent,
+    CostExperiment.GRID_BARRIERS: _Bench.grid_barriers,
+    CostExperiment.BUILD: _Bench.build,
     CostExperiment.TRAFFIC: _Bench.traffic,
 }

@@ -34,6 +34,7 @@ from benchmarks import (
     persistent_rows,
     prediction_rows,
     process_rows,
+    query_rows,
     reading_rows,
     regret,
     replay_rows,
@@ -55,6 +56,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "joined-steps": joined_step_rows.ROWS,
     "megakernels": megakernel_rows.ROWS,
     "arrays": array_rows.ROWS,
+    "queries": query_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -22,7 +22,8 @@ _PARTS: Final = 1 << 16
 _STATE: Final = "compiled and warm, one thread, processor time"
 
 
-def _session() -> Session:
+def opened_or_not() -> Session:
+    """Returns a session on ``cpu``; raises ``NotMeasured`` where there is none."""
     try:
         return opened("cpu")
     except VyreError as error:
@@ -44,7 +45,7 @@ def _in_place(rounds: int, *, target: bool) -> Samples:
     program, other = _update(), np.empty_like(y)
     inputs: dict[str, Any] = {"a": 0.5, "x": x, "y": y}
     copied = {"out": {"y": other}} if target else {}
-    with _session() as session:
+    with opened_or_not() as session:
         session.dispatch(program, inputs, **copied)
         before = y.copy()
         session.dispatch(program, inputs, out={"y": y})
@@ -57,7 +58,7 @@ def _in_place(rounds: int, *, target: bool) -> Samples:
 def _lent(rounds: int) -> Samples:
     """NumPy takes resident memory, against NumPy taking an array of its own."""
     array = np.ones(_PARTS, np.float32)
-    with _session() as session, session.resident(array) as held:
+    with opened_or_not() as session, session.resident(array) as held:
         if not np.array_equal(np.from_dlpack(held), array):
             raise AssertionError("the memory shows something else")
         return compare(partial(np.from_dlpack, held), partial(np.from_dlpack, array), rounds, time.process_time)
@@ -66,7 +67,7 @@ def _lent(rounds: int) -> Samples:
 def _borrowed(rounds: int) -> Samples:
     """An array becomes resident memory and is given back, against a copy that is made and freed."""
     array = np.ones(_PARTS, np.float32)
-    with _session() as session:
+    with opened_or_not() as session:
 
         def adopted() -> None:
             session.adopt(array).close()
@@ -84,7 +85,7 @@ def _borrowed(rounds: int) -> Samples:
 def _part(rounds: int) -> Samples:
     """A part of resident memory, against a view of an array in NumPy."""
     array = np.ones(_PARTS, np.float32)
-    with _session() as session, session.resident(array) as held:
+    with opened_or_not() as session, session.resident(array) as held:
         return compare(lambda: held[16:4096], lambda: array[16:4096], rounds, time.process_time)
 
 

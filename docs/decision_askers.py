@@ -28,7 +28,6 @@ WAITING: Final[Mapping[str, str]] = {
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "frontier_ir": "waves of a graph analysis in one kernel",
     "plan_cache": "waves of a graph analysis in one kernel",
-    "residency": "graphs that stay on the device",
     "routing": "sorting, in the library of primitives",
     "selection": "the optimizer, to choose its passes",
     "speculation": "races of rewritten variants",

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
+    from vyre.app.queries.plan import QueriesPlan as QueriesPlan, QueryResults as QueryResults
+    from vyre.app.queries.queries import Queries as Queries
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch as BoundResidentLaunch
     from vyre.app.result import Result as Result
@@ -151,6 +153,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.persistent.tickets": "JobBatch Ticket",
     "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
+    "vyre.app.queries.plan": "QueriesPlan QueryResults",
+    "vyre.app.queries.queries": "Queries",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.resident_dispatch": "BoundResidentLaunch",
     "vyre.app.result": "Result",

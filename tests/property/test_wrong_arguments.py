@@ -132,6 +132,7 @@ class World:
         self.memory = session.resident(X)
         self.temporary = session.temporary(vyre.f32, 4)
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
+        self.queries = session.queries(SAXPY, {"a": 2.0, "x": self.memory})
         self.flag = session.resident(np.zeros(1, np.uint32))
         self.tasks: dict[str, Any] = {"first": np.zeros(3, np.uint32), "children": np.zeros(1, np.uint32)}
         self.tasks |= {"hits": session.resident(np.zeros(2, np.uint32))}
@@ -174,6 +175,11 @@ class World:
                 session.sequence,
                 {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": (), "modes": None},
                 {"first": EMPTY, "modes": {"no dict"}},
+            ),
+            "queries": Row(
+                session.queries,
+                COMPILED | {"shared": {"x": self.memory}, "budget": None},
+                COUNTED | {"shared": set(), "budget": {"zero", "one", "none"}},
             ),
             "temporary": Row(
                 session.temporary,
@@ -298,6 +304,8 @@ class World:
             "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
             "WorkQueue": Row(self.queue, {"items": np.zeros(1, np.uint32)}, {"items": {"array"}}),
             "WorkQueue.plan": Row(self.queue.plan, {"initial_items": 1}, {"initial_items": {"zero", "one"}}),
+            "Queries": Row(self.queries, {"columns": {"y": X[None]}}, {"columns": set()}),
+            "Queries.plan": Row(self.queries.plan, {"columns": {"y": X[None]}}, {"columns": set()}),
             "Temporary.upload": Row(self.temporary.upload, {"data": X, "offset": 0}, refused=True),
             "ResidentArray.upload": Row(
                 self.memory.upload,
@@ -488,7 +496,8 @@ def taken(row: Row, name: str) -> set[str]:
 
 
 def ended(result: Any) -> None:
-    closed = vyre.Session | vyre.LoadedBundle | vyre.ResidentArray | BoundResidentLaunch | vyre.PersistentJobs
+    closed = vyre.Session | vyre.LoadedBundle | vyre.ResidentArray | BoundResidentLaunch
+    closed |= vyre.PersistentJobs | vyre.Queries
     if isinstance(result, closed):
         result.close()
 
@@ -538,7 +547,7 @@ NOT_CALLED: Final = {
     # made by the session
     "BoundDownload", "Downloaded", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
-    "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
+    "Queries", "QueriesPlan", "QueryResults", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",
     "PersistentJobs.result", "PersistentJobs.when_done", "Ticket", "JobBatch", "JobBatch.rows_of",
     # calls what can be called, and tells what that raises; refused are all others, in a test of its own

@@ -64,8 +64,8 @@ def run_resident(
     memory = lease.backend.require_memory()
     executor = lease.backend.require_resident_executor()
     arguments = _arguments(program, host_inputs, inputs)
-    _check_residents(lease, program, arguments)
-    sizes = _resolve(lease, program, config, host_inputs, arguments)
+    check_residents(lease, program, arguments)
+    sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
     with ExitStack() as stack:
         resources: list[Resource] = []
         uploads: list[Upload] = []
@@ -120,7 +120,7 @@ def bind_resident(
         executor = lease.backend.require_resident_executor()
         return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
     arguments = _arguments(program, host_inputs, inputs)
-    _check_residents(lease, program, arguments)
+    check_residents(lease, program, arguments)
     resources = _resources(program, _views(program, host_inputs, arguments), arguments)
     # The binder finds the sizes of the launch, and refuses it if there are none.
     return BoundResidentLaunch(lease, binder.bind(ResidentStep(program, resources, config)))
@@ -148,8 +148,8 @@ def bound_work(
     ``temporaries``: temporary arrays may be bound too, and then their handles stand for memory that does not exist yet.
     """
     arguments = _arguments(program, host_inputs, inputs)
-    _check_residents(lease, program, arguments, temporaries=temporaries)
-    sizes = _resolve(lease, program, config, host_inputs, arguments)
+    check_residents(lease, program, arguments, temporaries=temporaries)
+    sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
     resources = _resources(program, [view for _, _, view in sizes.bindings], arguments)
     return BoundWork(ResidentStep(program, resources, config), sizes.launch, sizes.config)
 
@@ -234,7 +234,7 @@ class BoundResidentLaunch:
         self.close()
 
 
-class _Sizes(NamedTuple):
+class Sizes(NamedTuple):
     """Buffers in binding order with their bytes and, for host inputs, their data; returned ranges by name.
 
     ``lengths`` are the bytes of the inputs, and ``config`` is that of the dispatch with the counts of bound outputs.
@@ -247,13 +247,14 @@ class _Sizes(NamedTuple):
     launch: Launch
 
 
-def _resolve(
+def resolve_sizes(
     lease: BackendLease,
     program: Program,
     config: DispatchConfig,
     host_inputs: HostInputs,
     arguments: Mapping[str, object],
-) -> _Sizes:
+) -> Sizes:
+    """Returns the sizes of a launch with these arguments by name.  Raises ``InvalidInput``."""
     plan = plan_bindings(program)
     views = _views(program, host_inputs, arguments)
     lengths: list[int] = []
@@ -274,7 +275,7 @@ def _resolve(
         config = replace(config, output_counts=counts | dict(config.output_counts or {}))
     launch = resolve_launch(program, tuple(lengths), config, LaunchLimits(str(lease.backend.id)))
     names = [plan.bindings[position].buffer.name for position in plan.outputs]
-    return _Sizes(
+    return Sizes(
         list(zip([b.buffer for b in plan.bindings], launch.nbytes, views, strict=True)),
         dict(zip(names, launch.output_ranges, strict=True)),
         tuple(lengths),
@@ -301,9 +302,14 @@ def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dic
     return dict(zip(names, host_inputs.values(rest), strict=True)) | bound
 
 
-def _check_residents(
+def check_residents(
     lease: BackendLease, program: Program, arguments: Mapping[str, object], *, temporaries: bool = False
 ) -> None:
+    """Checks the resident arrays among arguments by name.
+
+    They must be open, of this lease, of the type of their buffer, and apart from each other where one is written.
+    Raises ``InvalidInput`` and ``InvalidResource``.
+    """
     bound: dict[int, list[tuple[str, bool, int, int]]] = {}
     for buffer in program.abi_buffers:
         array = arguments.get(buffer.name)

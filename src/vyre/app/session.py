@@ -24,6 +24,7 @@ from vyre.app.persistent.kept import KeptJobs
 from vyre.app.persistent.sessions import SessionPersistence
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
+from vyre.app.queries.sessions import SessionQueries
 from vyre.app.race_checks import RaceChecks
 from vyre.app.resident import adopt_array, make_resident
 from vyre.app.result import Result
@@ -67,7 +68,15 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 
-class Session(SessionAsynchrony, SessionPersistence, SessionReports, SessionTransfers, WorkGraphs, ForeignSessionUse):
+class Session(
+    SessionAsynchrony,
+    SessionPersistence,
+    SessionQueries,
+    SessionReports,
+    SessionTransfers,
+    WorkGraphs,
+    ForeignSessionUse,
+):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use

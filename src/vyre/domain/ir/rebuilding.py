@@ -18,6 +18,11 @@ def rebuilt(root: _Root, change: Callable[[Any], Any], made: dict[int, Any] | No
     the identity of the nodes, for calls that share nodes; what it holds already is taken from there.  Does not recurse.
     O(nodes).
     """
+    return rebuilt_from(root, lambda _, node: change(node), made)
+
+
+def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], made: dict[int, Any] | None = None) -> _Root:
+    """Returns what ``rebuilt`` returns; ``change`` gets each node of the old tree, and that node with new operands."""
     if made is None:
         made = {}
     stack: list[Any] = [root]
@@ -32,7 +37,7 @@ def rebuilt(root: _Root, change: Callable[[Any], Any], made: dict[int, Any] | No
             stack += waiting
             continue
         stack.pop()
-        made[id(item)] = _tuple_of(item, made) if isinstance(item, tuple) else change(_with_operands(item, made))
+        made[id(item)] = _tuple_of(item, made) if isinstance(item, tuple) else change(item, _with_operands(item, made))
     return made[id(root)]  # type: ignore[no-any-return]
 
 

@@ -20,6 +20,7 @@ NAMES: Final = (
     "persistent_launches",
     "persistent_jobs",
     "copied_bytes",
+    "resident_allocations",
     "resident_bytes",
     "uploads",
     "uploaded_bytes",
@@ -64,6 +65,7 @@ class Counters:
     persistent_launches: int
     persistent_jobs: int
     copied_bytes: int
+    resident_allocations: int
     resident_bytes: int
     uploads: int
     uploaded_bytes: int

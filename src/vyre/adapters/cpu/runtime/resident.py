@@ -141,6 +141,7 @@ class CpuMemory(HostMemory):
         """Implements ``ResidentMemory.allocate``."""
         self._device.check()
         found = super().allocate(nbytes, label=label)
+        self._device.counters.resident_allocations += 1
         self._device.counters.resident_bytes += nbytes
         return found
 

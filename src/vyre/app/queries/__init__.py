@@ -1,0 +1,1 @@
+"""Many queries over resident memory as few launches."""

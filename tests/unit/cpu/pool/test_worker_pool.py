@@ -552,9 +552,10 @@ def test_affinity() -> None:
     job, frame = adding(pool)
     before = set(threading.enumerate())
     assert pool.run(job) is Outcome.COMPLETED
-    workers = [thread for thread in threading.enumerate() if thread not in before]
-    assert len(workers) == 2
-    for thread in workers:
+    started = {thread.name: thread for thread in threading.enumerate() if thread not in before}
+    started.pop("vyre-cpu-relief", None)  # on a busy machine a thread looks for jobs that do not begin, too
+    assert started.keys() == {"vyre-cpu-0", "vyre-cpu-1"}
+    for thread in started.values():
         until(lambda thread=thread: os.sched_getaffinity(thread.native_id) == cpu)  # type: ignore[misc]
     assert frame.data[0] == SUM
     assert pool.close()

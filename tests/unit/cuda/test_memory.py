@@ -7,8 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -16,7 +14,7 @@ from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200, DevicePreset
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, CudaOptions
-from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine, size_class
+from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaCallError, Stream
 from vyre.domain.errors import DeviceOutOfMemory
@@ -46,20 +44,6 @@ def closed(r: Rig) -> bool:
     """Close, and whether nothing is left."""
     r.device.close()
     return not any(r.driver.live().values())
-
-
-# ---------------------------------------------------------------- size classes
-@given(st.integers(1, 2**40))
-def test_a_class_holds_its_size_and_wastes_an_eighth_at_most(nbytes: int) -> None:
-    capacity = size_class(nbytes)
-    assert nbytes <= capacity
-    assert capacity % 256 == 0
-    assert capacity - nbytes <= max(255, nbytes // 8)
-    assert size_class(capacity) == capacity
-
-
-def test_eight_classes_lie_between_powers_of_two() -> None:
-    assert len({size_class(n) for n in range(2**20 + 1, 2**21 + 1, 64)}) == 8
 
 
 # ---------------------------------------------------------------- device memory

@@ -21,6 +21,7 @@ NAMES: Final = (
     "persistent_jobs",
     "copied_bytes",
     "resident_allocations",
+    "pool_reuses",
     "resident_bytes",
     "uploads",
     "uploaded_bytes",
@@ -66,6 +67,7 @@ class Counters:
     persistent_jobs: int
     copied_bytes: int
     resident_allocations: int
+    pool_reuses: int
     resident_bytes: int
     uploads: int
     uploaded_bytes: int

@@ -22,6 +22,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
+from vyre.adapters.cpu.runtime.memory_pool import MemoryPool
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.cpu.runtime.shapes import runs_here
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
@@ -136,14 +137,20 @@ class CpuMemory(HostMemory):
         self._by_steps: dict[tuple[int, ...], int] = {}
         self._numbers = count()
         self._lock = threading.Lock()
+        self.pool: Final = MemoryPool()
+        """The blocks of resident memory."""
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
         """Implements ``ResidentMemory.allocate``."""
         self._device.check()
-        found = super().allocate(nbytes, label=label)
-        self._device.counters.resident_allocations += 1
-        self._device.counters.resident_bytes += nbytes
-        return found
+        if nbytes <= 0:
+            return super().allocate(nbytes, label=label)
+        data, address = self.pool.take(nbytes)
+        counters = self._device.counters
+        counters.resident_allocations += 1
+        counters.resident_bytes += nbytes
+        counters.pool_reuses = self.pool.reused
+        return HostBuffer(self.backend, nbytes, address, label, data=data)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
         """Implements ``ResidentMemory.upload``."""
@@ -306,11 +313,12 @@ class CpuMemory(HostMemory):
                 self._forget(evicted)
 
     def release(self) -> None:
-        """Forgets every prepared sequence."""
+        """Forgets every prepared sequence, and gives up memory that nobody uses."""
         with self._lock:
             self._prepared.clear()
             self._by_tuples.clear()
             self._by_steps.clear()
+        self.pool.trim()
 
 
 Ran: TypeAlias = "tuple[int, int, int | None, bool | None]"

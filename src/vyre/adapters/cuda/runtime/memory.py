@@ -20,20 +20,10 @@ from typing import Final, NamedTuple
 from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, KernelDiagnosis, Pool, Stream
+from vyre.adapters.size_classes import LEAST_BYTES, size_class
 
-ALIGNMENT: Final = 256
-CLASSES_PER_DOUBLING: Final = 8
-
-
-def size_class(nbytes: int) -> int:
-    """Returns ``nbytes`` rounded up to one of eight steps between powers of two, at least 256.
-
-    For example, 5000 bytes become 5120, because the steps between 4096 and 8192 are 512 apart.
-    """
-    if nbytes <= ALIGNMENT:
-        return ALIGNMENT
-    step = max(ALIGNMENT, (1 << (nbytes - 1).bit_length()) // (2 * CLASSES_PER_DOUBLING))
-    return -(-nbytes // step) * step
+ALIGNMENT: Final = LEAST_BYTES
+"""The alignment of every block, in bytes."""
 
 
 class DeviceBlock(NamedTuple):

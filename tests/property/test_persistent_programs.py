@@ -32,8 +32,8 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.grid_sync import has_grid_barriers
 from vyre.ports.backend import Backend
-from vyre.ports.persistent import PersistentEngine
 from vyre.testing.backend_contract.bench import parsed
+from vyre.testing.backend_contract.persistent import EngineJobs
 
 PROGRAMS: Final = 2_000 if SOAK else 40
 ON_MACHINE: Final = 500 if SOAK else 16
@@ -57,7 +57,7 @@ def arguments(case: Case) -> list[memoryview]:
     return [memoryview(case.inputs[b.name]) for b in case.program.abi_buffers if b.takes_input]
 
 
-def outcome(case: Case, engine: PersistentEngine, ticket: int, outputs: Any) -> Outcome:
+def outcome(case: Case, engine: EngineJobs, ticket: int, outputs: Any) -> Outcome:
     try:
         engine.wait(ticket, outputs, timeout=LIMIT_S)
     except TrapError as error:
@@ -87,7 +87,7 @@ def check(backend: Backend, seed: int) -> tuple[int, int]:
     expected = [oracle(each) for each in cases]
     assert backend.persistent is not None
     lengths = tuple(view.nbytes for view in arguments(case))
-    engine = backend.persistent.open(case.program, case.config, lengths, 8)
+    engine = EngineJobs(backend.persistent.open(case.program, case.config, lengths, 8))
     try:
         tickets = [engine.submit(arguments(each)) for each in cases]
         order = list(range(JOBS))
@@ -185,7 +185,8 @@ def stopped_early(seed: int) -> list[bool]:
     config = replace(case.config, timeout_s=Random(seed).choice((1e-9, 1e-6, 3e-6, 1e-5)))
     with machine(seed) as backend:
         assert backend.persistent is not None
-        engine = backend.persistent.open(case.program, config, tuple(view.nbytes for view in given), 4)
+        lengths = tuple(view.nbytes for view in given)
+        engine = EngineJobs(backend.persistent.open(case.program, config, lengths, 4))
         for ticket in [engine.submit(given) for _ in range(3)]:
             assert ticket is not None
             try:
@@ -216,7 +217,7 @@ def test_lanes_that_stop_alone_are_found_out(monkeypatch: pytest.MonkeyPatch) ->
     def run() -> None:
         with machine(1) as backend:
             assert backend.persistent is not None
-            engine = backend.persistent.open(program, DispatchConfig(timeout_s=5e-6), (128,), 4)
+            engine = EngineJobs(backend.persistent.open(program, DispatchConfig(timeout_s=5e-6), (128,), 4))
             ticket = engine.submit(given)
             assert ticket is not None
             with pytest.raises(DispatchTimeout):

@@ -14,6 +14,7 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
+from vyre.testing.backend_contract.persistent import EngineJobs
 
 N: Final = 96
 RECORDING: Final = CudaOptions(graph_after=1)
@@ -159,7 +160,8 @@ def bound(backend: Backend) -> bytes:
 def kept(backend: Backend) -> bytes:
     """A kernel that stays: jobs alone, one more of them than its queue holds, and a batch."""
     assert backend.persistent is not None
-    engine = backend.persistent.open(PROGRAM, DispatchConfig(), tuple(view.nbytes for view in INPUTS), 2)
+    lengths = tuple(view.nbytes for view in INPUTS)
+    engine = EngineJobs(backend.persistent.open(PROGRAM, DispatchConfig(), lengths, 2))
     try:
         first = [engine.submit(INPUTS) for _ in range(2)]
         into = [bytearray(8 * N), bytearray(8 * N)]

@@ -32,6 +32,7 @@ from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost, DispatchFailed, VyreError
 from vyre.testing import cuda_machine
+from vyre.testing.backend_contract.persistent import EngineJobs
 
 CPU: Final = "cpu"
 MACHINE: Final = "cuda-machine"
@@ -145,7 +146,7 @@ def run_losses(count: int, seed: int) -> dict[str, int]:
         machine = cuda_machine(seed=number)
         backend = machine.backend
         assert backend.persistent is not None and backend.lifecycle is not None
-        engine = backend.persistent.open(program, DispatchConfig(), (16,), 16)
+        engine = EngineJobs(backend.persistent.open(program, DispatchConfig(), (16,), 16))
         machine.driver.inject(FaultPlan(calls=(Fault(code=700, nth=chance.randrange(1, 120)),)))
         given: list[tuple[int, np.ndarray[Any, Any]]] = []
         for value in range(40):

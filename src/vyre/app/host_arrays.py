@@ -30,7 +30,7 @@ Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = tuple[Shape | None, ...]
 """The requested shape of each output; None, or a shape with another number of elements, means one axis."""
 
-_PACK: Final = {
+PACKED: Final = {
     ScalarType.U32: struct.Struct("<I"),
     ScalarType.I32: struct.Struct("<i"),
     ScalarType.U64: struct.Struct("<Q"),
@@ -39,6 +39,7 @@ _PACK: Final = {
     ScalarType.F64: struct.Struct("<d"),
     ScalarType.BOOL: struct.Struct("<I"),
 }
+"""How a number of each type of scalar parameters is written."""
 _NO_OUTPUT: Final = memoryview(bytearray())
 """Writable, because a backend may assign zero bytes to it."""
 
@@ -58,7 +59,7 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_bound", "_buffers", "_converters", "_single", "_sizes", "_slots", "_title", "names")
+    __slots__ = ("_bound", "_converters", "_single", "_sizes", "_slots", "_title", "buffers", "names")
 
     _converters: tuple[Converter, ...]
     _slots: tuple[tuple[str, Converter], ...]
@@ -68,9 +69,10 @@ class HostInputs:
         buffers = [b for b in bound if not b.is_output]
         self._title = program.name or "the program"
         self._bound = bound
-        self._buffers = tuple(buffers)
-        self.names: tuple[str, ...] = tuple([b.name for b in buffers])
+        self.buffers: tuple[Buffer, ...] = tuple(buffers)
         """The buffers that the caller passes, in binding order."""
+        self.names: tuple[str, ...] = tuple([b.name for b in buffers])
+        """Their names."""
         self._single: dict[str, Converter] = {}
         sizes = size_parameters(program)
         self._sizes = {name: size for name, size in sizes.items() if size[0] in self.names} if sizes else sizes
@@ -80,7 +82,7 @@ class HostInputs:
         def __getattr__(self, name: str) -> object:
             """Makes the converters of all inputs when they are first used: resident memory needs none."""
             if name == "_converters":
-                found = tuple([converter_of(buffer) for buffer in self._buffers])
+                found = tuple([converter_of(buffer) for buffer in self.buffers])
             elif name == "_slots":
                 found = tuple(zip(self.names, self._converters, strict=True))
             else:
@@ -135,12 +137,12 @@ class HostInputs:
         """Returns the bytes of one input."""
         convert = self._single.get(name)
         if convert is None:
-            convert = self._single[name] = converter_of(self._buffers[self.names.index(name)])
+            convert = self._single[name] = converter_of(self.buffers[self.names.index(name)])
         return convert(value)
 
     def column(self, name: str, values: object) -> memoryview:
         """Returns the bytes of many values of a scalar parameter, which is an array of its type."""
-        element = self._buffers[self.names.index(name)].element
+        element = self.buffers[self.names.index(name)].element
         assert isinstance(element, ScalarType)  # a valid program has no other buffers
         convert = _bool_converter(name) if element is ScalarType.BOOL else _array_converter(name, element)
         return convert(values)
@@ -253,9 +255,14 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 # ---------------------------------------------------------------- scalar parameters
+def direct_type(element: ScalarType) -> type:
+    """Returns the type of numbers that a scalar parameter of this type takes without a conversion."""
+    return float if element.is_float else bool if element.kind is TypeKind.BOOL else int
+
+
 def _push_converter(name: str, element: ScalarType) -> Converter:
-    pack = _PACK[element].pack
-    direct = float if element.is_float else bool if element.kind is TypeKind.BOOL else int
+    pack = PACKED[element].pack
+    direct = direct_type(element)
 
     def convert(value: object) -> memoryview:
         if type(value) is direct:
@@ -337,11 +344,15 @@ class HostOutputs:
         """Returns the results as arrays of the host type; they own their memory."""
         return self.typed(storage.arrays)
 
+    def over(self, slots: Sequence[memoryview]) -> tuple[Array, ...]:
+        """Returns arrays of the elements that a run writes, over the memory of each output."""
+        return tuple([np.asarray(slot).view(raw) for slot, raw in zip(slots, self.raw_types, strict=True)])
+
     def from_bytes(self, slots: Sequence[memoryview], shapes: Shapes | None = None) -> tuple[Array, ...]:
         """Returns read-only arrays over ``slots``; arrays of ``bool`` are copies."""
         arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self.raw_types, strict=True)]
         if shapes is not None:
-            arrays = [a.reshape(_shape(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
+            arrays = [a.reshape(shape_for(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
         return self.typed(arrays)
 
     def typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -391,7 +402,7 @@ class ArrayStorage:
             arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
         else:
             arrays = [
-                np.empty(_shape(size // d.itemsize, shape), d)
+                np.empty(shape_for(size // d.itemsize, shape), d)
                 for size, d, shape in zip(sizes, self._dtypes, shapes, strict=True)
             ]
         self.arrays = tuple(arrays)
@@ -437,7 +448,7 @@ class CopyOutStorage(ArrayStorage):
             return super().begin(sizes)
         shapes = self._shapes or (None,) * len(sizes)
         found: tuple[Array, ...] = tuple(
-            np.empty(_shape(size // dtype.itemsize, shape), dtype) if target is None else target
+            np.empty(shape_for(size // dtype.itemsize, shape), dtype) if target is None else target
             for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
         )
         self.arrays = found
@@ -459,7 +470,8 @@ def cuts_elements(buffer: Buffer) -> bool:
     return buffer.output_range is not None and any(offset % buffer.element.size for offset in buffer.output_range)
 
 
-def _shape(count: int, wanted: Shape | None) -> Shape:
+def shape_for(count: int, wanted: Shape | None) -> Shape:
+    """Returns the shape of an output of so many elements: the requested one, if it has as many."""
     return wanted if wanted is not None and math.prod(wanted) == count else (count,)
 
 

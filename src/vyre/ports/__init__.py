@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vyre.ports.gathering import BoundGather as BoundGather, GatheredReads as GatheredReads, Ranges as Ranges
     from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
     from vyre.ports.persistent import (
-        EndedJobs as EndedJobs, KeptSteps as KeptSteps, PersistentEngine as PersistentEngine,
+        EndedJobs as EndedJobs, JobMemory as JobMemory, KeptSteps as KeptSteps, PersistentEngine as PersistentEngine,
         PersistentExecutor as PersistentExecutor, PersistentSteps as PersistentSteps, StepsRan as StepsRan,
     )
     from vyre.ports.planning import (
@@ -68,7 +68,9 @@ _HOME: Final[dict[str, str]] = {
     "vyre.ports.cost_store": "CostStore",
     "vyre.ports.gathering": "BoundGather GatheredReads Ranges",
     "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
-    "vyre.ports.persistent": "EndedJobs KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan",
+    "vyre.ports.persistent": (
+        "EndedJobs JobMemory KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan"
+    ),
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
     "vyre.ports.support": "Environment NullTelemetry Telemetry",
     "vyre.ports.tunable": "Tunable",

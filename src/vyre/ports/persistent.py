@@ -7,7 +7,7 @@ that grows with every job.  Jobs begin in the order of their tickets and may end
 Rules
     * A job has the bytes and the errors that a dispatch of the same program, config and inputs has.  An error is that
       of its ticket alone; the engine goes on.
-    * The inputs of a job are copied before ``submit`` returns.
+    * A job has memory of the engine (``JobMemory``), into which the caller writes the inputs.
     * No thread of Python takes part in the end of a job.
     * Every method may be called from any thread.  ``done`` reads one word, and asks the device how it is if that says
       that the job has not ended.
@@ -23,12 +23,12 @@ steps of a wave may run at once and in any order, and a wave begins when all ste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import HostBytes, OutputStorage, ResidentStep
+    from vyre.ports.backend import HostBytes, ResidentStep
 
 
 class EndedJobs(NamedTuple):
@@ -36,6 +36,27 @@ class EndedJobs(NamedTuple):
 
     device_ns: int
     failed: tuple[int, ...]
+
+
+class JobMemory:
+    """The memory of one job at a time: writable bytes of each input, and the bytes of each output.
+
+    It belongs to who was given it by ``PersistentEngine.memory``, until that calls ``give_back``, or ``forget`` of the
+    job.  Inputs and outputs of a buffer that is passed in and returned are the same bytes.  ``held`` is None at first,
+    and then whatever the caller wants to find with the memory when it is given out again.
+    """
+
+    __slots__ = ("held", "inputs", "outputs")
+
+    def __init__(self, inputs: tuple[memoryview, ...], outputs: tuple[memoryview, ...]) -> None:
+        self.inputs: Final = inputs
+        self.outputs: Final = outputs
+        self.held: Any = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a word says that the job has ended; False where only a device could tell."""
+        return False
 
 
 class PersistentEngine(Protocol):
@@ -53,11 +74,17 @@ class PersistentEngine(Protocol):
     def output_nbytes(self) -> tuple[int, ...]:
         """Returns the bytes of each output of a job."""
 
-    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
-        """Queues a job; returns its ticket, or None if the queue is full.
+    def memory(self) -> JobMemory:
+        """Returns memory for a job, which nobody else has.  Raises ``DeviceOutOfMemory``."""
 
-        Raises ``InvalidInput`` for inputs of other lengths, and ``InvalidResource`` or ``DispatchFailed`` if the engine
-        is closed.
+    def give_back(self, memory: JobMemory, /) -> None:
+        """Takes back memory of which no job was queued."""
+
+    def submit(self, memory: JobMemory, /) -> int | None:
+        """Queues a job with the inputs in its memory; returns its ticket, or None if the queue is full.
+
+        Raises ``InvalidResource`` or ``DispatchFailed`` if the engine is closed.  The memory is the caller's as before
+        where no ticket is returned, and else that of the job until it has ended: then it holds the outputs.
         """
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
@@ -71,11 +98,11 @@ class PersistentEngine(Protocol):
     def done(self, ticket: int, /) -> bool:
         """Returns whether a job has ended, with or without an error."""
 
-    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Waits for a job, writes its outputs to ``outputs``, and returns the measured times.
+    def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Waits for a job, and returns the measured times.
 
-        With None nothing is written.  The outputs are there until the ticket is forgotten.  Raises the error of the
-        job, ``TimeoutError`` after ``timeout`` seconds, and what a signal handler raises: the job goes on.
+        The outputs are in its memory until the ticket is forgotten.  Raises the error of the job, ``TimeoutError``
+        after ``timeout`` seconds, and what a signal handler raises: the job goes on.
         """
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
@@ -85,7 +112,7 @@ class PersistentEngine(Protocol):
         """Waits until the queue is not full; returns whether it is not.  Raises what a signal handler raises."""
 
     def forget(self, ticket: int, /) -> None:
-        """Says that nobody asks for this ticket, or for those of its ``submit_many``, any longer."""
+        """Says that nobody asks for this ticket and its memory, or those of its ``submit_many``, any longer."""
 
     def subscribe(self) -> int:
         """Returns a descriptor that becomes readable when a job ends.  Raises ``UnsupportedFeature`` without one.

@@ -33,6 +33,7 @@ from vyre.domain.ir.program import Program
 from vyre.ports.backend import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.backend_contract.bench import parsed
+from vyre.testing.backend_contract.persistent import EngineJobs
 from vyre.testing.ptxas import TARGETS, assemble_all
 
 TRAPS = parsed("""
@@ -82,24 +83,24 @@ LARGE = parsed("""
 
 def opened(
     machine: CudaMachine, program: Program = ADD, capacity: int = 4, nbytes: int = 16, **config: Any
-) -> CudaEngine:
+) -> EngineJobs:
     assert machine.backend.persistent is not None
     made = machine.backend.persistent.open(program, DispatchConfig(**config), (nbytes,), capacity)
     assert isinstance(made, CudaEngine)
-    return made
+    return EngineJobs(made)
 
 
 def words(*values: int) -> list[memoryview]:
     return [memoryview(np.array(values, np.uint32).tobytes())]
 
 
-def submitted(engine: CudaEngine, *values: int) -> int:
+def submitted(engine: EngineJobs, *values: int) -> int:
     ticket = engine.submit(words(*values))
     assert ticket is not None
     return ticket
 
 
-def collected(engine: CudaEngine, ticket: int, timeout: float = LIMIT_S) -> list[int]:
+def collected(engine: EngineJobs, ticket: int, timeout: float = LIMIT_S) -> list[int]:
     arena = OutputArena()
     engine.wait(ticket, arena, timeout=timeout)
     found: list[int] = np.frombuffer(arena[0], np.uint32).tolist()
@@ -185,7 +186,8 @@ def test_workgroups_share_memory_as_in_a_dispatch(program: Program) -> None:
     machine.backend.executor.execute(DispatchRequest(program, tuple(inputs)), arena)
     want = arena.to_bytes()
     assert machine.backend.persistent is not None
-    engine = machine.backend.persistent.open(program, DispatchConfig(), tuple(view.nbytes for view in inputs), 4)
+    lengths = tuple(view.nbytes for view in inputs)
+    engine = EngineJobs(machine.backend.persistent.open(program, DispatchConfig(), lengths, 4))
     for _ in range(3):
         ticket = engine.submit(inputs)
         assert ticket is not None

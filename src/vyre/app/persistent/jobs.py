@@ -14,6 +14,8 @@ from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
+from vyre.app.persistent.input_code import writer_of
+from vyre.app.persistent.queues import JobQueue
 from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
@@ -24,7 +26,7 @@ from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
-from vyre.ports.persistent import PersistentEngine, PersistentExecutor
+from vyre.ports.persistent import JobMemory, PersistentEngine, PersistentExecutor
 
 if TYPE_CHECKING:
     import asyncio
@@ -71,12 +73,15 @@ class PersistentJobs:
         self._capacity = capacity
         self._backpressure = backpressure
         self._inputs: Final = HostInputs(program)
+        self._write: Final = writer_of(self._inputs)
         self.outputs: Final = HostOutputs([b for b in program.abi_buffers if b.is_returned])
         """The conversion of outputs to arrays."""
         self._shapes: Final = OutputShapes(program, config)
         self._launches: Final = Launches(program.abi_buffers, partial(interface_of, program), config)
         self._backend: Final = str(lease.backend.id)
-        self._engines: dict[tuple[int, ...], PersistentEngine] = {}
+        self._queues: dict[tuple[int, ...], JobQueue] = {}
+        self._latest: JobQueue | None = None
+        """The queue that is tried first, because the job before had its lengths; None once it is closed."""
         self._lengths: dict[int, tuple[int, ...]] = {}
         self._loops: dict[int, LoopNotices] = {}
         self._callbacks: Callbacks | None = None
@@ -105,20 +110,31 @@ class PersistentJobs:
 
     def try_submit(self, inputs: Inputs = ()) -> Ticket | None:
         """Queues a job as ``submit`` does, or returns None if the queue is full; never waits."""
-        views = self._views(inputs)
+        queue = self._latest
+        if queue is None:
+            queue, memory = self._written(inputs)
+        else:
+            memory = queue.memory()
+            if not self._write(inputs, memory.inputs):
+                queue.engine.give_back(memory)
+                queue, memory = self._written(inputs)
+        engine = queue.engine
         try:
-            engine = self._engines[tuple([view.nbytes for view in views])]
-        except KeyError:
-            engine = self._engine(views)
-        try:
-            number = engine.submit(views)
+            number = engine.submit(memory)
         except BackendError as error:
+            engine.give_back(memory)
             self._annotate(error)
             raise
         if number is None:
+            engine.give_back(memory)
             return None
         shapes = self._shapes.of(inputs)
-        return Ticket(self, engine, number) if shapes is None else ShapedTicket(self, engine, number, shapes)
+        if shapes is None:
+            ticket = Ticket(self, engine, number, memory)
+        else:
+            ticket = ShapedTicket(self, engine, number, memory, shapes)
+        queue.add(ticket)
+        return ticket
 
     def submit_many(self, columns: Inputs, jobs: int | None = None) -> JobBatch:
         """Queues many jobs at once, and returns them as a batch: the cheapest way.
@@ -137,7 +153,7 @@ class PersistentJobs:
         shared = [name not in given for name in self._inputs.names]
         views = self._column_views(columns, given)
         lengths = tuple(v.nbytes if one else v.nbytes // rows for v, one in zip(views, shared, strict=True))
-        engine = self._engine_for(lengths)
+        engine = self._queue_for(lengths).engine
         parts, start = [], 0
         while start < rows:
             count = min(engine.most_jobs, rows - start)
@@ -160,7 +176,7 @@ class PersistentJobs:
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all jobs that were submitted before have ended.  Raises ``TimeoutError``."""
         left = Deadline(timeout)
-        for engine in tuple(self._engines.values()):
+        for engine in self.engines:
             if not engine.drain(left.seconds()):
                 raise TimeoutError(f"jobs of {self!r} did not finish within {timeout} s")
 
@@ -177,7 +193,8 @@ class PersistentJobs:
     @property
     def nbytes(self) -> int:
         """The most memory in bytes that the inputs and outputs of jobs under way take, for all engines."""
-        engines = tuple(self._engines.items())
+        queues = tuple(self._queues.items())
+        engines = [(lengths, queue.engine) for lengths, queue in queues]
         return sum(engine.capacity * (sum(lengths) + sum(engine.output_nbytes)) for lengths, engine in engines)
 
     def counters(self) -> dict[str, int]:
@@ -187,7 +204,7 @@ class PersistentJobs:
         sleep, ``wakes`` of sleeping callers, ``full``: refusals; a backend may count more.
         """
         found: dict[str, int] = {}
-        for engine in tuple(self._engines.values()):
+        for engine in self.engines:
             for name, count in engine.counters().items():
                 found[name] = found.get(name, 0) + count
         return found
@@ -201,8 +218,8 @@ class PersistentJobs:
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
-            engines, loops = tuple(self._engines.values()), tuple(self._loops.values())
+            self._closed, self._latest = True, None
+            engines, loops = self.engines, tuple(self._loops.values())
         if self._is_inherited:
             return
         for engine in engines:
@@ -215,6 +232,7 @@ class PersistentJobs:
     def inherited(self) -> None:
         """Called in a forked child of the process that opened it: every use is refused there."""
         self._closed = self._is_inherited = True
+        self._latest = None
 
     def __enter__(self) -> Self:
         self._check()
@@ -230,7 +248,7 @@ class PersistentJobs:
             self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._engines:
+        if not getattr(self, "_closed", True) and self._queues:
             warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
             self.close()
 
@@ -239,6 +257,11 @@ class PersistentJobs:
         return f"<PersistentJobs of {self.program.name or 'unnamed'} on {self._backend}, {state}>"
 
     # ------------------------------------------------------------ for tickets
+    @property
+    def engines(self) -> tuple[PersistentEngine, ...]:
+        """The engines that are open, in the order in which they were opened."""
+        return tuple([queue.engine for queue in tuple(self._queues.values())])
+
     def result(self, arrays: tuple[npt.NDArray[Any], ...], timing: DispatchTiming, engine: PersistentEngine) -> Result:
         """Returns a result of these arrays."""
         lengths = self._launches.fixed
@@ -290,6 +313,18 @@ class PersistentJobs:
                 fix="pass its download(), or run it with bind_resident or a sequence.",
             ) from None
 
+    def _written(self, inputs: Inputs) -> tuple[JobQueue, JobMemory]:
+        """Returns the queue for inputs of any kind and length, and memory that holds them."""
+        views = self._views(inputs)
+        lengths = tuple([view.nbytes for view in views])
+        queue = self._queues.get(lengths) or self._queue_for(lengths)
+        memory = queue.memory()
+        for target, view in zip(memory.inputs, views, strict=True):
+            target[:] = view
+        if not self._closed:
+            self._latest = queue
+        return queue, memory
+
     def _check(self) -> None:
         if self._is_inherited:
             self._lease.check_process()
@@ -299,19 +334,20 @@ class PersistentJobs:
         self._lease.check_open()
 
     def _engine(self, views: Sequence[HostBytes]) -> PersistentEngine:
-        return self._engine_for(tuple([view.nbytes for view in views]))
+        return self._queue_for(tuple([view.nbytes for view in views])).engine
 
-    def _engine_for(self, lengths: tuple[int, ...]) -> PersistentEngine:
+    def _queue_for(self, lengths: tuple[int, ...]) -> JobQueue:
         self._check()
         with self._lock:
-            found = self._engines.get(lengths)
+            found = self._queues.get(lengths)
             if found is not None:
                 return found
-            if len(self._engines) >= MOST_LENGTHS and self._replaces:
-                oldest = self._engines.pop(next(iter(self._engines)))
+            if len(self._queues) >= MOST_LENGTHS and self._replaces:
+                oldest = self._queues.pop(next(iter(self._queues))).engine
+                self._latest = None
                 oldest.drain()
                 oldest.close()
-            elif len(self._engines) >= MOST_LENGTHS:
+            elif len(self._queues) >= MOST_LENGTHS:
                 raise InvalidInput(
                     f"inputs of {lengths} bytes, after {MOST_LENGTHS} other combinations of lengths",
                     fix="open another with session.persistent, or dispatch.",
@@ -323,8 +359,8 @@ class PersistentJobs:
                 raise
             if not self._closed:
                 self._lengths[id(made)] = lengths
-                self._engines[lengths] = made
-                return made
+                queue = self._queues[lengths] = JobQueue(made)
+                return queue
         made.close()
         self._check()
         raise AssertionError

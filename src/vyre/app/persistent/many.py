@@ -44,18 +44,8 @@ def no_times() -> ItemTimes:
     return ItemTimes(deque(maxlen=_KEPT), deque(maxlen=_KEPT), deque(maxlen=_KEPT))
 
 
-def pays(
-    items: int,
-    times: ItemTimes,
-    kernel_ns: Sequence[int],
-    costs: LaunchCosts,
-    provenance: Provenance,
-    sink: DecisionSink | None,
-    *,
-    is_open: bool = False,
-) -> bool:
-    """Returns whether so many items take less time as jobs of an engine, as ``plan_items`` prices them."""
-    plan = plan_items(items, times, kernel_ns, costs, provenance, sink, is_open=is_open)
+def pays(plan: ExecutionPlan | None) -> bool:
+    """Returns whether items take less time as jobs of an engine, as ``plan_items`` has priced them."""
     return plan is not None and plan.mode is ExecutionMode.PERSISTENT
 
 

@@ -135,7 +135,7 @@ class SessionPersistence:
 
         if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE or has_grid_loops(pipeline.program):
             return False
-        from vyre.app.persistent.many import pays
+        from vyre.app.persistent.many import pays, plan_items
         from vyre.app.tuning.keys import time_kind
         from vyre.domain.launch_costs import ASSUMED, Provenance
 
@@ -147,7 +147,7 @@ class SessionPersistence:
         measured = time_kind(self._lease.backend).is_measured
         provenance = Provenance.MEASURED if measured else Provenance.EMULATED
         is_open = self._kept_jobs.has(pipeline)
-        return pays(items, times, kernel_ns, costs, provenance, self._decisions, is_open=is_open)
+        return pays(plan_items(items, times, kernel_ns, costs, provenance, self._decisions, is_open=is_open))
 
 
 def _failure_of_future(future: Future[Result]) -> BaseException | None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.app.host_arrays import ArrayStorage, Shapes
+from vyre.app.host_arrays import Shapes, shape_for
 from vyre.app.result import Result
-from vyre.domain.errors import InvalidConfig, VyreError
+from vyre.domain.errors import InvalidConfig, InvalidResource, VyreError
 from vyre.domain.shown import shown
-from vyre.ports.persistent import PersistentEngine
+from vyre.ports.persistent import JobMemory, PersistentEngine
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,14 +26,16 @@ class Ticket:
     ``number`` is a 64-bit number that no other job of the same engine has.
     """
 
-    __slots__ = ("__weakref__", "_outcome", "engine", "jobs", "number")
+    __slots__ = ("__weakref__", "_outcome", "engine", "jobs", "memory", "number")
     _wanted: Shapes | None = None
     """The shapes of the outputs; None if all have one axis."""
 
-    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int) -> None:
+    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int, memory: JobMemory | None) -> None:
         self.jobs: Final = jobs
         self.engine: Final = engine
         self.number: Final = number
+        self.memory = memory
+        """The memory of the job; None once the outcome is there, or for a job of a batch."""
         self._outcome: Result | VyreError | None = None
 
     def done(self) -> bool:
@@ -50,7 +52,7 @@ class Ticket:
             timeout = checked_timeout(timeout)
         outcome = self._outcome
         if outcome is None:
-            outcome = self._collect(timeout)
+            outcome = self.collect(timeout)
         if type(outcome) is Result:  # the quick test of most
             return outcome
         if isinstance(outcome, VyreError):
@@ -63,7 +65,7 @@ class Ticket:
             timeout = checked_timeout(timeout)
         outcome = self._outcome
         if outcome is None:
-            outcome = self._collect(timeout)
+            outcome = self.collect(timeout)
         return outcome if isinstance(outcome, VyreError) else None
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
@@ -89,7 +91,7 @@ class Ticket:
     def _forget(self) -> None:
         self.engine.forget(self.number)
 
-    def _collect(self, timeout: float | None) -> Result | VyreError:
+    def collect(self, timeout: float | None = None) -> Result | VyreError:
         """Waits and stores the outcome; several threads may do so at once, and all store the same."""
         try:
             outcome: Result | VyreError = self._collected(timeout)
@@ -100,15 +102,26 @@ class Ticket:
                 raise  # it is no error of the job
             error.add_note(f"ticket={self.number} of {self.jobs!r}")
             outcome = error
+        found = self._outcome
+        if found is not None:
+            return found  # another thread has forgotten the ticket: what was read may be of a later job
         self._outcome = outcome
+        self.memory = None
         self._forget()
         return outcome
 
     def _collected(self, timeout: float | None) -> Result:
-        jobs, engine, outputs = self.jobs, self.engine, self.jobs.outputs
-        storage = ArrayStorage(outputs.raw_types, self._wanted)
-        timing = engine.wait(self.number, storage, timeout=timeout)
-        return jobs.result(outputs.arrays(storage) if outputs.converts else storage.arrays, timing, engine)
+        jobs, memory = self.jobs, self.memory
+        timing = self.engine.wait(self.number, timeout=timeout)
+        if memory is None:
+            raise InvalidResource("the ticket was forgotten", fix="keep the result.")
+        held = memory.held
+        if held is None:
+            held = memory.held = jobs.outputs.over(memory.outputs)
+        if self._wanted is not None:
+            held = [array.reshape(shape_for(array.size, s)) for array, s in zip(held, self._wanted, strict=True)]
+        arrays = (held[0].copy(),) if len(held) == 1 else tuple([array.copy() for array in held])
+        return jobs.result(jobs.outputs.typed(arrays) if jobs.outputs.converts else arrays, timing, self.engine)
 
 
 class ShapedTicket(Ticket):
@@ -116,8 +129,10 @@ class ShapedTicket(Ticket):
 
     __slots__ = ("_wanted",)
 
-    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int, shapes: Shapes) -> None:
-        super().__init__(jobs, engine, number)
+    def __init__(
+        self, jobs: PersistentJobs, engine: PersistentEngine, number: int, memory: JobMemory, shapes: Shapes
+    ) -> None:
+        super().__init__(jobs, engine, number, memory)
         self._wanted = shapes
 
 
@@ -127,7 +142,7 @@ class BatchTicket(Ticket):
     __slots__ = ("batch", "index")
 
     def __init__(self, batch: JobBatch, engine: PersistentEngine, number: int, index: int) -> None:
-        super().__init__(batch.jobs, engine, number)
+        super().__init__(batch.jobs, engine, number, None)
         self.batch: Final = batch
         self.index: Final = index
 
@@ -135,7 +150,7 @@ class BatchTicket(Ticket):
         """Does nothing: the batch keeps its results."""
 
     def _collected(self, timeout: float | None) -> Result:
-        timing = self.engine.wait(self.number, None, timeout=timeout)
+        timing = self.engine.wait(self.number, timeout=timeout)
         return self.jobs.result(self.batch.rows_of(self.index), timing, self.engine)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchFailed, InvalidInput, InvalidResource, TrapError
-from vyre.ports.persistent import PersistentEngine
+from vyre.ports.backend import HostBytes, OutputStorage
+from vyre.ports.persistent import JobMemory, PersistentEngine
 from vyre.testing.backend_contract.bench import Bench, Data, Storage, program_of, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
@@ -35,18 +36,60 @@ _ENDLESS: Final = """
 _ROW: Final = 16
 
 
+class EngineJobs:
+    """An engine whose jobs take bytes, and whose results are written to storage; everything else is the engine's.
+
+    It keeps the memory of each job by its ticket, until the ticket is forgotten.
+    """
+
+    def __init__(self, engine: PersistentEngine) -> None:
+        self.engine: Final[Any] = engine
+        self._memory: dict[int, JobMemory] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+        """Writes inputs into memory of the engine, and queues a job with them; returns None if the queue is full."""
+        memory = self.engine.memory()
+        for target, data in zip(memory.inputs, inputs, strict=True):
+            target[:] = data
+        ticket: int | None = self.engine.submit(memory)
+        if ticket is None:
+            self.engine.give_back(memory)
+        else:
+            self._memory[ticket] = memory
+        return ticket
+
+    def wait(
+        self, ticket: int, outputs: OutputStorage | None = None, /, *, timeout: float | None = None
+    ) -> DispatchTiming:
+        """Waits for a job, writes the outputs of its memory to ``outputs``, and returns the measured times."""
+        timing: DispatchTiming = self.engine.wait(ticket, timeout=timeout)
+        if outputs is not None:
+            views = outputs.begin(self.engine.output_nbytes)
+            for view, data in zip(views, self._memory[ticket].outputs, strict=True):
+                view[:] = data
+        return timing
+
+    def forget(self, ticket: int, /) -> None:
+        """Forgets a ticket, and its memory."""
+        self.engine.forget(ticket)
+        self._memory.pop(ticket, None)
+
+
 @contextmanager
-def _opened(bench: Bench, kernel: str, *lengths: int, capacity: int = 4, **config: Any) -> Iterator[PersistentEngine]:
+def _opened(bench: Bench, kernel: str, *lengths: int, capacity: int = 4, **config: Any) -> Iterator[EngineJobs]:
     bench.need("persistent")
     assert bench.backend.persistent is not None
     engine = bench.backend.persistent.open(program_of(kernel), DispatchConfig(**config), lengths, capacity)
     try:
-        yield engine
+        yield EngineJobs(engine)
     finally:
         engine.close()
 
 
-def _submitted(engine: PersistentEngine, *inputs: Data) -> int:
+def _submitted(engine: EngineJobs, *inputs: Data) -> int:
     ticket = engine.submit(tuple(map(view, inputs)))
     while ticket is None:
         holds(engine.wait_room(_LIMIT_S), "the queue stays full")
@@ -54,7 +97,7 @@ def _submitted(engine: PersistentEngine, *inputs: Data) -> int:
     return ticket
 
 
-def _result(engine: PersistentEngine, ticket: int) -> tuple[bytes, ...]:
+def _result(engine: EngineJobs, ticket: int) -> tuple[bytes, ...]:
     storage = Storage()
     engine.wait(ticket, storage, timeout=_LIMIT_S)
     return storage.outputs
@@ -90,15 +133,21 @@ def results_wait_for_their_readers(bench: Bench) -> None:
 
 @PERSISTENT.case()
 def inputs_are_taken_at_submit(bench: Bench) -> None:
-    """Memory that the caller changes after ``submit`` or ``submit_many`` does not reach the jobs."""
+    """Memory that the caller changes after ``submit_many``, and memory of other jobs, does not reach the jobs."""
     with _opened(bench, _ADD, 4, _ROW, capacity=64) as engine:
-        data, tickets = bytearray(_ROW), []
-        for number in range(40):
-            data[:] = words(number, number, number, number)
-            tickets.append(_submitted(engine, words(1), data))
-        data[:] = b"\xff" * _ROW
-        for number, ticket in enumerate(tickets):
-            equal(_result(engine, ticket)[0], words(*[number + 1] * 4))
+        for round in range(2):  # the second time in memory that was used before
+            tickets = [_submitted(engine, words(round), words(*[number] * 4)) for number in range(40)]
+            spare = [engine.memory() for _ in range(40)]
+            for memory in spare:
+                equal(tuple(each.nbytes for each in memory.inputs), (4, _ROW), "the inputs in memory")
+                equal(tuple(each.nbytes for each in memory.outputs), engine.output_nbytes, "the outputs in memory")
+                for each in memory.inputs:
+                    each[:] = b"\xff" * each.nbytes
+            for number, ticket in enumerate(tickets):
+                equal(_result(engine, ticket)[0], words(*[number + round] * 4))
+                engine.forget(ticket)
+            for memory in spare:
+                engine.give_back(memory)
         column, into = bytearray(words(*range(64))), [bytearray(16 * _ROW), bytearray(16 * _ROW)]
         first = engine.submit_many([view(words(1)), view(column)], 16, [memoryview(each) for each in into])
         column[:] = b"\xff" * len(column)
@@ -142,10 +191,12 @@ def an_error_is_that_of_its_ticket(bench: Bench) -> None:
 
 @PERSISTENT.case()
 def wrong_inputs_are_refused(bench: Bench) -> None:
-    """Inputs of other lengths are refused, and harm nothing."""
+    """Columns of other lengths are refused, and harm nothing."""
     with _opened(bench, _TRAP, _ROW) as engine:
+        into = [memoryview(bytearray(3 * _ROW))]
         for wrong in ((), (words(1),), (words(1, 2, 3, 4, 5),), (words(1, 2, 3, 4),) * 2):
-            refusal(InvalidInput, lambda wrong=wrong: engine.submit(tuple(map(view, wrong))))  # type: ignore[misc]
+            columns = tuple(map(view, wrong))
+            refusal(InvalidInput, lambda columns=columns: engine.submit_many(columns, 3, into))  # type: ignore[misc]
         equal(_result(engine, _submitted(engine, words(1, 2, 3, 4))), (words(2, 3, 4, 5),))
 
 

@@ -14,7 +14,7 @@ import vyre
 from support.small_programs import square_program
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.app.persistent.kept import MOST_KEPT, MOST_KEPT_BYTES
-from vyre.app.persistent.many import ItemTimes, pays, run_all
+from vyre.app.persistent.many import ItemTimes, pays, plan_items, run_all
 from vyre.domain.dispatch import PersistentThreadMode
 from vyre.domain.launch_costs import ASSUMED, Provenance
 from vyre.policies.launching.plan_execution import ExecutionInputs
@@ -38,7 +38,7 @@ def times(dispatched: int, kept: int | None) -> ItemTimes:
 
 
 def decided(items: int, found: ItemTimes, kernel_ns: list[int]) -> bool:
-    return pays(items, found, kernel_ns, ASSUMED, Provenance.MEASURED, None)
+    return pays(plan_items(items, found, kernel_ns, ASSUMED, Provenance.MEASURED, None))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_engine_is_used_where_it_is_predicted_to_win(
 
 def test_the_decision_is_recorded_with_its_inputs() -> None:
     journal = vyre.DecisionJournal()
-    assert pays(1000, times(30_000, 10_000), [2_000] * 8, ASSUMED, Provenance.MEASURED, journal)
+    assert pays(plan_items(1000, times(30_000, 10_000), [2_000] * 8, ASSUMED, Provenance.MEASURED, journal))
     (inputs,) = journal.decisions[0].arguments
     assert isinstance(inputs, ExecutionInputs)
     assert inputs.costs.launch is not None and inputs.costs.launch.median_ns == 30_000
@@ -71,7 +71,7 @@ def test_the_decision_is_recorded_with_its_inputs() -> None:
 def test_an_engine_that_is_open_only_has_to_wake(waking: list[int], wins: bool) -> None:
     """Dispatches of 20 items take 600 us, and jobs of them 200 us."""
     found = times(30_000, 10_000)._replace(waking=deque(waking))
-    assert pays(20, found, [2_000] * 8, ASSUMED, Provenance.MEASURED, None, is_open=True) is wins
+    assert pays(plan_items(20, found, [2_000] * 8, ASSUMED, Provenance.MEASURED, None, is_open=True)) is wins
 
 
 def test_what_a_batch_takes_beside_its_items_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_an_open_engine_costs_nothing_to_open() -> None:
     few = times(30_000, 10_000)
     assert not decided(2, few, [2_000] * 8)
     journal = vyre.DecisionJournal()
-    assert pays(2, few, [2_000] * 8, ASSUMED, Provenance.MEASURED, journal, is_open=True)
+    assert pays(plan_items(2, few, [2_000] * 8, ASSUMED, Provenance.MEASURED, journal, is_open=True))
     (inputs,) = journal.decisions[0].arguments
     assert isinstance(inputs, ExecutionInputs)
     assert inputs.costs.persistent_setup is not None and inputs.costs.persistent_setup.median_ns == 0
@@ -149,11 +149,8 @@ def words_of(count: int, length: int) -> list[Any]:
 def test_engines_are_kept_and_the_oldest_make_room(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
 
-    def always(*_: Any, is_open: bool) -> bool:
-        seen.append(is_open)
-        return True
-
-    monkeypatch.setattr("vyre.app.persistent.many.pays", always)
+    monkeypatch.setattr("vyre.app.persistent.many.plan_items", lambda *_, is_open: seen.append(is_open))
+    monkeypatch.setattr("vyre.app.persistent.many.pays", lambda _: True)
     programs = [square_program() for _ in range(MOST_KEPT + 2)]
     for program in programs:
         session.dispatch_many(program, batch(20))

@@ -32,6 +32,7 @@ from vyre.domain.errors import (
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing.backend_contract.bench import parsed
+from vyre.testing.backend_contract.persistent import EngineJobs
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 
@@ -69,18 +70,18 @@ def backend(tools: CountedTools) -> Iterator[Backend]:
 
 def engine_of(
     backend: Backend, program: Program = ADD, capacity: int = 4, nbytes: int = 16, **config: Any
-) -> CpuEngine:
+) -> EngineJobs:
     assert backend.persistent is not None
     engine = backend.persistent.open(program, DispatchConfig(**config), (nbytes,), capacity)
     assert isinstance(engine, CpuEngine)
-    return engine
+    return EngineJobs(engine)
 
 
 def words(*values: int) -> list[memoryview]:
     return [memoryview(np.array(values, np.uint32).tobytes())]
 
 
-def collected(engine: CpuEngine, ticket: int | None, timeout: float = LIMIT_S) -> list[int]:
+def collected(engine: EngineJobs, ticket: int | None, timeout: float = LIMIT_S) -> list[int]:
     assert ticket is not None
     arena = OutputArena()
     engine.wait(ticket, arena, timeout=timeout)
@@ -117,24 +118,45 @@ def test_results_outlive_their_slots_until_they_are_collected(backend: Backend) 
         engine.forget(ticket)
         with pytest.raises(InvalidResource, match="was forgotten"):
             collected(engine, ticket)
-    assert not engine._kept
+    assert not engine._jobs
 
 
-def test_forgotten_results_are_not_kept(backend: Backend) -> None:
+def test_memory_of_forgotten_jobs_is_used_again(backend: Backend) -> None:
     engine = engine_of(backend, capacity=2)
     for value in range(8):
         ticket = engine.submit(words(value, 0, 0, 0))
         assert ticket is not None
         engine.wait(ticket, None)
         engine.forget(ticket)
-    assert not engine._kept
+    assert not engine._jobs and len(engine._all) == 1
     kept = [engine.submit(words(value, 0, 0, 0)) for value in (1, 2)]
-    assert engine.drain(LIMIT_S)
-    engine.submit(words(3, 0, 0, 0))
-    assert len(engine._kept) == 1
-    assert kept[0] is not None
-    engine.forget(kept[0])
-    assert not engine._kept
+    assert engine.drain(LIMIT_S) and len(engine._all) == 2
+    for ticket in kept:
+        assert ticket is not None
+        engine.forget(ticket)
+    assert not engine._jobs and len(engine._free) == 2
+
+
+def test_memory_of_jobs_that_were_forgotten_too_early_is_used_again(backend: Backend) -> None:
+    engine = engine_of(backend, capacity=2)
+    for value in range(200):
+        while (ticket := engine.submit(words(value, 0, 0, 0))) is None:
+            assert engine.wait_room(LIMIT_S)
+        engine.forget(ticket)
+    assert not engine._jobs and len(engine._all) <= 8
+
+
+def test_memory_beyond_that_of_a_full_queue_is_given_back(backend: Backend) -> None:
+    engine = engine_of(backend, capacity=2)
+    tickets = []
+    for value in range(60):
+        while (ticket := engine.submit(words(value, 0, 0, 0))) is None:
+            assert engine.wait_room(LIMIT_S)
+        tickets.append(ticket)
+    assert engine.drain(LIMIT_S) and len(engine._all) >= 60
+    for ticket in tickets:
+        engine.forget(ticket)
+    assert len(engine._all) == len(engine._free) < 16
 
 
 def test_a_full_queue_is_told_at_once(backend: Backend) -> None:
@@ -158,8 +180,6 @@ def test_the_capacity_is_a_power_of_two_and_at_least_two(backend: Backend) -> No
 def test_inputs_of_other_lengths_are_refused_and_leave_the_engine_whole(backend: Backend) -> None:
     engine = engine_of(backend)
     for inputs in (words(1, 2, 3), words(1, 2, 3, 4, 5), [], words(1, 2, 3, 4) * 2):
-        with pytest.raises(InvalidInput, match="persistent engine of inputs of"):
-            engine.submit(inputs)
         with pytest.raises(InvalidInput, match="persistent engine of inputs of"):
             engine.submit_many(inputs, 3, [memoryview(bytearray(48))])
     assert collected(engine, engine.submit(words(1, 2, 3, 4))) == [2, 3, 4, 5]
@@ -491,7 +511,7 @@ def test_an_interrupt_anywhere_leaves_the_engine_whole(backend: Backend) -> None
 
     def batch(value: int, into: Any) -> int:
         column = memoryview(np.full(into.shape, value, np.uint32).tobytes())
-        first = engine.submit_many([column], len(into), [memoryview(into).cast("B")])
+        first: int | None = engine.submit_many([column], len(into), [memoryview(into).cast("B")])
         assert first is not None
         return first
 
@@ -506,7 +526,9 @@ def test_an_interrupt_anywhere_leaves_the_engine_whole(backend: Backend) -> None
         engine.forget(first)
 
     def one() -> None:
-        assert collected(engine, engine.submit(words(5, 6, 7, 8))) == [6, 7, 8, 9]
+        ticket = engine.submit(words(5, 6, 7, 8))
+        assert ticket is not None and collected(engine, ticket) == [6, 7, 8, 9]
+        engine.forget(ticket)
 
     def many() -> None:
         into = np.zeros((2, 4), np.uint32)

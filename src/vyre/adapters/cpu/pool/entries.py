@@ -1,6 +1,7 @@
 """The runtime's functions as ``ctypes`` calls, made once from their addresses.
 
-Every call releases the interpreter lock, except that which publishes an entry of a ring: it takes less time than that.
+Every call releases the interpreter lock, except those which publish an entry of a ring: they take less time than that,
+and no other thread of Python publishes one meanwhile.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Entries:
         self.ring_take: Final = entry("ring_take", c_int64, c_int64)
         self.ring_open: Final = entry("ring_open", None, c_int64, c_int64)
         self.ring_submit: Final = PYFUNCTYPE(None, c_int64, c_int64)(addresses["vyre_pool_ring_submit"])
-        self.ring_submit_one: Final = PYFUNCTYPE(None, c_int64)(addresses["vyre_pool_ring_submit_one"])
+        self.ring_enter: Final = PYFUNCTYPE(c_int64, c_int64)(addresses["vyre_pool_ring_enter"])
         self.ring_wait: Final = entry("ring_wait", c_int64, c_int64, c_int64, c_int64, c_int64)
         self.ring_wait_row: Final = entry("ring_wait_row", c_int64, c_int64, c_int64, c_int64, c_int64)
         self.ring_stop: Final = entry("ring_stop", None, c_int64, c_int64, c_int32)

@@ -169,7 +169,7 @@ ENTRIES: Final = (
     "vyre_pool_ring_take",
     "vyre_pool_ring_open",
     "vyre_pool_ring_submit",
-    "vyre_pool_ring_submit_one",
+    "vyre_pool_ring_enter",
     "vyre_pool_ring_wait",
     "vyre_pool_ring_wait_row",
     "vyre_pool_ring_stop",

@@ -154,6 +154,9 @@ class Ring:
             self._free()
             raise
         self.address: Final[int] = address
+        self._door: Final = c_int64(address)
+        self.door: Final = addressof(self._door)
+        """The address of the word by which submissions find the ring."""
         self.first: Final = first
         self.entries: Final[Array[c_int64]] = (c_int64 * (_WORDS * spec.capacity)).from_address(first)
         for slot in range(spec.capacity):
@@ -167,11 +170,6 @@ class Ring:
         entries.ring_open(pool.block, address)
 
     # ------------------------------------------------------------ entries
-    def is_free(self, number: int) -> bool:
-        """Returns whether the slot of entry ``number`` may be written."""
-        capacity = self.spec.capacity
-        return self.entries[_WORDS * (number & (capacity - 1))] > number - capacity
-
     def has_ended(self, number: int) -> bool:
         """Returns whether the entry of this number has ended."""
         return self.entries[_WORDS * (number & (self.spec.capacity - 1))] > number
@@ -263,6 +261,10 @@ class Ring:
         c_int32.from_address(self.address + ring_at.RING_SIGNALLED).value = 0
 
     # ------------------------------------------------------------ the end
+    def shut(self) -> None:
+        """Has submissions refused from now on."""
+        self._door.value = 0
+
     def stop(self, reason: StopReason) -> None:
         """Stops every job that runs or waits, and every later one."""
         if not self.closed:
@@ -272,6 +274,7 @@ class Ring:
         """Ends the service.  Jobs that have not ended must have been stopped; afterwards all have ended."""
         if self.closed:
             return
+        self.shut()
         self._native.ring_close(self.block, self.address)
         self._last = self.counts
         self.closed = True

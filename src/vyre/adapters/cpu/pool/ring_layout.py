@@ -59,6 +59,15 @@ ENTRY_ROWS: Final = 64
 ENTRY_STATUS: Final = 72
 ENTRY_TABLE: Final = 80
 
+# ---------------------------------------------------------------- submission: what a host hands over
+SUBMISSION_DOOR: Final = 0  # the address of a word: that of the ring's head, or 0 once nothing may enter the ring
+SUBMISSION_ROWS: Final = 8
+SUBMISSION_STATUS: Final = 16
+SUBMISSION_TABLE: Final = 24
+SUBMISSION_BYTES: Final = 32
+REFUSED_FULL: Final = -1
+REFUSED_SHUT: Final = -2
+
 # ---------------------------------------------------------------- status of a job: four words
 STATUS_BYTES: Final = 32
 STATUS_STATE: Final = 0  # 8 bits outcome + 1, 8 bits stop reason, 16 bits kernel, 32 bits tag

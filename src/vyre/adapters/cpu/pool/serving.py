@@ -33,7 +33,7 @@ from vyre.adapters.cpu.pool import ring_layout as ring_at
 from vyre.adapters.cpu.pool.building import I1, I32, I64, NULL, PTR, VOID, Body, Value, Variable, constant
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.primitives import Text, lock, now, reset_failure, sleep_on, unlock, wake
-from vyre.adapters.cpu.pool.step_rows import is_early, row_state, tell_of_wave, tell_time, write_steps
+from vyre.adapters.cpu.pool.step_rows import ROW_PARAMETERS, is_early, row_state, tell_of_wave, tell_time, write_steps
 
 _ALL = constant(I32, 0x7FFFFFFF)
 _ENDLESS = constant(I64, -1)
@@ -62,6 +62,7 @@ def write_rings(m: Text) -> None:
     """Writes the functions that the Python side calls."""
     _write_open(m)
     _write_submit(m)
+    _write_enter(m)
     _write_wait(m)
     _write_stop(m)
     _write_close(m)
@@ -89,16 +90,7 @@ def _write_renew(m: Text) -> None:
 
 def _write_row(m: Text) -> None:
     """Runs row ``row`` of an entry with a runner, and writes its status."""
-    f = m.function(
-        VOID,
-        "vyre_ring_row",
-        (PTR, "pool"),
-        (PTR, "ring"),
-        (PTR, "runner"),
-        (PTR, "record"),
-        (I64, "row"),
-        (PTR, "context"),
-    )
+    f = m.function(VOID, "vyre_ring_row", *ROW_PARAMETERS)
     pool, ring, job, entry, row, context = f.parameters
     reset_failure(f, job)
     status = f.at(f.load(PTR, entry, ring_at.ENTRY_STATUS), f.mul(row, ring_at.STATUS_BYTES))
@@ -438,9 +430,6 @@ def _write_open(m: Text) -> None:
 
 def _write_submit(m: Text) -> None:
     """Publishes the entry behind the head, which has so many rows, and wakes workers for what no worker polls for."""
-    f = m.function(VOID, "vyre_pool_ring_submit_one", (PTR, "ring"), exported=True)
-    f.call(VOID, "vyre_pool_ring_submit", f.parameters[0], constant(I64, 1))
-    f.ret()
     f = m.function(VOID, "vyre_pool_ring_submit", (PTR, "ring"), (I64, "rows"), exported=True)
     ring, rows = f.parameters
     pool = f.load(PTR, ring, ring_at.RING_POOL)
@@ -456,6 +445,32 @@ def _write_submit(m: Text) -> None:
     with f.when(f.compare("ugt", wanted, pollers)):
         f.call(VOID, "vyre_ring", pool, f.convert("trunc", wanted, I32))
     f.ret()
+
+
+def _write_enter(m: Text) -> None:
+    """Writes and publishes the entry of a submission.  Returns its number above its rows' bits, or why it is refused.
+
+    The caller keeps other threads from publishing meanwhile.
+    """
+    f = m.function(I64, "vyre_pool_ring_enter", (PTR, "submission"), exported=True)
+    (submission,) = f.parameters
+    ring = f.load(PTR, f.load(PTR, submission, ring_at.SUBMISSION_DOOR))
+    with f.when(f.compare("eq", ring, NULL)):
+        f.ret(ring_at.REFUSED_SHUT)
+    head, mask = f.peek(I64, ring, ring_at.RING_HEAD), f.load(I64, ring, ring_at.RING_MASK)
+    place = f.mul(f.both(head, mask), ring_at.ENTRY_BYTES)
+    entry = f.at(f.load(PTR, ring, ring_at.RING_ENTRIES), place)
+    completed = f.peek(I64, entry, ring_at.ENTRY_COMPLETED, order="acquire")
+    with f.when(f.compare("slt", completed, f.sub(head, mask))):
+        f.ret(ring_at.REFUSED_FULL)
+    rows, status = f.load(I64, submission, ring_at.SUBMISSION_ROWS), f.load(PTR, submission, ring_at.SUBMISSION_STATUS)
+    f.store(I64, 0, status, ring_at.STATUS_STATE)
+    f.poke(I64, rows, entry, ring_at.ENTRY_ROWS)
+    f.poke(PTR, status, entry, ring_at.ENTRY_STATUS)
+    f.poke(PTR, f.load(PTR, submission, ring_at.SUBMISSION_TABLE), entry, ring_at.ENTRY_TABLE)
+    f.poke(I64, 0, entry, ring_at.ENTRY_DONE)
+    f.call(VOID, "vyre_pool_ring_submit", ring, rows)
+    f.ret(f.binary("shl", head, ring_at.ROW_BITS))
 
 
 def _write_wait(m: Text) -> None:

@@ -18,6 +18,15 @@ from vyre.adapters.cpu.pool.building import I32, I64, NULL, PTR, VOID, Body, Val
 from vyre.adapters.cpu.pool.layout import Outcome
 from vyre.adapters.cpu.pool.primitives import Text, lock, now, reset_failure, unlock
 
+ROW_PARAMETERS = (
+    (PTR, "pool"),
+    (PTR, "ring"),
+    (PTR, "runner"),
+    (PTR, "record"),
+    (I64, "row"),
+    (PTR, "context"),
+)
+"""The parameters of a function that runs a row of an entry, whatever its rows are."""
 _COMMAND_SHIFT = at.COMMAND_BYTES.bit_length() - 1
 
 
@@ -93,16 +102,7 @@ def _write_fail(m: Text) -> None:
 
 def _write_step(m: Text) -> None:
     """Runs row ``row`` of an entry with a runner, unless a row before it has failed."""
-    f = m.function(
-        VOID,
-        "vyre_ring_step",
-        (PTR, "pool"),
-        (PTR, "ring"),
-        (PTR, "runner"),
-        (PTR, "record"),
-        (I64, "row"),
-        (PTR, "context"),
-    )
+    f = m.function(VOID, "vyre_ring_step", *ROW_PARAMETERS)
     pool, ring, job, entry, row, context = f.parameters
     status, step = f.load(PTR, entry, ring_at.ENTRY_STATUS), _step(f, entry, row)
     with f.when(f.compare("eq", row, 0)):

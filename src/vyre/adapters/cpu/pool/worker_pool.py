@@ -365,6 +365,8 @@ class WorkerPool:
         """Begins the pool anew in a forked child; jobs of the parent are refused there."""
         self._release.detach()
         self._parent = self._pid
+        for ring in list(self.rings):
+            ring.shut()
         c_int32.from_address(self.block + at.POOL_DEAD).value = 1
         self._open()
 

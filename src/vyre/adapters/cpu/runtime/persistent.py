@@ -1,8 +1,10 @@
 """Persistent engines: jobs that wait in a ring, which the pool's workers serve without Python between two of them.
 
-A job of its own has memory in its slot of the ring.  Its outputs are copied when they are collected, or when the slot
-is used again, whichever comes first, so that no result is lost and no caller has to hurry.  The jobs of a batch have
-memory of the batch, one after the other, and write their outputs where the caller wants them.
+A job of its own has memory that it shares with no other until its ticket is forgotten, so that no result is lost and no
+caller has to hurry; afterwards it is used for another job.  The jobs of a batch have memory of the batch, one after the
+other, and write their outputs where the caller wants them.
+
+The interpreter lock orders what enters the ring: one native call looks for room, writes the entry and publishes it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ctypes import Array, addressof, c_int64
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.pool import ring_layout as ring_at
@@ -42,8 +45,8 @@ from vyre.domain.errors import (
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.policies.arith import next_power_of_two
-from vyre.ports.backend import HostBytes, OutputStorage
-from vyre.ports.persistent import EndedJobs
+from vyre.ports.backend import HostBytes
+from vyre.ports.persistent import EndedJobs, JobMemory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,54 +56,102 @@ if TYPE_CHECKING:
 
 MOST_CAPACITY: Final = 1 << 20
 _LINE: Final = 64
+_BLOCK_BYTES: Final = 1 << 16
+"""The memory for jobs that is made at once, unless one job needs more."""
 _STATUS_WORDS: Final = ring_at.STATUS_BYTES // 8
-_NOBODY: Final = -1
+_STATE: Final = ring_at.SUBMISSION_BYTES // 8
+"""The position of the first word of the status among the words of a job's memory."""
+_ELAPSED: Final = _STATE + ring_at.STATUS_NS // 8
+_TABLE: Final = _STATE + _STATUS_WORDS
+_UNTIMED: Final = DispatchTiming(0, 0, None, None, 0)[2:]
+_new: Final = tuple.__new__
+"""It makes a ``DispatchTiming`` in a third of the time of its constructor."""
 _COMPLETED: Final = 1
 """The state of a job that has completed: no error, and nobody has stopped it."""
 _ENDLESS_NS: Final = -1
 
 
-class _Slot:
-    """The memory of one job.  ``number`` is that of the entry whose outputs somebody may still collect."""
+class _Memory(JobMemory):
+    """The memory of one job on the host: what is handed to the ring, how the job ended, and its buffers."""
 
-    __slots__ = ("inputs", "is_written", "memory", "number", "outputs", "status", "status_address", "table")
+    __slots__ = ("address", "words")
 
-    def __init__(self, plan: BindingPlan, launch: Launch) -> None:
-        places, total = [], 0
-        for nbytes in launch.nbytes:
-            places.append(total)
-            total += -(-nbytes // _LINE) * _LINE
-        self.memory, address = allocate_aligned(max(1, total))
-        words = [word for place in places for word in (address + place, 0)]
-        self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(words)))(*words)
-        self.status: Final[Array[c_int64]] = (c_int64 * _STATUS_WORDS)()
-        self.status_address: Final = addressof(self.status)
-        bytes_of = [self.memory[p : p + n] for p, n in zip(places, launch.nbytes, strict=True)]
-        inputs: list[Any] = [None] * len(plan.inputs)
-        for binding, data in zip(plan.bindings, bytes_of, strict=True):
-            if binding.input_index is not None:
-                inputs[binding.input_index] = data.data
-        self.inputs: Final[tuple[memoryview, ...]] = tuple(inputs)
-        self.outputs: Final[tuple[memoryview, ...]] = tuple(
-            bytes_of[slot][start:end].data
-            for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
+    def __init__(
+        self, inputs: tuple[memoryview, ...], outputs: tuple[memoryview, ...], address: int, words: Array[c_int64]
+    ) -> None:
+        super().__init__(inputs, outputs)
+        self.address: Final = address
+        self.words: Final = words
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a word says that the job has ended."""
+        return self.words[_STATE] != 0
+
+
+class _Memories:
+    """Makes memory for jobs of a launch, several at once."""
+
+    __slots__ = ("_door", "_launch", "_places", "_plan", "_type", "stride")
+
+    def __init__(self, plan: BindingPlan, launch: Launch, door: int) -> None:
+        self._plan, self._launch, self._door = plan, launch, door
+        words = _TABLE + 2 * len(launch.nbytes)
+        self._type: Final = c_int64 * words
+        self._places: list[int] = []
+        nbytes = _lines(8 * words)
+        for each in launch.nbytes:
+            self._places.append(nbytes)
+            nbytes += _lines(each)
+        self.stride: Final = nbytes
+
+    def made(self, count: int) -> list[_Memory]:
+        """Returns so many.  Raises ``DeviceOutOfMemory``."""
+        data, address = allocate_aligned(count * self.stride)
+        return [self._at(data[start : start + self.stride], address + start) for start in self._starts(count)]
+
+    def _starts(self, count: int) -> range:
+        return range(0, count * self.stride, self.stride)
+
+    def _at(self, data: Bytes, address: int) -> _Memory:
+        plan, launch, words = self._plan, self._launch, self._type.from_address(address)
+        words[ring_at.SUBMISSION_DOOR // 8] = self._door
+        words[ring_at.SUBMISSION_ROWS // 8] = 1
+        words[ring_at.SUBMISSION_STATUS // 8] = address + ring_at.SUBMISSION_BYTES
+        words[ring_at.SUBMISSION_TABLE // 8] = address + 8 * _TABLE
+        words[_TABLE:] = [word for place in self._places for word in (address + place, 0)]
+        bytes_of = [data[place : place + n] for place, n in zip(self._places, launch.nbytes, strict=True)]
+        return _Memory(
+            tuple([bytes_of[slot].data for slot in plan.inputs]),
+            tuple(
+                [
+                    bytes_of[slot][start:end].data
+                    for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
+                ]
+            ),
+            address,
+            words,
         )
-        self.number: int = _NOBODY
-        self.is_written: bool = False
 
 
 class _Batch:
     """The memory of the jobs of one entry, which lives until they have ended and nobody asks for them."""
 
-    __slots__ = ("jobs", "keep", "learned", "status", "status_address", "table")
+    __slots__ = ("jobs", "keep", "learned", "status", "submission", "table")
 
-    def __init__(self, jobs: int, table: Sequence[int], keep: Sequence[object]) -> None:
+    def __init__(self, jobs: int, table: Sequence[int], keep: Sequence[object], door: int) -> None:
         self.jobs: Final = jobs
         self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(table)))(*table)
-        self.status, self.status_address = allocate_aligned(jobs * ring_at.STATUS_BYTES)
+        self.status, address = allocate_aligned(jobs * ring_at.STATUS_BYTES)
+        self.submission: Final[Array[c_int64]] = (c_int64 * _STATE)(door, jobs, address, addressof(self.table))
         self.keep: Final = tuple(keep)
         self.learned: bool = False
         """Whether its ranges were copied, and its times added up."""
+
+    @property
+    def status_address(self) -> int:
+        """Returns the address of the status of the first job."""
+        return self.submission[ring_at.SUBMISSION_STATUS // 8]
 
 
 class CpuEngine:
@@ -112,7 +163,8 @@ class CpuEngine:
         self._device, self._pipeline, self._launch = device, pipeline, launch
         self._plan: Final = pipeline.plan
         self._input_nbytes: Final = input_nbytes
-        self._output_nbytes: Final = launch.output_nbytes
+        self.output_nbytes: Final = launch.output_nbytes
+        self.most_jobs: Final = MOST_ROWS
         self._module = pipeline.module_for(launch)
         self._loaded: LoadedKernels = self._module.loaded
         self._pid = os.getpid()
@@ -135,17 +187,22 @@ class CpuEngine:
         self._address: Final = self._ring.address
         self._words: Final = self._ring.entries
         self._head: Final = c_int64.from_address(self._address + ring_at.RING_HEAD)
-        self._publish: Final = self._pool.entries.ring_submit
+        self._enter: Final = self._pool.entries.ring_enter
         self._native_wait: Final = self._pool.entries.ring_wait
         self._first: Final = self._ring.first
-        self._publish_one: Final = self._pool.entries.ring_submit_one
         self._is_watched: Final = self._pool.is_watched
-        self._capacity: Final = spec.capacity
+        self.capacity: Final = spec.capacity
         self._mask: Final = spec.capacity - 1
-        self._slots: Final[list[_Slot | None]] = [None] * spec.capacity
-        self._running: Final[list[_Batch | None]] = [None] * spec.capacity
+        self._memories: Final = _Memories(self._plan, launch, self._ring.door)
+        self._all: Final[set[_Memory]] = set()
+        """All memory of jobs: an interrupt must not free that of a job under way."""
+        self._free: Final[list[_Memory]] = []
+        self._jobs: Final[dict[int, _Memory]] = {}
+        """The memory of each job whose ticket is not forgotten, by its number."""
         self._batches: Final[dict[int, _Batch]] = {}
-        self._kept: Final[dict[int, tuple[int | RowStatus, Sequence[bytes]]]] = {}
+        self._entering: Final[set[_Batch]] = set()
+        self._dropped: Final[deque[tuple[int, _Memory | _Batch]]] = deque()
+        """What was forgotten before it had ended, with its number."""
         self._lock: Final = threading.Lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False
@@ -155,85 +212,70 @@ class CpuEngine:
         self._due = 1
         self._last: Mapping[str, int] = {}
 
-    # ------------------------------------------------------------ facts
-    @property
-    def capacity(self) -> int:
-        """Returns how many submissions may be under way at once: a power of two."""
-        return self._capacity
-
-    @property
-    def most_jobs(self) -> int:
-        """Returns the most jobs of one ``submit_many``."""
-        return MOST_ROWS
-
-    @property
-    def output_nbytes(self) -> tuple[int, ...]:
-        """Returns the bytes of each output of a job."""
-        return self._output_nbytes
-
     # ------------------------------------------------------------ submitting
-    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+    def memory(self) -> JobMemory:
+        """Implements ``PersistentEngine.memory``."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            self._sweep()
+        try:
+            return self._free.pop()
+        except IndexError:
+            made = self._memories.made(max(1, min(len(self._all), _BLOCK_BYTES // self._memories.stride)))
+        self._all.update(made)
+        self._free.extend(made[1:])
+        return made[0]
+
+    def give_back(self, memory: JobMemory, /) -> None:
+        """Implements ``PersistentEngine.give_back``."""
+        assert isinstance(memory, _Memory)
+        self._free.append(memory)
+
+    def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""
-        if self._closed or self._pool.block != self._block:
-            raise self._refused()
-        with self._lock:
-            number = self._head.value
-            place = number & self._mask
-            if self._words[place << 4] <= number - self._capacity:
-                self._full += 1
-                return None
-            slot = self._slots[place]
-            if slot is None or slot.number != _NOBODY or not slot.is_written:
-                slot = self._free_slot(place, number)
-            try:
-                for target, data in zip(slot.inputs, inputs, strict=True):
-                    target[:] = data
-            except ValueError:
-                raise self._unfit(inputs) from None
-            slot.status[0] = 0
-            slot.number = number
-            if self._closed:
-                raise self._refused()
-            self._publish_one(self._address)
+        ticket: int = self._enter(memory.address)  # type: ignore[attr-defined]  # it is of this engine
+        if ticket < 0:
+            self._refuse(ticket)
+            return None
+        self._jobs[ticket >> ROW_BITS] = memory  # type: ignore[assignment]
         if not self._is_watched():
             self._pool.await_begin()
-        return number << ROW_BITS
+        return ticket
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
         """Implements ``PersistentEngine.submit_many``."""
-        if self._closed or self._pool.block != self._block:
-            raise self._refused()
         if not 1 <= jobs <= MOST_ROWS:
             raise InvalidInput(f"{jobs} jobs in one submission", fix=f"submit 1 to {MOST_ROWS} at once.")
-        if self._words[(self._head.value & self._mask) << 4] <= self._head.value - self._capacity:
-            self._full += 1
+        if self._closed:
+            raise self._refused()
+        if not self._has_room():
+            self._refuse(ring_at.REFUSED_FULL)
             return None  # before anything is copied
+        self._sweep()
         batch = self._batch(columns, jobs, into)
-        with self._lock:
-            number = self._head.value
-            place = number & self._mask
-            if self._words[place << 4] <= number - self._capacity:
-                self._full += 1
-                return None
-            slot = self._slots[place]
-            if slot is not None:
-                if 0 <= slot.number < number:
-                    self._keep_outputs(slot)
-                slot.is_written, slot.number = False, _NOBODY
-            self._running[place] = batch
-            try:
-                self._batches[number] = batch
-                self._ring.write(number, jobs, addressof(batch.table), batch.status_address)
-                if self._closed:
-                    raise self._refused()
-                self._publish(self._address, jobs)
-            except BaseException:  # an interrupt: whatever gets this number next is not in the batch
-                if self._head.value == number:
-                    self._batches.pop(number, None)
-                raise
+        self._entering.add(batch)  # it may be under way from now on, whatever interrupts this
+        ticket: int = self._enter(addressof(batch.submission))
+        if ticket >= 0:
+            self._batches[ticket >> ROW_BITS] = batch
+        self._entering.discard(batch)
+        if ticket < 0:
+            self._refuse(ticket)
+            return None
         if not self._is_watched():
             self._pool.await_begin()
-        return number << ROW_BITS
+        return ticket
+
+    def _has_room(self) -> bool:
+        number = self._head.value
+        return self._words[(number & self._mask) << 4] > number - self.capacity
+
+    def _refuse(self, reason: int) -> None:
+        """Counts a refusal of a full queue.  Raises the error of an engine that is closed."""
+        if reason == ring_at.REFUSED_SHUT:
+            raise self._refused()
+        with self._lock:
+            self._full += 1
 
     def _batch(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> _Batch:
         """Returns the memory of a batch, with its inputs copied."""
@@ -267,7 +309,7 @@ class CpuEngine:
                 rows[:] = np.frombuffer(column, np.uint8).reshape(-1, nbytes)
             table += [address, nbytes]
         del read
-        return _Batch(jobs, table, keep)
+        return _Batch(jobs, table, keep, self._ring.door)
 
     # ------------------------------------------------------------ ends of jobs
     def done(self, ticket: int, /) -> bool:
@@ -278,37 +320,35 @@ class CpuEngine:
         batch = self._batches.get(number)
         return batch is not None and bool(batch.status[(ticket & MOST_ROWS) * ring_at.STATUS_BYTES])
 
-    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
+    def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
         """Implements ``PersistentEngine.wait``."""
         number = ticket >> ROW_BITS
-        if number in self._batches:
-            return self._wait_row(ticket, self._batches[number], timeout)
+        memory = self._jobs.get(number)
+        if memory is None:
+            return self._wait_row(ticket, timeout)
         place = number & self._mask
         if self._waits_natively or self._words[place << 4] <= number:
             self._waits += 1
             limit = SLICE_NS if timeout is None else 0
             if not self._native_wait(self._block, self._first + ENTRY_BYTES * place, number, limit):
                 self._await(ticket, timeout, None)
-        with self._lock:
-            slot = self._slots[place]
-            if slot is not None and slot.number == number:
-                words = slot.status
-                if words[0] != _COMPLETED:
-                    found = read_status(words[:])
-                    assert found is not None
-                    raise self._error(found)
-                elapsed = words[3]
-                if outputs is not None:
-                    self._fill(outputs, slot.outputs)
-            else:
-                elapsed = self._from_kept(number, outputs)
+        words = memory.words
+        if words[_STATE] != _COMPLETED:
+            found = read_status(words[:], _STATE)
+            if found is None:  # another thread has forgotten the ticket meanwhile
+                raise _forgotten()
+            raise self._error(found)
+        elapsed = words[_ELAPSED]
         self._jobs_seen += 1
         self._ns_seen += elapsed
         if self._jobs_seen >= self._due:
             self._learn()
-        return DispatchTiming(elapsed, elapsed, None, None, 0)
+        return _new(DispatchTiming, (elapsed, elapsed, *_UNTIMED))
 
-    def _wait_row(self, ticket: int, batch: _Batch, timeout: float | None) -> DispatchTiming:
+    def _wait_row(self, ticket: int, timeout: float | None) -> DispatchTiming:
+        batch = self._batches.get(ticket >> ROW_BITS)
+        if batch is None:
+            raise _forgotten()
         if not self.done(ticket):
             self._waits += 1
             self._await(ticket, timeout, batch)
@@ -316,7 +356,7 @@ class CpuEngine:
         self._finish(ticket >> ROW_BITS, batch)
         if status.outcome:
             raise self._error(status)
-        return DispatchTiming(status.elapsed_ns, status.elapsed_ns, None, None, 0)
+        return _new(DispatchTiming, (status.elapsed_ns, status.elapsed_ns, *_UNTIMED))
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
         """Implements ``PersistentEngine.wait_many``."""
@@ -334,9 +374,9 @@ class CpuEngine:
     def wait_room(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.wait_room``."""
         number = self._head.value
-        if self._words[(number & self._mask) << 4] <= number - self._capacity:
+        if self._words[(number & self._mask) << 4] <= number - self.capacity:
             try:
-                self._await((number - self._capacity) << ROW_BITS, timeout, None)
+                self._await((number - self.capacity) << ROW_BITS, timeout, None)
             except TimeoutError:
                 return False
         return True
@@ -344,16 +384,36 @@ class CpuEngine:
     def forget(self, ticket: int, /) -> None:
         """Implements ``PersistentEngine.forget``."""
         number = ticket >> ROW_BITS
-        if self._batches.pop(number, None) is None and self._kept.pop(number, None) is None:
-            slot = self._slots[number & self._mask]
-            if slot is not None and slot.number == number:
-                slot.number = _NOBODY
+        memory = self._jobs.pop(number, None)
+        if memory is None:
+            batch = self._batches.pop(number, None)
+            if batch is not None and not self._ring.has_ended(number):
+                self._dropped.append((number, batch))
+        elif self._words[(number & self._mask) << 4] <= number:
+            self._dropped.append((number, memory))
+        elif len(self._free) < self.capacity:
+            self._free.append(memory)
+        else:
+            self._all.discard(memory)
+
+    def _sweep(self) -> None:
+        """Takes back the memory of jobs that were forgotten before they had ended."""
+        while self._dropped:
+            try:
+                number, memory = self._dropped.popleft()
+            except IndexError:  # another thread took it
+                return
+            if not self._ring.has_ended(number):
+                self._dropped.appendleft((number, memory))
+                return
+            if isinstance(memory, _Memory):
+                self._free.append(memory)
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""
         end = None if timeout is None else time.monotonic() + timeout
         head = self._head.value if not self._closed else 0
-        for number in range(max(0, head - self._capacity), head):
+        for number in range(max(0, head - self.capacity), head):
             if not self._ring.has_ended(number):
                 try:
                     self._await(number << ROW_BITS, None if end is None else max(0.0, end - time.monotonic()), None)
@@ -412,6 +472,7 @@ class CpuEngine:
             if self._closed:
                 return
             self._closed = True
+        self._ring.shut()
         submissions = self._head.value
         self._ring.stop(StopReason.REQUESTED)
         self._ring.close()
@@ -460,46 +521,6 @@ class CpuEngine:
                 self._jobs_seen += batch.jobs
                 self._ns_seen += int(batch.status.view("<i8").reshape(batch.jobs, _STATUS_WORDS)[:, 3].sum())
                 self._learn()
-
-    def _free_slot(self, place: int, number: int) -> _Slot:
-        """Returns the slot for an entry, with its memory, its fields, and nothing in it that is wanted."""
-        slot = self._slots[place]
-        if slot is None:
-            slot = self._slots[place] = _Slot(self._plan, self._launch)
-        if 0 <= slot.number < number:
-            self._keep_outputs(slot)
-            slot.number = _NOBODY  # an interrupt may leave the slot as it is now
-        if not slot.is_written:
-            self._ring.write(number, 1, addressof(slot.table), slot.status_address)
-            slot.is_written = True
-            self._running[place] = None
-        return slot
-
-    def _from_kept(self, number: int, outputs: OutputStorage | None) -> int:
-        """Collects outputs that were copied when their slot was used again; returns the time of the job."""
-        kept = self._kept.get(number)
-        if kept is None:
-            raise InvalidResource("the ticket was forgotten", fix="keep the result.")
-        status, arrays = kept
-        if not isinstance(status, int):
-            raise self._error(status)
-        if outputs is not None:
-            self._fill(outputs, arrays)
-        return status
-
-    def _keep_outputs(self, slot: _Slot) -> None:
-        """Copies the outputs of a slot that is used again, or keeps how its job failed."""
-        status = slot.status
-        if status[0] == _COMPLETED:
-            self._kept[slot.number] = status[3], list(map(bytes, slot.outputs))
-        else:
-            found = read_status(status[:])
-            assert found is not None
-            self._kept[slot.number] = found, ()
-
-    def _fill(self, outputs: OutputStorage, found: Sequence[bytes | memoryview]) -> None:
-        for view, data in zip(outputs.begin(self._output_nbytes), found, strict=True):
-            view[:] = data
 
     def _error(self, status: RowStatus) -> BackendError:
         config, counters = self._pipeline.config, self._device.counters
@@ -601,6 +622,14 @@ class CpuPersistent:
         engine = CpuEngine(self._device, pipeline, input_nbytes, capacity)
         self._device.opened_engine(engine)
         return engine
+
+
+def _lines(nbytes: int) -> int:
+    return -(-nbytes // _LINE) * _LINE
+
+
+def _forgotten() -> InvalidResource:
+    return InvalidResource("the ticket was forgotten", fix="keep the result.")
 
 
 def _status_of(batch: _Batch, row: int) -> RowStatus:

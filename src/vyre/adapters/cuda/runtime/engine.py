@@ -42,8 +42,8 @@ from vyre.domain.errors import (
     used_in_a_fork,
 )
 from vyre.policies.arith import next_power_of_two
-from vyre.ports.backend import HostBytes, OutputStorage
-from vyre.ports.persistent import EndedJobs
+from vyre.ports.backend import HostBytes
+from vyre.ports.persistent import EndedJobs, JobMemory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,19 +60,18 @@ _ALIGNMENT: Final = 256
 class _Entry:
     """The jobs of one submission.
 
-    ``rows`` is their memory, until they have been settled: then ``heads`` holds how they ended, and ``outputs`` what
-    they computed, one array for each output of all rows.  ``into`` is where the caller wants the outputs.
+    ``rows`` is their memory, until they have been settled: then ``heads`` holds how they ended, and ``into``, where the
+    caller wants the outputs, what they computed.
     """
 
-    __slots__ = ("count", "heads", "into", "is_wanted", "number", "outputs", "rows")
+    __slots__ = ("count", "heads", "into", "is_wanted", "number", "rows")
 
-    def __init__(self, number: int, rows: Rows, into: Sequence[memoryview] | None) -> None:
+    def __init__(self, number: int, rows: Rows, into: Sequence[memoryview]) -> None:
         self.number: Final = number
         self.count: Final = len(rows.bytes)
         self.rows: Rows | None = rows
         self.into: Final = into
         self.heads: npt.NDArray[np.uint8] | None = None
-        self.outputs: Sequence[memoryview] | None = into
         self.is_wanted = True
 
     def state(self, row: int) -> State:
@@ -104,8 +103,10 @@ class CudaEngine:
         self._pipeline = pipeline
         self._input_nbytes: Final = input_nbytes
         self._launch: Final = pipeline.launch_of(input_nbytes)
-        self._capacity: Final = next_power_of_two(capacity)
-        self._mask: Final = self._capacity - 1
+        self.capacity: Final = next_power_of_two(capacity)
+        self.most_jobs: Final = MOST_ROWS
+        self.output_nbytes: Final = self._launch.output_nbytes
+        self._mask: Final = self.capacity - 1
         self._module: Final = pipeline.staying_module()
         self._kernel: Final = self._module.kernels[0].emitted
         self._lock: Final = threading.RLock()
@@ -148,13 +149,13 @@ class CudaEngine:
         self.lease: StreamLease = resources.streams.acquire()
         stream = self.lease.stream
         self._undo.append(partial(resources.streams.free, self.lease))
-        control = Control.ROWS + 4 * self._capacity
+        control = Control.ROWS + 4 * self.capacity
         described = _aligned(control)
         first = described + _aligned(Descriptor.NBYTES)
         self._memory = resources.memory.allocate(first + blocks * stride, stream)
         self._undo.append(partial(resources.memory.free, self._memory, stream))
         base = self._memory.address
-        self._words = Words(self._capacity, driver)
+        self._words = Words(self.capacity, driver)
         self._undo += frees(driver, [self._words.block])
         self._rows = RowMemory(self._layout)
         limit = _ENDLESS_NS if config.timeout_s is None else min(_ENDLESS_NS, int(config.timeout_s * 1e9))
@@ -189,28 +190,19 @@ class CudaEngine:
             addresses, launch.counts, ScratchAddresses(trap=base + first + arena.traps.start, mailbox=base + described)
         )
 
-    # ------------------------------------------------------------ facts
-    @property
-    def capacity(self) -> int:
-        """Returns how many submissions may be under way at once: a power of two."""
-        return self._capacity
-
-    @property
-    def most_jobs(self) -> int:
-        """Returns the most jobs of one ``submit_many``."""
-        return MOST_ROWS
-
-    @property
-    def output_nbytes(self) -> tuple[int, ...]:
-        """Returns the bytes of each output of a job."""
-        return self._launch.output_nbytes
-
     # ------------------------------------------------------------ submitting
-    def submit(self, inputs: Sequence[HostBytes], /) -> int | None:
+    def memory(self) -> JobMemory:
+        """Implements ``PersistentEngine.memory``: ordinary memory, so that results take none that is mapped."""
+        sizes = self._input_nbytes, self.output_nbytes
+        inputs, outputs = (tuple([memoryview(bytearray(nbytes)) for nbytes in each]) for each in sizes)
+        return JobMemory(inputs, outputs)
+
+    def give_back(self, memory: JobMemory, /) -> None:
+        """Implements ``PersistentEngine.give_back``: nothing is used again."""
+
+    def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""
-        if tuple([view.nbytes for view in inputs]) != self._input_nbytes:
-            raise self._unfit(inputs)
-        return self._submit(inputs, 1, None)
+        return self._submit(memory.inputs, 1, memory.outputs)
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
         """Implements ``PersistentEngine.submit_many``."""
@@ -223,7 +215,7 @@ class CudaEngine:
             raise self._unfit(columns)
         return self._submit(columns, jobs, into)
 
-    def _submit(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview] | None) -> int | None:
+    def _submit(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> int | None:
         self._check_process()
         with self._lock:
             self._check()
@@ -246,7 +238,7 @@ class CudaEngine:
         return number << ROW_BITS
 
     def _has_room(self) -> bool:
-        last = self._number - self._capacity
+        last = self._number - self.capacity
         assert self._words is not None
         return last < 0 or self._words.end_of(last & self._mask) > last
 
@@ -275,7 +267,7 @@ class CudaEngine:
         self.look()
         return self._has_ended(ticket)
 
-    def wait(self, ticket: int, outputs: OutputStorage | None, /, *, timeout: float | None = None) -> DispatchTiming:
+    def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
         """Implements ``PersistentEngine.wait``."""
         self._check_process()
         self._await(partial(self._has_ended, ticket), "the job", timeout)
@@ -286,17 +278,8 @@ class CudaEngine:
             if state is not State.COMPLETED:
                 raise self._error_of(entry, row)
             elapsed = int.from_bytes(self._heads(entry)[row, Row.ELAPSED : Row.ELAPSED + 8].tobytes(), "little")
-            if entry.into is not None:
-                if entry.rows is not None:
-                    read_outputs(self._layout, entry.rows, entry.into, slice(row, row + 1))
-            elif outputs is not None:
-                views = outputs.begin(self.output_nbytes)
-                if entry.rows is not None:
-                    read_outputs(self._layout, entry.rows, views, slice(None))
-                else:
-                    assert entry.outputs is not None
-                    for view, data in zip(views, entry.outputs, strict=True):
-                        view[:] = data
+            if entry.rows is not None:
+                read_outputs(self._layout, entry.rows, entry.into, slice(row, row + 1))
         return DispatchTiming(elapsed, elapsed, None, None, 0)
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
@@ -503,17 +486,12 @@ class CudaEngine:
         return 0 if entry.count == 1 else int((entry.rows.states != State.WAITING).sum())
 
     def _settle(self, entry: _Entry) -> None:
-        """Copies the heads and outputs of an entry, so that its memory can be used again."""
+        """Copies the heads and the outputs of an entry, so that its memory can be used again."""
         rows = entry.rows
         if rows is None:
             return
         entry.heads = rows.bytes[:, : Row.BODY].copy()
-        if entry.into is None:
-            views = [memoryview(bytearray(nbytes)) for nbytes in self.output_nbytes]
-            read_outputs(self._layout, rows, views, slice(None))
-            entry.outputs = views
-        else:
-            read_outputs(self._layout, rows, entry.into, slice(None))
+        read_outputs(self._layout, rows, entry.into, slice(None))
         self._release_rows(entry)
 
     def _release_rows(self, entry: _Entry) -> None:

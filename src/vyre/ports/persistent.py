@@ -83,8 +83,9 @@ class PersistentEngine(Protocol):
     def submit(self, memory: JobMemory, /) -> int | None:
         """Queues a job with the inputs in its memory; returns its ticket, or None if the queue is full.
 
-        Raises ``InvalidResource`` or ``DispatchFailed`` if the engine is closed.  The memory is the caller's as before
-        where no ticket is returned, and else that of the job until it has ended: then it holds the outputs.
+        With None the memory is the caller's as before.  Else it is that of the job until it has ended, and then holds
+        the outputs.  Raises ``InvalidResource`` or ``DispatchFailed`` if the engine is closed; the memory is not used
+        again after an error.
         """
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:

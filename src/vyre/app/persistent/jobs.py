@@ -122,7 +122,6 @@ class PersistentJobs:
         try:
             number = engine.submit(memory)
         except BackendError as error:
-            engine.give_back(memory)
             self._annotate(error)
             raise
         if number is None:

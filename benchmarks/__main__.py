@@ -39,6 +39,7 @@ from benchmarks import (
     regret,
     replay_rows,
     stored_result_rows,
+    work_queue_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
@@ -53,6 +54,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "kernels": kernel_rows.ROWS,
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
+    "work-queues": work_queue_rows.ROWS,
     "joined-steps": joined_step_rows.ROWS,
     "megakernels": megakernel_rows.ROWS,
     "arrays": array_rows.ROWS,

@@ -55,6 +55,8 @@ APPLICATIONS: Final = (
     "half_matmul",
     "blur",
     "utf8_decode",
+    "frontier_bfs",
+    "task_tree",
 )
 MODULES: Final = (*(f"basics.{name}" for name in BASICS), *(f"applications.{name}" for name in APPLICATIONS))
 

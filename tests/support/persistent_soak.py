@@ -36,7 +36,8 @@ from vyre.testing.backend_contract.persistent import EngineJobs
 
 CPU: Final = "cpu"
 MACHINE: Final = "cuda-machine"
-CAPACITY: Final = 64
+CAPACITY: Final = {CPU: 64, MACHINE: 32}
+"""Submissions that may be under way at once, few enough that the queue is gone round a thousand times."""
 HELD: Final = 300
 """Tickets that are held at once, more than the ring has slots."""
 _BATCH: Final = 200
@@ -74,7 +75,7 @@ def run_jobs(count: int, seed: int, backend: str = CPU) -> dict[str, int]:
     memory = 0
     with (
         opened(backend) as session,
-        session.persistent(programs()[0], capacity=CAPACITY, backpressure=True) as jobs,
+        session.persistent(programs()[0], capacity=CAPACITY[backend], backpressure=True) as jobs,
     ):
         while made < count:
             if not memory and made > count // 10:  # everything was used by then
@@ -102,7 +103,7 @@ def run_jobs(count: int, seed: int, backend: str = CPU) -> dict[str, int]:
         counts = jobs.counters()
     grown = max(0, used_memory() - memory)
     assert counts["jobs"] == count and (counts["launches"] == 1 or backend != CPU), counts
-    return counts | {"wraps": counts["submissions"] // CAPACITY, "grown_bytes": grown}
+    return counts | {"wraps": counts["submissions"] // CAPACITY[backend], "grown_bytes": grown}
 
 
 def run_stops(count: int, seed: int, backend: str = CPU) -> dict[str, int]:
@@ -184,7 +185,7 @@ def run_interrupts(count: int, seed: int) -> dict[str, int]:
     interrupts = right = 0
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with vyre.open("cpu", threads=2) as session:
-        jobs = session.persistent(program, [np.zeros(4, np.uint32)], capacity=CAPACITY, backpressure=True)
+        jobs = session.persistent(program, [np.zeros(4, np.uint32)], capacity=CAPACITY[CPU], backpressure=True)
         while interrupts < count:
             sender = subprocess.Popen(
                 [sys.executable, "-S", "-c", _SENDER, str(os.getpid()), str(chance.random() / 50), "5"]

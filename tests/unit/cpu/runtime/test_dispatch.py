@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -19,8 +19,10 @@ from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.native.stack_frames import MOST_FRAME
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
+from vyre.adapters.cpu.runtime.launch import Placement
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pipeline import CpuPipeline
+from vyre.adapters.cpu.runtime.shapes import SHORT_NS
 from vyre.adapters.cpu.runtime.tools import native_tools
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import (
@@ -285,6 +287,41 @@ def test_only_what_is_proved_short_runs_on_the_calling_thread(backend: Backend) 
     assert (metric(backend, "worker_runs") > 0, metric(backend, "caller_runs")) == (True, before)
     run(backend, bounded, bytes(16), extent=1 << 28)
     assert metric(backend, "caller_runs") == before
+
+
+LEAVES: Final = parsed("""
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { for k in 0u..4194304u { x[gid.x] = x[gid.x] + 1u if k == 2u { break } } }
+    """)
+"""It adds 3; how soon the loop ends is not proved, only that it does."""
+
+
+def test_what_was_measured_to_take_little_time_runs_on_the_calling_thread(backend: Backend) -> None:
+    assert run(backend, LEAVES, words(7)) == (words(10),)
+    first = metric(backend, "worker_runs")
+    assert (first > 0, metric(backend, "caller_runs")) == (True, 0), "nobody knew its time"
+    for _ in range(3):
+        assert run(backend, LEAVES, words(7)) == (words(10),)
+    assert (metric(backend, "worker_runs"), metric(backend, "caller_runs") > 0) == (first, True)
+
+
+@pytest.mark.parametrize(("most_ns", "config"), [(-1, {}), (SHORT_NS, {"timeout_s": 60.0})])
+def test_what_takes_long_or_may_time_out_is_left_to_workers(
+    backend: Backend, most_ns: int, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vyre.adapters.cpu.runtime.shapes.SHORT_NS", most_ns)
+    for _ in range(4):
+        run(backend, LEAVES, words(7), **config)
+    assert (metric(backend, "worker_runs") >= 4, metric(backend, "caller_runs")) == (True, 0)
+
+
+def test_what_several_threads_share_is_left_to_them(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = Placement(2, 1)
+    monkeypatch.setattr("vyre.adapters.cpu.runtime.pipeline.place", lambda *_, **__: several)
+    for _ in range(4):
+        run(backend, LEAVES, words(7))
+    assert (metric(backend, "worker_runs") >= 4, metric(backend, "caller_runs")) == (True, 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

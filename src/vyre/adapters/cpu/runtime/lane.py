@@ -69,7 +69,7 @@ class _Place(NamedTuple):
 
 
 class Lane:
-    """Runs one dispatch at a time."""
+    """Runs one dispatch at a time, on the calling thread if it is ``short``."""
 
     __slots__ = (
         "_array",
@@ -107,7 +107,7 @@ class Lane:
         self._device, self._spec = device, spec
         self.module: Final = module
         self.placement: Final = placement
-        self.short: Final = short
+        self.short: bool = short
         self.loaded: Final[LoadedKernels] = module.loaded
         self.launched: int = 0
         self.native_ns: int = 0

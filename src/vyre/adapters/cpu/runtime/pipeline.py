@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from functools import cache
-from math import prod
+from math import inf, prod
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
@@ -15,7 +15,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
 from vyre.adapters.cpu.runtime.launch import Placement
-from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, steps_at_most
+from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, runs_here, steps_at_most
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan, kernel_runs
@@ -126,6 +126,8 @@ class CpuPipeline:
         lengths = tuple([view.nbytes for view in inputs])
         shape = self._shapes.get(lengths) or self.shape(lengths)
         lane = self._lane(shape)
+        if not shape.short:
+            lane.short = self._seems_short(shape)
         try:
             lane.dispatch(inputs, outputs.begin(shape.launch.output_nbytes))
         except MemoryError as error:
@@ -209,6 +211,13 @@ class CpuPipeline:
             if choice != shape.choice:  # else the lanes, and the lists that they have recorded, stay in use
                 shape.choice = choice
 
+    def expected_ns(self, shape: Shape) -> float:
+        """Returns the processor time of a run by the times measured of its launches; infinite before one was
+        measured.
+        """
+        least_ns = shape.estimate.least_ns
+        return inf if least_ns is None else self.config.launches * self.parts * shape.groups * least_ns
+
     def module_for(self, launch: Launch) -> KernelModule:
         """Returns the variant for a launch whose buffers all threads share."""
         return self._kernels.get(self._source, self._sized_options(launch))
@@ -235,6 +244,13 @@ class CpuPipeline:
             lane.end()
         module, placement = shape.choice
         return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
+
+    def _seems_short(self, shape: Shape) -> bool:
+        """Returns whether measured times say that the calling thread may run a dispatch that one thread runs anyway."""
+        if shape.choice.placement.threads > 1:
+            return False
+        launches = self.config.launches * self.parts
+        return runs_here(shape.steps, launches, self.config.timeout_s, lambda: self.expected_ns(shape))
 
     def _steps(self, module: KernelModule, launch: Launch) -> int | None:
         if self.config.timeout_s is not None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import addressof, c_uint64
 from itertools import count
-from math import inf
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -81,8 +80,7 @@ class PreparedStep(NamedTuple):
     @property
     def expected_ns(self) -> float:
         """Returns the time of a run by the times measured of its launches; infinite before one was measured."""
-        least_ns = self.shape.estimate.least_ns
-        return inf if least_ns is None else self.iterations * self.pipeline.parts * self.shape.groups * least_ns
+        return self.pipeline.expected_ns(self.shape)
 
     @property
     def short(self) -> bool:

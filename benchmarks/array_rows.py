@@ -1,4 +1,5 @@
-"""Arrays on the ``cpu`` backend: updates in place against the forms that copy, and memory lent and borrowed.
+"""Arrays on the ``cpu`` backend: updates in place against the forms that copy, memory lent and borrowed, and many
+small results.
 
 Both sides run in turn on one thread, and processor time counts.
 """
@@ -19,6 +20,7 @@ from vyre import ProgramBuilder, Session, VyreError, f32
 
 _ELEMENTS: Final = 10_000_000
 _PARTS: Final = 1 << 16
+_RESULTS: Final = 10_000
 _STATE: Final = "compiled and warm, one thread, processor time"
 
 
@@ -89,7 +91,49 @@ def _part(rounds: int) -> Samples:
         return compare(lambda: held[16:4096], lambda: array[16:4096], rounds, time.process_time)
 
 
+def _results(session: Session) -> tuple[vyre.ResidentArray, list[vyre.ResidentArray]]:
+    """10 000 results of 64 bytes, with gaps of 64 bytes between them."""
+    held = session.resident(np.arange(_RESULTS * 32, dtype=np.uint32).reshape(2 * _RESULTS, 16))
+    return held, [held[2 * i : 2 * i + 1] for i in range(_RESULTS)]
+
+
+def _each(arrays: list[vyre.ResidentArray]) -> list[Any]:
+    return [array.download() for array in arrays]
+
+
+def _packed(rounds: int, *, bound: bool) -> Samples:
+    """Many results in one download, against a download for each."""
+    with opened_or_not() as session:
+        held, arrays = _results(session)
+        read = session.bind_download(arrays) if bound else partial(session.download, arrays)
+        if not np.array_equal(np.concatenate(read()), held.download()[::2]):
+            raise AssertionError("packed results are others")
+        samples = compare(read, partial(_each, arrays), rounds, time.process_time)
+        held.close()
+        return samples
+
+
+def _slots(rounds: int, *, equal: bool) -> Samples:
+    """Slots whose lengths only the device knows, against a download for each, whose lengths are known."""
+    with opened_or_not() as session:
+        held, arrays = _results(session)
+        found = np.full(_RESULTS, 16, np.uint32) if equal else (np.arange(_RESULTS) % 17).astype(np.uint32)
+        with session.resident(found) as lengths:
+            slots = held.view()
+            ours = partial(session.download_slots, slots, lengths, capacity=32)
+            for got, array, length in zip(ours(), arrays, found, strict=True):
+                if not np.array_equal(got, array.download()[0, :length]):
+                    raise AssertionError("packed slots are others")
+            samples = compare(ours, partial(_each, arrays), rounds, time.process_time)
+        held.close()
+        return samples
+
+
 ROWS: Final = (
+    Row("results-1e4/bound", Metric.SPEEDUP, "x downloads", 10.0, 30.0, partial(_packed, bound=True), _STATE),
+    Row("results-1e4/list", Metric.SPEEDUP, "x downloads", None, None, partial(_packed, bound=False), _STATE),
+    Row("slots-1e4/equal", Metric.SPEEDUP, "x downloads", 10.0, 15.0, partial(_slots, equal=True), _STATE),
+    Row("slots-1e4/lengths", Metric.SPEEDUP, "x downloads", 5.0, 10.0, partial(_slots, equal=False), _STATE),
     Row("in-place-1e7/new-array", Metric.RATIO, "x copying", 0.7, 0.5, partial(_in_place, target=False), _STATE),
     Row("in-place-1e7/other-array", Metric.RATIO, "x copying", 0.7, 0.5, partial(_in_place, target=True), _STATE),
     Row("dlpack-export", Metric.COST, "us", 5.0, 2.0, _lent, _STATE, scale=1e6),

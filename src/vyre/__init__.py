@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from vyre.app.transfers.reading import BoundDownload as BoundDownload
     from vyre.app.transfers.report import Downloaded as Downloaded, TransferReport as TransferReport
+    from vyre.app.transfers.slots import Marked as Marked
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
@@ -163,6 +164,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.transfers.reading": "BoundDownload",
     "vyre.app.transfers.report": "Downloaded TransferReport",
+    "vyre.app.transfers.slots": "Marked",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",

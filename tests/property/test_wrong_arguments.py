@@ -221,6 +221,14 @@ class World:
                 {"arrays": [self.memory], "most_packed": None},
                 {"arrays": EMPTY, "most_packed": {"zero", "one", "none"}},
             ),
+            "download_slots": Row(
+                session.download_slots,
+                {"slots": self.memory, "lengths": self.flag, "capacity": 4, "most_packed": None},
+                {"capacity": set(), "most_packed": {"zero", "one", "none"}},
+            ),
+            "download_marked": Row(
+                session.download_marked, {"items": self.flag, "marks": self.flag, "limit": 3}, {"limit": {"one"}}
+            ),
             "upload": Row(session.upload, {"writes": [(self.memory, X)]}, {"writes": EMPTY}),
             "adopt": Row(self.exporting.adopt, {"array": self.exporter, "label": None}, {"array": set()}),
             "invalidate": Row(
@@ -545,7 +553,7 @@ NOT_CALLED: Final = {
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
     # made by the session
-    "BoundDownload", "Downloaded", "TransferReport",
+    "BoundDownload", "Downloaded", "Marked", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
     "Queries", "QueriesPlan", "QueryResults", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",

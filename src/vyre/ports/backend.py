@@ -297,9 +297,7 @@ class CompiledPipeline(Protocol):
         """Returns the identity of the pipeline, under which launch costs are kept and messages name it."""
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        """Runs the program on one byte view per input, writes its outputs to ``outputs``, and returns the measured
-        times.
-        """
+        """Runs the program on a byte view per input, writes its outputs to ``outputs``, and returns the times."""
 
 
 @runtime_checkable
@@ -495,10 +493,10 @@ def _all_ops() -> frozenset[OpId]:
 class Backend:
     """A backend: its identity and its facets.
 
-    ``version`` is the version of the adapter's package, which certificates and cache keys contain.  ``stores_code``
-    says that compiled code is written to the store in ``BackendServices``, so that opening that store is worthwhile.
-    ``restriction`` is what the report about the selection adds to its reason, such as that only stored code runs.
-    ``submission`` is how ``resident_executor`` submits a sequence.
+    ``version`` is that of the adapter's package, which certificates and cache keys contain.  ``stores_code``: compiled
+    code is written to the store in ``BackendServices``, so that opening it is worthwhile.  ``restriction`` is what the
+    report about the selection adds to its reason, such as that only stored code runs.  ``submission`` is how
+    ``resident_executor`` submits a sequence.
     """
 
     id: BackendId

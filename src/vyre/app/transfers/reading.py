@@ -245,10 +245,17 @@ def _are_rows(arrays: Sequence[ResidentArray], kept: KeptPlan) -> bool:
 
 
 def _rows(arrays: Sequence[ResidentArray], block: Block, kept: KeptPlan) -> list[Array]:
-    first, start = arrays[0], kept.plan.places[0]
-    strides = (kept.spacing, *_strides(first.shape, first.stored.itemsize))
+    return rows_of(block, kept.plan.places[0], kept.spacing, len(arrays), arrays[0].shape, arrays[0].stored)
+
+
+def rows_of(
+    block: Block, start: int, spacing: int, count: int, shape: tuple[int, ...], stored: np.dtype[Any]
+) -> list[Array]:
+    """Returns arrays of one type and shape, of which the first begins at byte ``start`` and each ``spacing`` bytes
+    behind the one before.  All are made by one call.
+    """
     memory: Any = block
-    return list(np.ndarray((len(arrays), *first.shape), first.stored, memory, start, strides))
+    return list(np.ndarray((count, *shape), stored, memory, start, (spacing, *_strides(shape, stored.itemsize))))
 
 
 def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vyre.app.transfers.reading import BoundDownload, Reading
     from vyre.app.transfers.report import Downloaded, TransferReport
     from vyre.app.transfers.scratch import Scratch
+    from vyre.app.transfers.slots import Marked, SlotReading
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.policies.journal import DecisionSink
     from vyre.policies.transfer.packing import PackingThresholds
@@ -32,7 +33,10 @@ class TransferServices:
         from vyre.app.transfers.scratch import Scratch
 
         self.lease, self.decisions, self._calibration = lease, decisions, calibration
+        from vyre.app.transfers.slots import SlotReading
+
         self.scratch: Scratch = Scratch(lease)
+        self.slots: SlotReading = SlotReading(self)
         self.reading: Reading = Reading(self)
         self._thresholds: PackingThresholds | None = None
 
@@ -85,10 +89,50 @@ class SessionTransfers:
         That is the cheapest way to read the same arrays again and again.  The result keeps the arrays alive; they must
         stay open.  Arguments and errors are those of ``download``.
         """
-        if most_packed is not None and (type(most_packed) is not int or not 0 <= most_packed <= U64_MAX):
-            raise InvalidConfig(f"most_packed={shown(most_packed)}", fix="give a number of bytes, or None.")
+        _check_bytes("most_packed", most_packed)
         self._lease.check_open()
         return self._transfer_services().reading.bind(arrays, most_packed)
+
+    def download_slots(
+        self,
+        slots: ResidentArray,
+        lengths: ResidentArray,
+        *,
+        capacity: int | None = None,
+        most_packed: int | None = None,
+    ) -> Downloaded:
+        """Returns the used part of every slot: an array of the first ``lengths[i]`` rows of slot i, for each slot.
+
+        ``slots`` has an axis of slots and an axis of rows; or one axis, and then ``capacity`` is the number of its
+        elements in a slot.  ``lengths`` is a resident array of u32, which programs may have written: the host need not
+        know it.  Slots are packed on the device, so that one or two copies bring them, however many they are.  Slots of
+        more than ``most_packed`` bytes (None: 64 KiB) have copies of their own; 0 packs none.
+
+        Raises ``InvalidInput`` for arrays that do not fit, and for a length of more than the room of its slot,
+        ``PlanError`` for slots that need more than 4 GiB, and what ``download`` raises.
+        """
+        _check_bytes("most_packed", most_packed)
+        if capacity is not None and (type(capacity) is not int or not 0 < capacity <= U64_MAX):
+            raise InvalidConfig(f"capacity={shown(capacity)}", fix="give a number of elements of at least 1, or None.")
+        self._lease.check_open()
+        services = self._transfer_services()
+        return services.slots.slots(slots, lengths, capacity, most_packed)
+
+    def download_marked(self, items: ResidentArray, marks: ResidentArray, *, limit: int) -> Marked:
+        """Returns the items with a mark, in their order, such as the diagnostics that a program has left.
+
+        ``items`` is a resident array whose first axis counts items, and ``marks`` one of as many u32: item i is marked
+        if ``marks[i]`` is not 0.  The device numbers the marked items and packs the first ``limit``; it counts all of
+        them, so that ``overflow`` of the result is exact.
+
+        Raises ``InvalidInput`` for arrays that do not fit, ``InvalidConfig`` for a limit below 1, ``PlanError`` for
+        more than 4 GiB, and what ``download`` raises.
+        """
+        if type(limit) is not int or not 0 < limit <= U64_MAX:
+            raise InvalidConfig(f"limit={shown(limit)}", fix="give a number of items of at least 1.")
+        self._lease.check_open()
+        services = self._transfer_services()
+        return services.slots.marked(items, marks, limit)
 
     def upload(self, writes: Iterable[tuple[ResidentArray, ReadableBuffer]]) -> TransferReport:
         """Copies data to resident arrays, or parts of them: pairs of an array and its new content, of its length.
@@ -106,3 +150,8 @@ class SessionTransfers:
         if self._transfers is None:
             self._transfers = TransferServices(self._lease, self._calibration, self._decisions)
         return self._transfers
+
+
+def _check_bytes(name: str, value: int | None) -> None:
+    if value is not None and (type(value) is not int or not 0 <= value <= U64_MAX):
+        raise InvalidConfig(f"{name}={shown(value)}", fix="give a number of bytes, or None.")

@@ -1,4 +1,8 @@
-"""Atomics: an instruction where PTX has one, a compare-and-swap loop for nand."""
+"""Atomics: an instruction where PTX has one, a compare-and-swap loop for nand.
+
+Lanes that add the same number to the same word, in no order, and use the old values, share an instruction: that is how
+lanes reserve places in a queue.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +57,37 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
     if not used and ordering is Ordering.RELAXED and expr.op not in (AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE):
         w.line(f"{memory.predicate(guard)}red.{suffix} {where}, {source};")
         return literal(element, 0)
+    if guard is memory.Certain.INSIDE and ordering is Ordering.RELAXED and _may_share(k, expr, index, value):
+        return _shared(k, suffix, where, value)
     operands = f"{in_register(w, expected)}, {source}" if expected is not None else source
     old = w.register(kind) if guard is memory.Certain.INSIDE else w.emit(kind, f"mov.b{element.bits}", 0)
     w.line(f"{memory.predicate(guard)}atom.{suffix} {old}, {where}, {operands};")
     return Value(old, element)
+
+
+def _may_share(k: Kernel, expr: Atomic, index: Value, value: Value) -> bool:
+    """Returns whether all lanes add the same known number to the same word, and a warp has several lanes."""
+    is_known = index.bits is not None and value.bits is not None
+    return expr.op is AtomicOp.ADD and is_known and value.dtype.bits == 32 and not isinstance(k.lane(), int)
+
+
+def _shared(k: Kernel, suffix: str, where: Address, value: Value) -> Value:
+    """Adds once for all lanes of a warp that run together, whichever they are: as if they had added one by one.
+
+    The first of them adds; each gets the old value with what the lanes below it add.
+    """
+    w, each = k.w, value.operand
+    together = w.register("r")
+    w.line(f"activemask.b32 {together};")
+    below = w.emit("r", "sub.u32", w.emit("r", "shl.b32", 1, k.lane()), 1)
+    before = w.emit("r", "popc.b32", w.emit("r", "and.b32", together, below))
+    total = w.emit("r", "mul.lo.u32", w.emit("r", "popc.b32", together), each)
+    first = w.emit("r", "clz.b32", w.emit("r", "brev.b32", together))
+    leads = w.emit("p", "setp.eq.u32", before, 0)
+    old = w.emit("r", "mov.b32", 0)
+    w.line(f"@{leads} atom.{suffix} {old}, {where}, {total};")
+    seen = w.emit("r", "shfl.sync.idx.b32", old, first, 31, together)
+    return Value(w.emit("r", "mad.lo.u32", before, each, seen), value.dtype)
 
 
 def _nand(

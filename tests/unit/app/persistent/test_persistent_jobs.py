@@ -16,11 +16,15 @@ import pytest
 import vyre
 from support.cpu_backends import ENDLESS
 from support.cpu_pool import until
+from support.interrupts import interrupted_everywhere
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program, square_program
 from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
 from vyre.adapters.cuda.runtime.engine import CudaEngine
+from vyre.app.persistent import jobs as jobs_module
+from vyre.app.persistent import queues, tickets
 from vyre.testing.backend_contract.bench import parsed
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -218,6 +222,26 @@ def test_threads_may_collect_a_ticket_at_once(session: vyre.Session) -> None:
                 thread.join(LIMIT_S)
             assert not any(thread.is_alive() for thread in threads)
     assert not wrong
+
+
+def test_an_interrupt_anywhere_mixes_up_no_jobs() -> None:
+    """Wherever Ctrl-C comes, also while the result of another job is collected, later jobs have their own results."""
+    with opened("cpu") as session, session.persistent(SQUARE, capacity=4, backpressure=True) as jobs:
+        before: list[vyre.Ticket] = []  # an interrupt where one of them is dropped would not leave the action
+
+        def run() -> None:
+            before.append(jobs.submit([np.full(4, 5, np.uint32)]))
+            jobs.flush(LIMIT_S)
+            before.append(jobs.submit([np.full(4, 5, np.uint32)]))
+            assert before[-1].result(LIMIT_S)["y"].tolist() == [25] * 4
+
+        def works() -> None:
+            found = [jobs.submit([np.full(4, n, np.uint32)]) for n in range(9)]
+            assert [ticket.result(LIMIT_S)["y"].tolist() for ticket in found] == [[n * n] * 4 for n in range(9)]
+            assert all(ticket.result(LIMIT_S)["y"].tolist() == [25] * 4 for ticket in before)
+            before.clear()
+
+        assert interrupted_everywhere((jobs_module, tickets, queues, persistent), run, works) > 60
 
 
 def ended(run: Callable[[Any], vyre.Result], inputs: Any) -> tuple[object, ...]:

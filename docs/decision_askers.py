@@ -19,7 +19,6 @@ NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
-    "cache_eviction": "resident memory, when it does not fit the device",
     "capture": "recording of launches with their read-backs",
     "claims": "bundles of evidence for measured claims",
     "device_extraction": "the optimizer, to take terms out of an e-graph",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
+    from vyre.app.queries.cache import ResidentCache as ResidentCache
     from vyre.app.queries.plan import QueriesPlan as QueriesPlan, QueryResults as QueryResults
     from vyre.app.queries.queries import Queries as Queries
     from vyre.app.resident import ResidentArray as ResidentArray
@@ -154,6 +155,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.persistent.tickets": "JobBatch Ticket",
     "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
+    "vyre.app.queries.cache": "ResidentCache",
     "vyre.app.queries.plan": "QueriesPlan QueryResults",
     "vyre.app.queries.queries": "Queries",
     "vyre.app.resident": "ResidentArray",

@@ -132,6 +132,8 @@ class World:
         self.memory = session.resident(X)
         self.temporary = session.temporary(vyre.f32, 4)
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
+        self.cache = session.resident_cache(4096)
+        self.cache.add("x", X)
         self.queries = session.queries(SAXPY, {"a": 2.0, "x": self.memory})
         self.flag = session.resident(np.zeros(1, np.uint32))
         self.tasks: dict[str, Any] = {"first": np.zeros(3, np.uint32), "children": np.zeros(1, np.uint32)}
@@ -181,6 +183,7 @@ class World:
                 COMPILED | {"shared": {"x": self.memory}, "budget": None},
                 COUNTED | {"shared": set(), "budget": {"zero", "one", "none"}},
             ),
+            "resident_cache": Row(session.resident_cache, {"budget": 4096}, {"budget": {"one"}}),
             "temporary": Row(
                 session.temporary,
                 {"dtype": vyre.f32, "count": 4, "label": None},
@@ -314,6 +317,14 @@ class World:
             "WorkQueue.plan": Row(self.queue.plan, {"initial_items": 1}, {"initial_items": {"zero", "one"}}),
             "Queries": Row(self.queries, {"columns": {"y": X[None]}}, {"columns": set()}),
             "Queries.plan": Row(self.queries.plan, {"columns": {"y": X[None]}}, {"columns": set()}),
+            "ResidentCache.add": Row(
+                self.cache.add,
+                {"name": "other", "data": X, "constant": False},
+                {"data": {"array", "numpy float"}},
+                refused=True,
+            ),
+            "ResidentCache.use": Row(lambda name: self.cache.use(name).__enter__(), {"name": "x"}, {"name": TEXTS}),
+            "ResidentCache.remove": Row(self.cache.remove, {"name": "other"}, {"name": TEXTS}, refused=True),
             "Temporary.upload": Row(self.temporary.upload, {"data": X, "offset": 0}, refused=True),
             "ResidentArray.upload": Row(
                 self.memory.upload,
@@ -462,7 +473,7 @@ class World:
             "SpecValue.of": Row(
                 vyre.SpecValue.of, {"value": 1.0}, {"value": FLAGS | NUMBERS | NUMPY_NUMBERS | {"numpy bool", "type"}}
             ),
-            "Program.buffer": Row(SAXPY.buffer, {"name": "x"}, {"name": set()}),
+            "Program.buffer": Row(SAXPY.buffer, {"name": "x"}, {"name": TEXTS}),
             "Program.from_text": Row(vyre.Program.from_text, {"text": SAXPY.to_text(), "filename": "a"}),
             "Program.from_wire": Row(vyre.Program.from_wire, {"data": SAXPY.to_wire()}),
             "Program.from_json": Row(vyre.Program.from_json, {"value": SAXPY.to_json()}),
@@ -505,7 +516,7 @@ def taken(row: Row, name: str) -> set[str]:
 
 def ended(result: Any) -> None:
     closed = vyre.Session | vyre.LoadedBundle | vyre.ResidentArray | BoundResidentLaunch
-    closed |= vyre.PersistentJobs | vyre.Queries
+    closed |= vyre.PersistentJobs | vyre.Queries | vyre.ResidentCache
     if isinstance(result, closed):
         result.close()
 
@@ -555,7 +566,7 @@ NOT_CALLED: Final = {
     # made by the session
     "BoundDownload", "Downloaded", "Marked", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
-    "Queries", "QueriesPlan", "QueryResults", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
+    "Queries", "QueriesPlan", "QueryResults", "ResidentCache", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",
     "PersistentJobs.result", "PersistentJobs.when_done", "Ticket", "JobBatch", "JobBatch.rows_of",
     # calls what can be called, and tells what that raises; refused are all others, in a test of its own

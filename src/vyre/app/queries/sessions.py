@@ -10,10 +10,13 @@ from vyre.app.shorthand import Keywords
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Argument, Pipeline
+    from vyre.app.queries.cache import ResidentCache
     from vyre.app.queries.queries import Queries
+    from vyre.app.resident import ResidentArray
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import ProgramLike
     from vyre.policies.journal import DecisionSink
+    from vyre.ports.support import Telemetry
 
 
 class SessionQueries:
@@ -21,7 +24,9 @@ class SessionQueries:
 
     _decisions: DecisionSink | None
     _lease: BackendLease
+    _telemetry: Telemetry
     compile: Callable[..., Pipeline]
+    resident: Callable[..., ResidentArray]
 
     def queries(
         self,
@@ -48,3 +53,24 @@ class SessionQueries:
         self._lease.check_open()
         pipeline = self.compile(program, config, **shorthand)
         return Queries(self._lease, pipeline, shared, budget, self._decisions)
+
+    def resident_cache(self, budget: int) -> ResidentCache:
+        """Returns a cache of arrays, of which as many are on the device as ``budget`` bytes hold.
+
+        ``cache.add("roads", edges)`` takes an array, and ``with cache.use("roads") as array:`` gives it as resident
+        memory for the block.  Where the budget is full, the arrays that are used least, and not now, move to the host,
+        and come back with their content when they are used; ``cache.explain()`` tells which, and why.
+
+        Raises ``InvalidConfig`` for an invalid budget, and ``UnsupportedFeature`` on a backend without device memory.
+        """
+        from vyre.app.queries.cache import ResidentCache
+
+        self._lease.check_open()
+        self._lease.backend.require_memory()
+        return ResidentCache(
+            self._lease,
+            lambda data, label: self.resident(data, label=label),
+            budget,
+            self._decisions,
+            self._telemetry,
+        )

@@ -1,0 +1,264 @@
+"""``ResidentCache``: arrays of the host of which as many are in the memory of the device as a budget holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from vyre.app.host_memory import host_memory
+from vyre.app.resident import ResidentArray
+from vyre.domain.arguments import expect
+from vyre.domain.errors import DeviceOutOfMemory, InvalidConfig, InvalidInput, InvalidResource
+from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.domain.shown import shown
+from vyre.policies.caching.cache_eviction import (
+    EvictionCounts,
+    RetentionInputs,
+    eviction_basis_points,
+    select_retention_set,
+)
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatThresholds, heat
+from vyre.policies.journal import DecisionSink, decide
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.app.lease import BackendLease
+    from vyre.domain.dispatch import ReadableBuffer
+    from vyre.ports.support import Telemetry
+
+FADING: Final = HeatThresholds(half_life_s=32.0)
+"""Uses of the cache, which stand for seconds here, after which an array that is not used is worth half."""
+_UNIT: Final = 1 << 16
+_WORD: Final = 4
+"""The bytes of a truth value on the device."""
+
+
+class Eviction(NamedTuple):
+    """An array that left the device: ``copied_bytes`` were copied to the host, 0 for one that is constant."""
+
+    name: str
+    nbytes: int
+    copied_bytes: int
+    why: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An array: ``host`` holds its content while it is not ``resident``, where it has ``nbytes`` bytes.
+
+    ``users`` use it now; it was used ``uses`` times, the ``last`` time at that count of all uses.
+    """
+
+    host: npt.NDArray[Any]
+    nbytes: int
+    constant: bool
+    resident: ResidentArray | None = None
+    users: int = 0
+    uses: int = 0
+    last: int = 0
+
+
+class ResidentCache:
+    """Arrays of the host, by name, of which as many are on the device as the budget holds.
+
+    ``with cache.use(name) as array:`` gives a resident array, which stays for the block.  Outside of such blocks an
+    array may be moved to the host for others; it comes back with its content when it is used next.  A context manager;
+    every method may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        lease: BackendLease,
+        make: Callable[[npt.NDArray[Any], str], ResidentArray],
+        budget: int,
+        sink: DecisionSink | None,
+        telemetry: Telemetry,
+    ) -> None:
+        if type(budget) is not int or not 0 < budget <= U64_MAX:
+            raise InvalidConfig(f"budget={shown(budget)}", fix="give a number of bytes above 0.")
+        self._lease, self._make = lease, make
+        self._sink, self._telemetry = sink, telemetry
+        self.budget: Final = budget
+        self._entries: dict[str, _Entry] = {}
+        self._lock = RLock()
+        self._now = 0
+        self._closed = False
+        self._evictions: list[Eviction] = []
+        self._uploaded_bytes = 0
+
+    # ---------------------------------------------------------------- arrays
+    def add(self, name: str, data: ReadableBuffer, *, constant: bool = False) -> None:
+        """Takes a copy of ``data``, which is uploaded when it is first used.
+
+        ``constant``: nobody will write it, so that nothing is copied when it leaves the device.  Raises
+        ``InvalidInput`` for a name that is taken, for data without an element type, and for more than the budget.
+        """
+        expect("name", name, str, "a text")
+        expect("constant", constant, bool, "True or False")
+        given = None if isinstance(data, np.generic) else host_memory(data, f"array `{name}`")
+        if not isinstance(given, np.ndarray):
+            raise InvalidInput(f"array `{name}` has no element type", fix="pass a NumPy array.")
+        nbytes = given.size * (_WORD if given.dtype == np.bool_ else given.itemsize)
+        if nbytes > self.budget:
+            raise InvalidInput(
+                f"array `{name}` takes {nbytes} bytes, and the budget is {self.budget}", fix="raise the budget."
+            )
+        with self._lock:
+            self._check_open()
+            if name in self._entries:
+                raise InvalidInput(f"array `{name}` is in the cache", fix="remove it first, or use another name.")
+            self._entries[name] = _Entry(given.copy(), nbytes, constant)
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[ResidentArray]:
+        """Gives the array of that name in the memory of the device, where it stays until the block ends.
+
+        Uploads it if it is not there, for which others may leave.  Raises ``InvalidInput`` for an unknown name, and
+        ``DeviceOutOfMemory`` if the arrays in use leave no room in the budget.
+        """
+        with self._lock:
+            self._check_open()
+            entry = self._entry(name)
+            self._now += 1
+            if entry.resident is None:
+                self._make_room(entry.nbytes, name)
+                entry.resident = self._make(entry.host, name)
+                self._uploaded_bytes += entry.nbytes
+            entry.uses, entry.last, entry.users = entry.uses + 1, self._now, entry.users + 1
+            array = entry.resident
+        try:
+            yield array
+        finally:
+            with self._lock:
+                entry.users -= 1
+
+    def remove(self, name: str) -> npt.NDArray[Any]:
+        """Removes the array of that name, frees its memory on the device, and returns its content.
+
+        Raises ``InvalidInput`` for an unknown name, and ``InvalidResource`` for one that is in use.
+        """
+        with self._lock:
+            self._check_open()
+            entry = self._entry(name)
+            if entry.users:
+                raise InvalidResource(f"array `{name}` is removed while it is in use", fix="leave its block first.")
+            self._leave(entry)
+            del self._entries[name]
+            return entry.host
+
+    # ---------------------------------------------------------------- looking
+    @property
+    def resident_bytes(self) -> int:
+        """The bytes of the arrays that are on the device now."""
+        with self._lock:
+            return sum(entry.nbytes for entry in self._entries.values() if entry.resident is not None)
+
+    @property
+    def uploaded_bytes(self) -> int:
+        """The bytes that were copied to the device so far."""
+        return self._uploaded_bytes
+
+    @property
+    def evictions(self) -> tuple[Eviction, ...]:
+        """The arrays that left the device for others, oldest first."""
+        with self._lock:
+            return tuple(self._evictions)
+
+    def explain(self) -> str:
+        """Returns what is on the device, what left it, and why, as text."""
+        with self._lock:
+            here = [name for name, entry in self._entries.items() if entry.resident is not None]
+            left = EvictionCounts(len(self._entries) - len(here), len(self._entries))
+            lines = [
+                f"{self.resident_bytes} of {self.budget} bytes on the device: {', '.join(here) or 'nothing'};"
+                f" {eviction_basis_points(left) / 100:g} % of the arrays are on the host",
+                f"  {self._uploaded_bytes} bytes were uploaded",
+            ]
+            return "\n".join((*lines, *(f"  {each.name}: {each.why}" for each in self._evictions)))
+
+    def close(self) -> None:
+        """Frees the memory of all arrays; their content is lost.  Idempotent."""
+        with self._lock:
+            self._closed = True
+            for entry in self._entries.values():
+                if entry.resident is not None:
+                    entry.resident.close()
+            self._entries.clear()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._entries)} arrays"
+        return f"<ResidentCache of {self.budget} bytes on {self._lease.backend.id}, {state}>"
+
+    # ---------------------------------------------------------------- details
+    def _check_open(self) -> None:
+        self._lease.check_open()
+        if self._closed:
+            raise InvalidResource(f"{self!r} is used after close()", fix="open another with session.resident_cache.")
+
+    def _entry(self, name: str) -> _Entry:
+        expect("name", name, str, "a text")
+        found = self._entries.get(name)
+        if found is None:
+            known = ", ".join(f"`{each}`" for each in self._entries) or "none"
+            raise InvalidInput(f"the cache has no array {shown(name)}", fix=f"its arrays are {known}.")
+        return found
+
+    def _make_room(self, nbytes: int, asking: str) -> None:
+        """Moves arrays that nobody uses to the host, the least valuable first, until there is room for ``nbytes``."""
+        held = [(name, entry) for name, entry in self._entries.items() if entry.resident is not None]
+        free = [(name, entry) for name, entry in held if not entry.users]
+        room = self.budget - nbytes - sum(entry.nbytes for _, entry in held if entry.users)
+        if room < 0:
+            raise DeviceOutOfMemory(requested=nbytes, available=room + nbytes)
+        gains = tuple(self._gain(entry) for _, entry in free)
+        sizes = [entry.nbytes for _, entry in free]
+        for kept in range(len(free), -1, -1):
+            chosen = select_retention_set(RetentionInputs(gains, len(free), kept))
+            if sum(size for size, stays in zip(sizes, chosen, strict=True) if stays) <= room:
+                break
+        if kept == len(free):
+            return
+        chosen = decide(self._sink, select_retention_set, RetentionInputs(gains, len(free), kept))
+        for (name, entry), stays, gain in zip(free, chosen, gains, strict=True):
+            if not stays:
+                self._evict(name, entry, gain, f"{nbytes} bytes of `{asking}`")
+
+    def _gain(self, entry: _Entry) -> int:
+        worth = heat(HeatEntry(0, min(entry.uses, U32_MAX), float(entry.last)), float(self._now), FADING)
+        return max(1, min(U32_MAX, round(worth * _UNIT)))
+
+    def _evict(self, name: str, entry: _Entry, gain: int, asking: str) -> None:
+        ago = self._now - entry.last
+        why = f"used {entry.uses} time(s), last {ago} use(s) ago: worth {gain / _UNIT:.3g}, it made room for {asking}"
+        copied = self._leave(entry)
+        self._evictions.append(Eviction(name, entry.nbytes, copied, why))
+        self._telemetry.event("vyre.resident.evicted", name=name, nbytes=entry.nbytes, copied_bytes=copied, why=why)
+
+    def _leave(self, entry: _Entry) -> int:
+        """Moves an array to the host; returns the bytes that this copies."""
+        array = entry.resident
+        if array is None:
+            return 0
+        copied = 0
+        if not entry.constant:
+            entry.host = array.download()
+            copied = array.nbytes
+        entry.resident = None
+        array.close()
+        return copied

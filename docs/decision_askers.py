@@ -25,14 +25,11 @@ WAITING: Final[Mapping[str, str]] = {
     "dispatch_shape": "replay of recorded launches",
     "egraph_kernels": "e-graphs on the device",
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
-    "frontier_ir": "waves of a graph analysis in one kernel",
-    "plan_cache": "waves of a graph analysis in one kernel",
     "routing": "sorting, in the library of primitives",
     "selection": "the optimizer, to choose its passes",
     "speculation": "races of rewritten variants",
     "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",
-    "topology": "waves of a graph analysis in one kernel",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
 

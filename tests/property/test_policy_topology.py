@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.records import records
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.plan_cache import (

@@ -32,14 +32,10 @@ _SHORT: Final = "leaves few enough of them for a decision that is recorded"
 _CHART: Final = "shown beside a decision that is recorded, and obeyed by nobody"
 _REPORT: Final = "for the report; the ranking that goes by it is recorded"
 _LEARNED: Final = "out of all that was seen; what is done about it is recorded"
-_WAITS: Final = "nothing asks this cache yet"
+_KEPT: Final = "finds what is kept; the decision that is kept is recorded"
 UNRECORDED: Final = {
     ("adapters/caching/cost_eviction.py", "CostEviction._review", "estimate_credits"): _LEARNED,
     ("adapters/caching/cost_eviction.py", "_Entry.priority", "worth"): "the order that what is recorded is taken by",
-    ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "plan_remembered"): _WAITS,
-    ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "topology_lookup"): _WAITS,
-    ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "decide_topology"): _WAITS,
-    ("adapters/caching/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "lookup_key"): _WAITS,
     ("adapters/caching/retention.py", "HeatRetention.evict", "entries_to_evict"): _SHORT,
     ("adapters/cpu/runtime/persistent.py", "CpuEngine.__init__", "next_power_of_two"): "arithmetic",
     ("adapters/cuda/aot/choice.py", "_driver_reasons", "highest_version"): _DEVICE,
@@ -56,6 +52,12 @@ UNRECORDED: Final = {
     ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
     ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,
+    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "plan_remembered"): _KEPT,
+    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "topology_lookup"): _KEPT,
+    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "lookup_key"): _KEPT,
+    ("app/work_graph/wave_plans.py", "WavePlans.shape", "plan_frontier_execution"): "takes the cache as a function",
+    ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "lookup_key"): _KEPT,
+    ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "topology_lookup"): _KEPT,
     ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
     ("app/selection.py", "_against", "capability_score"): _REPORT,
 }

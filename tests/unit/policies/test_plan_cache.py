@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import InvalidField, PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
 from vyre.policies.frontiers.plan_cache import (

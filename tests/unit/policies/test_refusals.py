@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from vyre.adapters.caching.cost_eviction import CostEviction
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import VyreError
 from vyre.policies import arith
 from vyre.policies.caching.cache_invalidation import InvalidationInputs

@@ -24,7 +24,6 @@ from vectors.runner import Tally, run_file
 from vyre.adapters.caching import cost_eviction
 from vyre.adapters.caching import plan_cache as plan_cache_held
 from vyre.adapters.caching.cost_eviction import CostEviction
-from vyre.adapters.caching.plan_cache import DEFAULT_CAPACITY
 from vyre.adapters.cpu.decisions.pipeline_choice import (
     PipelineInputs,
     PipelineThresholds,
@@ -42,6 +41,7 @@ from vyre.adapters.cpu.decisions.private_atomics import (
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, ThreadThresholds, thread_plan
 from vyre.app import shape_predictor
 from vyre.app.shape_predictor import ShapePredictor
+from vyre.app.work_graph.plan_cache import DEFAULT_CAPACITY
 from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.analysis.lane_facts import LaneFacts
 from vyre.domain.errors import PlanError

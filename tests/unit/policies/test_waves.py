@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
 from vyre.policies.frontiers.topology import FrontierSample, GraphSize, Topology

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
 from vyre.policies.frontiers.fusion_pressure import fusion_pressures, sample_from_telemetry

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from vectors.codec import Json, PlanCodec, Row
-from vyre.adapters.caching.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
     FrontierIrPlan,

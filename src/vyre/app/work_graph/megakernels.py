@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre.app.work_graph.execution import Launch
 from vyre.app.work_graph.joining import Range, partly_shared, stage_of, stays_apart
-from vyre.app.work_graph.structure import Structure, Unit, alone, apart, structure_of
+from vyre.app.work_graph.structure import Structure, Unit, alone, structure_of
 from vyre.app.work_graph.temporary import TemporaryBuffer
-from vyre.app.work_graph.waves import waves_of
+from vyre.app.work_graph.wave_plans import WaveFacts, WavePlans, WaveShape
+from vyre.app.work_graph.waves import waves_of_steps
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.fusion.examination import live_locals
 from vyre.domain.fusion.stages import CannotJoin, StageCall
 from vyre.domain.fusion.wave_rounds import pieces_of
-from vyre.domain.fusion.waves import MOST_STAGES, JoinedWaves, WaveArgument, join_waves
+from vyre.domain.fusion.waves import MOST_STAGES, JoinedWaves, WaveArgument
 from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.journal import DecisionSink, decide
@@ -30,25 +31,51 @@ if TYPE_CHECKING:
 _Wave: TypeAlias = "Sequence[WorkStep]"
 
 
-def megakernels(work: Work, backend: Backend, limits: FusionLimits, sink: DecisionSink | None = None) -> Structure:
-    """Returns the structure in which successive waves of each part are one launch, wherever that can be.
+class WaveKernels:
+    """Makes kernels of the waves of one work graph; ``plans`` remember what an equal graph had.
 
-    A launch that does not fit the device at once is made smaller, so that its workgroups take turns.  Where that is not
-    possible either, its steps stay separate launches.  ``sink`` receives the decisions.
+    ``sink`` receives the decisions.
     """
-    waves = waves_of(work, apart(work), sink)
-    partly = partly_shared(resource for step in work.steps for resource in step.step.resources)
-    made: list[tuple[tuple[Unit, ...], WorkPart]] = []
-    for part, found in zip(work.parts, waves[1:], strict=True):
-        steps = [[part.steps[at] for at in wave] for wave in found]
-        units, times = _Maker(backend, limits, sink).part(steps, part.times, partly)
-        made.append((units, replace(part, times=times)))
-    return structure_of(tuple(map(alone, work.first.steps)), made)
+
+    def __init__(self, work: Work, backend: Backend, plans: WavePlans, sink: DecisionSink | None = None) -> None:
+        self._work, self._backend, self._plans, self._sink = work, backend, plans, sink
+        parts = [tuple(map(alone, part.steps)) for part in work.parts]
+        self._waves: list[list[_Wave]] = [
+            [[part.steps[at] for at in wave] for wave in waves_of_steps(part, units, sink)]
+            for part, units in zip(work.parts, parts, strict=True)
+        ]
+
+    def shape(self, kernel_ns: float, launch_ns: float) -> WaveShape | None:
+        """Returns whether the waves of a round are to run in one kernel, by the measured time of a launch and of what
+        a launch costs beside it; None for a graph without a step.
+        """
+        calls = [
+            call
+            for part, waves in zip(self._work.parts, self._waves, strict=True)
+            if part.times
+            for call in _calls(waves)
+        ]
+        return self._plans.shape(WaveFacts(calls, kernel_ns, launch_ns), self._backend.profile) if calls else None
+
+    def structure(self, limits: FusionLimits) -> Structure:
+        """Returns the structure in which successive waves of each part are one launch, wherever that can be.
+
+        A launch that does not fit the device at once is made smaller, so that its workgroups take turns.  Where that is
+        not possible either, its steps stay separate launches.
+        """
+        work = self._work
+        partly = partly_shared(resource for step in work.steps for resource in step.step.resources)
+        make = _Maker(self._backend, self._plans, limits, self._sink)
+        made: list[tuple[tuple[Unit, ...], WorkPart]] = []
+        for part, waves in zip(work.parts, self._waves, strict=True):
+            units, times = make.part(waves, part.times, partly)
+            made.append((units, replace(part, times=times)))
+        return structure_of(tuple(map(alone, work.first.steps)), made)
 
 
 class _Maker:
-    def __init__(self, backend: Backend, limits: FusionLimits, sink: DecisionSink | None) -> None:
-        self._backend, self._limits, self._sink = backend, limits, sink
+    def __init__(self, backend: Backend, plans: WavePlans, limits: FusionLimits, sink: DecisionSink | None) -> None:
+        self._backend, self._plans, self._limits, self._sink = backend, plans, limits, sink
 
     def part(self, waves: Sequence[_Wave], times: int, partly: Collection[Range]) -> tuple[tuple[Unit, ...], int]:
         """Returns the launches of a part, and how often they run."""
@@ -94,7 +121,7 @@ class _Maker:
             most = self._limits.most_groups[0]
         calls = _calls(waves)
         for _ in range(2):
-            found = join_waves(calls, times=times, most_groups=most)
+            found = self._plans.joined(calls, times, most)
             if isinstance(found, CannotJoin):
                 return found
             if (live := live_locals(found.program)) > self._limits.most_live:

@@ -37,6 +37,8 @@ from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, 
 from vyre.ports.backend import SequenceSubmission
 
 if TYPE_CHECKING:
+    from vyre.app.work_graph.megakernels import WaveKernels
+    from vyre.app.work_graph.wave_plans import WavePlans, WaveShape
     from vyre.app.work_graph.waves import Waves
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
@@ -117,8 +119,12 @@ class WorkPlanner:
         modes: Modes,
         costs: Callable[[], LaunchCosts],
         sink: DecisionSink | None,
+        waves: Callable[[], WavePlans],
     ) -> None:
         self._backend, self._work, self._modes, self._costs, self._sink = backend, work, modes, costs, sink
+        self._plans = waves
+        self._shape: WaveShape | None = None
+        """The shape of the waves, where they are joined to one kernel."""
         self._apart = apart(work)
         self._joined: Structure | None = None
         self._times = RunTimes(overlaps=self._overlaps)
@@ -280,6 +286,7 @@ class WorkPlanner:
             ahead_ns = kernel.median_ns * self._nodes * rounds * max(1, self._runs - 1)
             if ahead_ns >= JOINING_NS:
                 self._joined = self._join(forced=False)
+        self._learn(kernel, costs)
         if kernel is None and self._modes.joins:
             kernel = self._times.kernel(self._structure, costs)
         inputs = None if kernel is None else self._inputs(rounds, max(1, self._runs - 1), kernel, costs)
@@ -374,11 +381,44 @@ class WorkPlanner:
         from vyre.app.work_graph.joining import joined, limits_of
 
         limits = limits_of(self._backend.profile, self._costs(), forced=forced)
-        if self._modes.megakernel:
-            from vyre.app.work_graph.megakernels import megakernels
+        if self._modes.megakernel or (not forced and self._modes.megakernel is None):
+            from vyre.app.work_graph.megakernels import WaveKernels
 
-            return megakernels(self._work, self._backend, limits, self._sink)
+            kernels = WaveKernels(self._work, self._backend, self._plans(), self._sink)
+            if self._modes.megakernel:
+                return kernels.structure(limits)
+            shape = self._shape_of(kernels)
+            if shape is not None and shape.kernel.one_kernel:
+                fused, waved = joined(self._work, limits, self._sink), kernels.structure(limits)
+                if waved.launches.kernels(1) >= fused.launches.kernels(1):
+                    return fused
+                self._shape = shape
+                return waved
         return joined(self._work, limits, self._sink)
+
+    def _shape_of(self, kernels: WaveKernels) -> WaveShape | None:
+        """Returns the shape of the waves, or None where one kernel is out of the question or nothing was timed."""
+        costs = self._costs()
+        kernel = self._times.kernel(self._apart, costs)
+        if self._backend.loops is None or kernel is None or len(self._apart.units) > MOST_NODES:
+            return None
+        return kernels.shape(float(kernel.median_ns), float(self._launch_ns(costs)))
+
+    def _launch_ns(self, costs: LaunchCosts) -> int:
+        """Returns what a launch costs beside its kernel, as launches are submitted."""
+        cost = costs.graph_gap if self._backend.submission is SequenceSubmission.LIST else costs.launch
+        return 0 if cost is None else cost.median_ns
+
+    def _learn(self, kernel: Measured | None, costs: LaunchCosts) -> None:
+        """Tells other graphs with equal waves how long these take, in one kernel and in launches."""
+        if self._shape is None or self._joined is None or kernel is None:
+            return
+        together = self._times.kernel(self._joined, costs)
+        if together is not None:
+            launches = self._joined.launches.kernels(1) - self._joined.launches.kernels(0)
+            gap_ns = self._launch_ns(costs)
+            one_ns, apart_ns = launches * (together.median_ns + gap_ns), self._nodes * (kernel.median_ns + gap_ns)
+            self._plans().learn(self._shape.key, one_ns, apart_ns)
 
     # ---- the result
     def _chosen(self) -> Chosen:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.work_graph.structure import Structure
     from vyre.app.work_graph.temporary import TemporaryBuffer
+    from vyre.app.work_graph.wave_plans import WavePlans
     from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import ResidentBuffer
@@ -42,7 +43,8 @@ class WorkServices(NamedTuple):
     """The services of a session that sequences use.
 
     ``bind`` binds the memory of a step.  ``remember`` receives the timing of every run that launched a step by itself.
-    ``costs`` returns the launch costs to plan with, and ``costs_of`` those that a caller asks for.
+    ``costs`` returns the launch costs to plan with, and ``costs_of`` those that a caller asks for.  ``waves`` returns
+    the plans that graphs of a session share.
     """
 
     lease: BackendLease
@@ -51,6 +53,7 @@ class WorkServices(NamedTuple):
     costs: Callable[[], LaunchCosts]
     decisions: DecisionSink | None
     costs_of: CostsOf
+    waves: Callable[[], WavePlans]
 
 
 class StepSequence:
@@ -88,7 +91,7 @@ class StepSequence:
         work = describe(lease, services.bind, once, parts, services.decisions)
         self._services = services
         self._names = tuple(step.name for step in work.steps)
-        self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions)
+        self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions, services.waves)
         self._held = _Held(lease)
         self._ready: _Ready | None = None
         self._epoch = lease.backend.lifecycle.epoch

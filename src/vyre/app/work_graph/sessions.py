@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.arguments import expect, path_of
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from vyre.app.work_graph.sequence import StepSequence, WorkServices
     from vyre.app.work_graph.steps import Item, Step
     from vyre.app.work_graph.temporary import Temporary
+    from vyre.app.work_graph.wave_plans import WavePlans
     from vyre.app.work_queue import WorkQueue
     from vyre.domain.dispatch import DispatchTiming
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
     from vyre.policies.journal import DecisionSink
+
+_MAKING: Final = Lock()
 
 
 class WorkGraphs(ABC):
@@ -37,6 +41,7 @@ class WorkGraphs(ABC):
     _calibration: Callable[[], CalibrationService]
     _sequence_timings: deque[DispatchTiming]
     _decisions: DecisionSink | None
+    _wave_plans: WavePlans | None = None
 
     def sequence(
         self, steps: Sequence[Item], *, first: Sequence[Item] = (), modes: ModesWanted | None = None
@@ -147,7 +152,17 @@ class WorkGraphs(ABC):
             lambda: self._calibration().planning_costs(),
             self._decisions,
             self._launch_costs,
+            self._shared_plans,
         )
+
+    def _shared_plans(self) -> WavePlans:
+        """Returns the plans of waves that the graphs of this session share."""
+        from vyre.app.work_graph.wave_plans import WavePlans
+
+        with _MAKING:
+            if self._wave_plans is None:
+                self._wave_plans = WavePlans(self._decisions)
+            return self._wave_plans
 
     def _launch_costs(self, path: Path | str | None = None, /, *, assume: bool = True) -> KnownCosts:
         """Returns what launches cost, as ``Session.launch_costs`` does."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from vyre.app.work_graph.description import Work, WorkPart
 from vyre.app.work_graph.structure import Structure, Unit
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.binding import plan_bindings
+from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
+from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
 from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.backend import ResidentBuffer, ResidentStep
@@ -32,7 +35,24 @@ def waves_of(work: Work, structure: Structure, sink: DecisionSink | None = None)
     return tuple(_waves(part, found, sink) for part, found in zip((work.first, *work.parts), units, strict=True))
 
 
+def waves_of_steps(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None = None) -> Waves:
+    """Returns the waves of launches of a part with a step each, for one kernel that runs the waves: nodes of a frontier
+    program, whose items are their lanes.
+    """
+    nodes = tuple(
+        FrontierNode(number, FrontierDomain.DATAFLOW, min(prod(step.work.launch.grid), U32_MAX))
+        for number, step in enumerate(part.steps)
+    )
+    found = decide(sink, plan_frontier_ir, FrontierIr(nodes, _order(part, units, sink)))
+    return tuple(wave.node_ids for wave in found.waves)
+
+
 def _waves(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> Waves:
+    return decide(sink, plan_barriers, BarrierInputs(len(units), _order(part, units, sink))).groups
+
+
+def _order(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> tuple[tuple[int, int], ...]:
+    """Returns the launches that must run before others, as pairs in ascending order."""
     edges = set(_of_memory(part, units, sink))
     if any(part.stated):  # a step that is written out several times owns several units
         owners: defaultdict[str, deque[int]] = defaultdict(deque)
@@ -48,8 +68,7 @@ def _waves(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> 
             alone = number
         elif alone >= 0:
             edges.add((alone, number))
-    ordered = tuple(sorted((before, after) for before, after in edges if before != after))
-    return decide(sink, plan_barriers, BarrierInputs(len(units), ordered)).groups
+    return tuple(sorted((before, after) for before, after in edges if before != after))
 
 
 def stands_alone(step: ResidentStep) -> bool:
@@ -69,13 +88,13 @@ def _of_memory(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None)
 
 
 def _accesses(step: ResidentStep, numbers: dict[int, int]) -> tuple[Access, ...]:
-    found: dict[int, Access] = {}
+    found: dict[tuple[int, int], Access] = {}
     for binding, resource in zip(plan_bindings(step.program).bindings, step.resources, strict=True):
         if isinstance(resource, ResidentBuffer) and resource.nbytes:
-            number = numbers.setdefault(id(resource), len(numbers))
-            known = found.get(number)
+            number, start = numbers.setdefault(id(resource.root), len(numbers)), resource.offset
+            known = found.get((number, start))
             if known is None or known.mode is AccessMode.READ:
-                found[number] = Access(number, _mode(binding))
+                found[number, start] = Access(number, _mode(binding), ((start, start + resource.nbytes),))
     return tuple(found.values())
 
 

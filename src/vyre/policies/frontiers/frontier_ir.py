@@ -69,6 +69,11 @@ class FrontierIrPlan:
     waves: tuple[FrontierWave, ...]
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        """Whether some node waits for another, for telemetry."""
+        return "some wait" if len(self.waves) > 1 else "none waits"
+
 
 @record
 class FrontierWaveSizes:
@@ -93,6 +98,11 @@ class FrontierWaves:
     active_items: tuple[int, ...]
     dependencies: tuple[tuple[int, int], ...]
     why: Reason = why_field()
+
+    @property
+    def label(self) -> str:
+        """Whether some wave waits for another, for telemetry."""
+        return "some wait" if self.dependencies else "none waits"
 
 
 def plan_frontier_ir(ir: FrontierIr) -> FrontierIrPlan:

@@ -19,7 +19,18 @@ from typing import Final, NamedTuple, assert_never
 
 from vyre.domain.errors import PlanError
 from vyre.policies.arith import BPS, float_to_u32, ratio, unit
-from vyre.policies.record import U32_MAX, U64, U64_MAX, BasisPoints, Reason, checked_u64, record, verdict, why_field
+from vyre.policies.record import (
+    U32_MAX,
+    U64,
+    U64_MAX,
+    BasisPoints,
+    Nanoseconds,
+    Reason,
+    checked_u64,
+    record,
+    verdict,
+    why_field,
+)
 
 
 class Topology(Enum):
@@ -445,3 +456,38 @@ def smallest_demand(wave: WaveMemory) -> MemoryDemand:
     """Returns the bytes of the smallest shape and the wave's budget, whether they fit it or not."""
     unlimited = memory_of(Topology.SPARSE_FRONTIER, replace(wave, budget_bytes=U64_MAX))
     return MemoryDemand(unlimited.required_bytes, wave.budget_bytes)
+
+
+@record
+class WaveKernelInputs:
+    """The shape that was decided for waves, and the measured times in ns of a round of them.
+
+    ``one_kernel_ns``: in one kernel; ``launches_ns``: with a launch for each step.  None: not measured.
+    """
+
+    topology: Topology
+    one_kernel_ns: Nanoseconds | None = None
+    launches_ns: Nanoseconds | None = None
+
+
+@verdict
+class WaveKernel:
+    """Whether waves run in one kernel."""
+
+    one_kernel: bool
+    why: Reason = why_field()
+
+    @property
+    def label(self) -> str:
+        """How the waves run, for telemetry."""
+        return "one kernel" if self.one_kernel else "launches"
+
+
+def choose_wave_kernel(inputs: WaveKernelInputs) -> WaveKernel:
+    """Returns the faster of both ways where both were measured, else what the shape says."""
+    one, apart = inputs.one_kernel_ns, inputs.launches_ns
+    if one is not None and apart is not None:
+        return WaveKernel(one < apart, Reason("measured: {} ns in one kernel, {} ns in launches", (one, apart)))
+    return WaveKernel(
+        inputs.topology is Topology.FUSED_WAVE, Reason("the shape is {}, and not measured", (inputs.topology.value,))
+    )

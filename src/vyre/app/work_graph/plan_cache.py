@@ -24,13 +24,17 @@ from vyre.policies.frontiers.plan_cache import (
     topology_lookup,
 )
 from vyre.policies.frontiers.topology import DEFAULT_THRESHOLDS, ExecutionPlan, TopologyThresholds
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.record import U64_MAX
 
 DEFAULT_CAPACITY: Final = 256
 
 
 class MegakernelPlanCache:
-    """Decisions by key, at most ``max_entries`` of them (0: none), evicted in least-recently-used order."""
+    """Decisions by key, at most ``max_entries`` of them (0: none), evicted in least-recently-used order.
+
+    ``sink`` receives the decisions that are made.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class MegakernelPlanCache:
         *,
         thresholds: TopologyThresholds = DEFAULT_THRESHOLDS,
         buckets: BucketThresholds = DEFAULT_BUCKETS,
+        sink: DecisionSink | None = None,
     ) -> None:
         if type(max_entries) is not int or not 0 <= max_entries <= U64_MAX:
             raise InvalidField(
@@ -47,6 +52,7 @@ class MegakernelPlanCache:
                 expected=f"an int in 0..{U64_MAX}",
             )
         self._max_entries, self._thresholds, self._buckets = max_entries, thresholds, buckets
+        self._sink = sink
         self._entries: OrderedDict[MegakernelPlanCacheKey, MegakernelCachedPlan] = OrderedDict()
         self._last_used: dict[PlanIdentity, MegakernelPlanCacheKey] = {}
         self._hits = self._misses = self._evictions = 0
@@ -71,7 +77,8 @@ class MegakernelPlanCache:
         else:
             self._misses += 1
             last = self._last_used.get(lookup.identity)
-            found = decide_topology(lookup, None if last is None else self._entries[last].topology, self._thresholds)
+            previous = None if last is None else self._entries[last].topology
+            found = decide(self._sink, decide_topology, lookup, previous, self._thresholds)
             if self._max_entries == 0:
                 return found
             while len(self._entries) >= self._max_entries:

@@ -22,7 +22,6 @@ from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vectors.rows import FILES
 from vectors.runner import Tally, run_file
 from vyre.adapters.caching import cost_eviction
-from vyre.adapters.caching import plan_cache as plan_cache_held
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.cpu.decisions.pipeline_choice import (
     PipelineInputs,
@@ -41,6 +40,7 @@ from vyre.adapters.cpu.decisions.private_atomics import (
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, ThreadThresholds, thread_plan
 from vyre.app import shape_predictor
 from vyre.app.shape_predictor import ShapePredictor
+from vyre.app.work_graph import plan_cache as plan_cache_held
 from vyre.app.work_graph.plan_cache import DEFAULT_CAPACITY
 from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.analysis.lane_facts import LaneFacts

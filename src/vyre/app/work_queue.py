@@ -57,8 +57,8 @@ class WorkQueueResult(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"<WorkQueueResult {self.processed} item(s) in {self.phases} phase(s) and {self.launches} launch(es): "
-            f"{self.plan.why}>"
+            f"<WorkQueueResult {self.processed} item(s) in {self.phases} phase(s) and {self.launches} launch(es), "
+            f"{self.plan.strategy.value} of {self.plan.queue.queue_capacity} slots>"
         )
 
 

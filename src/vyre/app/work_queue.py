@@ -71,6 +71,7 @@ class WorkQueue:
 
     __slots__ = (
         "__weakref__",
+        "_all_chunks",
         "_arrays",
         "_capacity",
         "_drain",
@@ -119,6 +120,10 @@ class WorkQueue:
 
         self.grid: Final[QueueGrid] = self._grid(step(1))
         self._drain = step(self.grid.groups)
+        loops = backend.loops
+        own = loops is not None and bool(loops.loop_executors((self._drain,)))
+        self._all_chunks = self._total is not None and not own
+        """Whether all launches that the plan allows are enqueued at once, because the host would look between them."""
 
     def __call__(self, items: ReadableBuffer) -> WorkQueueResult:
         """Processes these items, u32, and all items that they lead to, until none is left.
@@ -205,16 +210,11 @@ class WorkQueue:
         if self._most is None:
             timing, launches = self._ran(ResidentSequence(prefix=(self._drain,), reads=reads)), 1
         else:
+            flag = None if self._all_chunks else arrays[form.control].buffer
             timing = self._ran(
-                ResidentSequence(
-                    repeated=(self._drain,),
-                    repeat_count=plan.chunks,
-                    flag=arrays[form.control].buffer,
-                    reads=reads,
-                )
+                ResidentSequence(repeated=(self._drain,), repeat_count=plan.chunks, flag=flag, reads=reads)
             )
-            assert timing.rounds is not None
-            launches = timing.rounds
+            launches = plan.chunks if timing.rounds is None else timing.rounds
         found = {name: int(totals[place]) for name, place in _FIELDS.items()}
         if found["lost"]:
             raise WorkQueueOverflow(capacity=self._capacity, lost=found["lost"])

@@ -262,10 +262,19 @@ def test_on_a_device_a_drain_is_one_launch_and_one_wait() -> None:
             spent(session, found)
             counted = spent(session, found)
             assert (counted["kernel_launches"], counted["sync_points"]) == (1, 1)
-        # The control: a launch for each item.
-        found = tree_queue(session, DEEP, 2, items_per_launch=1)
-        spent(session, found)
-        assert spent(session, found)["kernel_launches"] == 61
+        # The controls: a launch for each item, after each of which the host looks unless it knows how many there are.
+        for total, waits in ((61, 1), (None, 61)):
+            found = tree_queue(session, DEEP, 2, items_per_launch=1, total_items=total)
+            spent(session, found)
+            counted = spent(session, found)
+            assert (counted["kernel_launches"], counted["sync_points"]) == (61, waits)
+
+
+def test_launches_beyond_the_last_item_do_nothing(session: Session) -> None:
+    found = tree_queue(session, DEEP, 2, items_per_launch=10, total_items=100)
+    result = found.queue(found.start)
+    assert (result.processed, found.hits.download().tolist()) == (61, [1] * 61)
+    assert result.launches == (10 if session.backend == "cuda-machine" else 7)
 
 
 @NEEDS_LLVM

@@ -84,6 +84,11 @@ class PackingPlan:
     bytes: int
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        """Whether some ranges are packed, for telemetry."""
+        return "packed" if self.packed else "direct"
+
 
 DEFAULT_THRESHOLDS: Final = PackingThresholds()
 

@@ -198,6 +198,11 @@ class DiagnosticPlan:
     final_only_host_readback: bool = True
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        """Whether some records exceed the cap, for telemetry."""
+        return "overflow" if self.overflow_records else "complete"
+
 
 def plan_diagnostics(inputs: DiagnosticInputs) -> DiagnosticPlan:
     """Packs the first diagnostics of every shard that has any.

@@ -143,6 +143,11 @@ class QueryPlan:
     peak_resident_bytes: int
     final_only_host_fence_per_group: bool = True
 
+    @property
+    def label(self) -> str:
+        """Whether one launch runs all queries, for telemetry."""
+        return "one group" if len(self.groups) == 1 else "groups"
+
 
 def plan_queries(batch: QueryBatch) -> QueryPlan:
     """Batches queries that share graph and traversal, as many per launch as the budget holds.

@@ -137,6 +137,11 @@ class WritePlan:
     requested_bytes: int
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        """Whether some bytes were requested twice and are written once, for telemetry."""
+        return "overlapping" if self.uploaded_bytes < self.requested_bytes else "apart"
+
 
 def fuse_writes(inputs: WriteInputs) -> WritePlan:
     """Returns copies that have the same effect on memory as all writes in order.

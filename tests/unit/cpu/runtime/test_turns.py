@@ -121,7 +121,7 @@ def test_a_launch_with_atomics_takes_its_turn(session: vyre.Session, program: vy
     with session.resident(np.zeros(64, np.uint32)) as x, session.resident(np.zeros(16, np.uint32)) as h:
         assert isinstance(h.buffer, HostBuffer)
         turn = Watched(h.buffer)
-        h.buffer.turn = turn  # type: ignore[assignment]
+        h.buffer._turn = turn  # type: ignore[assignment]
         for name, run in ways(session, program, {"x": x, "h": h}).items():
             for _ in range(70):
                 turn.seen.clear()
@@ -136,7 +136,7 @@ def test_a_launch_with_atomics_takes_its_turn(session: vyre.Session, program: vy
 def test_a_launch_without_atomics_takes_no_turn(session: vyre.Session) -> None:
     with session.resident(np.zeros(64, np.uint32)) as x, session.resident(np.zeros(16, np.uint32)) as h:
         turn = Watched(h.buffer)  # type: ignore[arg-type]
-        h.buffer.turn = turn  # type: ignore[attr-defined]
+        h.buffer._turn = turn  # type: ignore[attr-defined]
         for run in ways(session, PLAIN, {"x": x, "h": h}).values():
             run()
         assert turn.seen == []

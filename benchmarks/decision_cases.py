@@ -27,7 +27,6 @@ from vyre.policies.launching import (
     bindless,
     command_reuse,
     dispatch_policy,
-    dispatch_shape,
     fixpoint_iterations,
     grid_sync_mode,
     param_inlining,
@@ -77,7 +76,6 @@ _APART = arm_independence.ArmAccess(frozenset({0, 1}), frozenset({4, 5}))
 _AFTER = arm_independence.ArmAccess(frozenset({3}), frozenset({6}))
 _SAME = arm_independence.ArmAccess(frozenset({0}), frozenset({3}))
 _ADAPTIVE = speculate.SpeculatorState.start()
-_LAUNCH = dispatch_shape.LaunchConfig(profile="p", grid_override=(1, 2, 3))
 _SINE = strategy.TranscendentalPolynomial(strategy.PolynomialOp.SIN, 0.2)
 _HINTS = extraction_cost.NodeHints(fp16_eligible=True, compile_time_constant=True)
 _TENSORS = extraction_cost.ExtractionProfile(supports_tensor_cores=True, supports_f16=True, hot=True)
@@ -155,7 +153,6 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         (persistent_kernel.PersistentKernel(100), command_reuse.RecordAndReplay(90)),
         (persistent_kernel.PersistentKernel(90), command_reuse.RecordAndReplay(100)),
     ),
-    "dispatch_shape": _calls(dispatch_shape.dispatch_configs_share_launch_shape, (_LAUNCH, _LAUNCH)),
     "fixpoint_iterations": _calls(
         fixpoint_iterations.resolve_fixpoint_iterations, fixpoint_iterations.FixpointInputs(3, "cuda")
     ),

@@ -19,10 +19,8 @@ NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
-    "capture": "recording of launches with their read-backs",
     "claims": "bundles of evidence for measured claims",
     "device_extraction": "the optimizer, to take terms out of an e-graph",
-    "dispatch_shape": "replay of recorded launches",
     "egraph_kernels": "e-graphs on the device",
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.capture import CaptureInputs, plan_capture
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.domain.record import U64, U64_MAX
@@ -42,7 +43,6 @@ from vyre.policies.egraphs.egraph_kernels import (
     plan_work,
 )
 from vyre.policies.evidence.claims import GateInputs, SpeedupSample, validate
-from vyre.policies.launching.capture import CaptureInputs, plan_capture
 from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,

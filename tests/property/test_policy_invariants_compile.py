@@ -12,6 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
+from vectors.seeds.dispatch_shape import (
+    LaunchConfig,
+    dispatch_configs_share_launch_shape,
+    input_batch_shapes_match,
+    launch_shape_key,
+)
 from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
@@ -43,12 +49,6 @@ from vyre.policies.egraphs.extraction_cost import (
     NodeCostInputs,
     NodeHints,
     device_aware_cost,
-)
-from vyre.policies.launching.dispatch_shape import (
-    LaunchConfig,
-    dispatch_configs_share_launch_shape,
-    input_batch_shapes_match,
-    launch_shape_key,
 )
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.prediction.trace_jit import TraceJitInputs

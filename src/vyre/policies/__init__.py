@@ -59,11 +59,9 @@ if TYPE_CHECKING:
     )
     from vyre.policies.launching import (
         bindless as bindless,
-        capture as capture,
         command_reuse as command_reuse,
         cost_observation as cost_observation,
         dispatch_policy as dispatch_policy,
-        dispatch_shape as dispatch_shape,
         execution_prices as execution_prices,
         fixpoint_iterations as fixpoint_iterations,
         grid_sync_mode as grid_sync_mode,
@@ -118,7 +116,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.policies.evidence": "claims",
     "vyre.policies.frontiers": "fixpoint frontier_ir fusion_pressure plan_cache topology waves",
     "vyre.policies.launching": (
-        "bindless capture command_reuse cost_observation dispatch_policy dispatch_shape execution_prices "
+        "bindless command_reuse cost_observation dispatch_policy execution_prices "
         "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
     ),
     "vyre.policies.prediction": "shape_prediction speculate speculation trace_jit",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.domain.errors import InvalidProgram
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import Overlap, Serialize
@@ -29,7 +30,6 @@ from vyre.policies.launching.dispatch_policy import (
     DispatchPolicyThresholds,
     evaluate_dispatch_policy,
 )
-from vyre.policies.launching.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, PersistentKernelThresholds
 from vyre.policies.prediction.trace_jit import (

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
 from vyre.domain.errors import PlanError
 from vyre.policies.evidence.claims import (
     HEADER,
@@ -26,7 +27,6 @@ from vyre.policies.evidence.claims import (
     sample_from_session,
     validate,
 )
-from vyre.policies.launching.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
 from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,

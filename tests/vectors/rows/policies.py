@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vectors.codec import Codec, Json, Row, except_for, float_of_bits, matches, snake_case, within
+from vectors.seeds.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
 from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
@@ -46,7 +47,6 @@ from vyre.policies.launching.dispatch_policy import (
     evaluate_dispatch_policy,
     select_primary_execution_mode,
 )
-from vyre.policies.launching.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.param_inlining import (
     DISABLED,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from vectors.codec import Row
-from vyre.policies.launching.capture import plan_capture
+from vectors.seeds.capture import plan_capture
 from vyre.policies.transfer.residency import ResidencyCounters, plan_queries, plan_session
 from vyre.policies.variants.selection import select_passes
 

@@ -42,8 +42,8 @@ resident, sequence = session.bind_resident(PROGRAM, memory), session.sequence([v
 session.tuned(PROGRAM, NAMED)
 session.launch_costs()
 # What threads of the parent may hold at any moment, and nobody gives back in the child.
-held = [session._lock, session._lease._lock, session._background._lock, session._threads._lock, session._closing,
-        session._admission._lock,
+held = [session._lock, session._lease._lock, session._background._lock, session._work.threads._lock, session._closing,
+        session._work.admission._lock, session._work.order._changed,
         session._pipelines._lock, session._pipelines._flights._lock, session._observer._lock, special._lock]
 locked, go_on = threading.Event(), threading.Event()
 def hold():

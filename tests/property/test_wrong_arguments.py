@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
 from enum import Enum
@@ -117,6 +117,10 @@ COUNTED: Final = {
 """The program has no constant.  Counts of buffers that it has not are told when it runs."""
 
 
+def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    return wraps(function)(lambda **given: asyncio.run(function(**given)))
+
+
 class World:
     """Everything that has public functions, made once."""
 
@@ -164,7 +168,7 @@ class World:
             ),
             "submit": Row(session.submit, BOUND, COUNTED | launched),
             "dispatch_async": Row(
-                wraps(session.dispatch_async)(lambda **given: asyncio.run(session.dispatch_async(**given))),
+                awaited(session.dispatch_async),
                 BOUND | {"timeout": 60.0, "deadline": None},
                 COUNTED | launched | {"timeout": {"none", "one", "float", "whole float", "zero"}, "deadline": {"none"}},
             ),
@@ -334,6 +338,16 @@ class World:
             "ResidentArray.download": Row(
                 self.memory.download, {"offset": 0, "nbytes": None}, {"offset": {"zero"}, "nbytes": {"zero"}}
             ),
+            "ResidentArray.upload_async": Row(
+                awaited(self.memory.upload_async),
+                {"data": X, "offset": 0},
+                {"data": {"bytes", "bytearray", "array", "numpy float"}, "offset": {"zero", "one"}},
+            ),
+            "ResidentArray.download_async": Row(
+                awaited(self.memory.download_async),
+                {"offset": 0, "nbytes": None},
+                {"offset": {"zero"}, "nbytes": {"zero"}},
+            ),
             "ResidentArray.view": Row(
                 self.memory.view,
                 {"offset": 0, "count": None, "dtype": None},
@@ -342,6 +356,9 @@ class World:
                     "count": {"zero", "one"},
                     "dtype": {"type", "numpy type", "narrow numpy type", "dtype"},
                 },
+            ),
+            "Pipeline.resident_operation": Row(
+                self.pipeline.resident_operation, {"inputs": INPUTS | {"y": self.memory}}, takes
             ),
             "LoadedBundle": Row(self.bundle, bundle, COUNTED | takes),
         }

@@ -317,6 +317,7 @@ class FixedPoint:
         return run
 
     def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
+        self._lease.wait_for(None)
         return self._lease.backend.require_resident_executor().run(sequence)
 
 

@@ -8,11 +8,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
+from vyre.app.asynchrony.order import Accesses, MemoryOrder
 from vyre.app.forks import tell_in_forks
 from vyre.domain.errors import InvalidResource, used_in_a_fork
 from vyre.ports.backend import Backend
 
 if TYPE_CHECKING:
+    from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.calibration.review import CostReview
     from vyre.app.resident import ResidentArray
 
@@ -49,6 +51,8 @@ class BackendLease:
         "is_inherited",
         "is_reviewed",
         "launched",
+        "order",
+        "work",
     )
 
     def __init__(self, backend: Backend) -> None:
@@ -64,6 +68,10 @@ class BackendLease:
         self._residents: dict[int, ref[ResidentArray]] = {}
         """The arrays by their ids, with some that are gone; a set of weak references costs more for each."""
         self._sweep_at = LEAST_SWEPT
+        self.order: MemoryOrder = MemoryOrder()
+        """The asynchronous operations on the arrays."""
+        self.work: AsyncWork | None = None
+        """What they share, once a session has made it."""
         self._lock = Lock()
         self._opened_in = os.getpid()
         tell_in_forks(self)
@@ -107,6 +115,18 @@ class BackendLease:
         """Forgets the arrays that are gone.  Its time is bounded by that of the adoptions since the last time."""
         self._residents = {key: one for key, one in self._residents.items() if one() is not None}
         self._sweep_at = max(LEAST_SWEPT, 2 * len(self._residents))
+
+    def wait_for(self, accesses: Accesses | None) -> None:
+        """Waits for the asynchronous operations that conflict with these accesses; None: for all.
+
+        Does nothing on a closed lease, whose operations end by themselves or belong to another process.
+        """
+        if self.closed or not self.order.busy:
+            return
+        if accesses is None:
+            self.order.wait_for_all()
+        else:
+            self.order.wait_for(accesses)
 
     def owns(self, array: ResidentArray) -> bool:
         """Returns whether ``array``, or the array that it is a part of, belongs to this lease."""

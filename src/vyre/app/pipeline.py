@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from vyre.app.foreign_arrays import ForeignArray, Numbers
 from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes
@@ -18,7 +18,9 @@ from vyre.app.resident_dispatch import (
     BoundWork,
     bind_resident,
     bound_work,
+    detached,
     has_resident,
+    resident_accesses,
     run_resident,
 )
 from vyre.app.result import Result
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from vyre.app.asynchrony.futures import SubmittedDispatch
+    from vyre.app.asynchrony.futures import Submitted
+    from vyre.app.asynchrony.order import Accesses
 
 Argument: TypeAlias = "ReadableBuffer | ForeignArray | Numbers | ResidentArray | np.generic | float"
 """Arrays or bytes for a buffer, arrays of other libraries, lists of numbers, resident memory, or a number for a scalar
@@ -159,6 +162,8 @@ class Pipeline:
                     "out and outputs take no part in a dispatch on resident memory",
                     fix="read host results from the Result, or bind the outputs to resident arrays.",
                 )
+            if self._lease.order.busy:
+                self._lease.wait_for(resident_accesses(self._lease, self.program, self._inputs, inputs))
             return self._run_resident(inputs)
         return self.run(self._inputs.views(inputs), out, outputs, self._shapes.of(inputs))
 
@@ -273,6 +278,13 @@ class Pipeline:
             self._lease.launched()
         return result
 
+    def resident_operation(self, inputs: Inputs) -> tuple[Accesses, Callable[[], Result]]:
+        """Returns what a dispatch on resident memory reads and writes, and what runs it; host data in it is copied."""
+        self._lease.check_open()
+        accesses = resident_accesses(self._lease, self.program, self._inputs, inputs)
+        held = detached(self.program, self._inputs, inputs)
+        return accesses, partial(self._run_resident, cast("Inputs", held))
+
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
         """Returns a prepared launch on resident memory."""
         if self._lease.closed:
@@ -292,7 +304,7 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def submit(self, snapshot: tuple[HostBytes, ...], future: SubmittedDispatch, shapes: Shapes | None = None) -> bool:
+    def submit(self, snapshot: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
         """Passes a snapshot to the backend's async executor, which completes ``future``; returns False if it has none.
 
         ``shapes`` as for ``run``.

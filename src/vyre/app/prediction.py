@@ -35,7 +35,7 @@ from vyre.policies.record import U32_MAX, IntRange, record
 from vyre.ports.backend import PreparablePipeline
 
 if TYPE_CHECKING:
-    from vyre.app.asynchrony.futures import SubmittedDispatch
+    from vyre.app.asynchrony.futures import Submitted
     from vyre.app.background import BackgroundCompiler
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import OutArrays
@@ -194,7 +194,7 @@ class ObservedPipeline(Pipeline):
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         super().fill(views, storage)
 
-    def submit(self, snapshot: tuple[HostBytes, ...], future: SubmittedDispatch, shapes: Shapes | None = None) -> bool:
+    def submit(self, snapshot: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
         """Reports the run to the observer, then submits as ``Pipeline.submit``."""
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
             self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))

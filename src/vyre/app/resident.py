@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAl
 
 import numpy as np
 
+from vyre.app.asynchrony.order import accesses_to
 from vyre.app.host_memory import Array, host_dtype, host_memory
 from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
-from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import kind_of, shown
@@ -21,6 +22,8 @@ from vyre.ports.backend import Described, ForeignMemory, Readback, ResidentBuffe
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vyre.app.asynchrony.work import AsyncWork
+    from vyre.app.lease import BackendLease
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.ports.backend import HostBytes
 
@@ -138,7 +141,7 @@ class ResidentArray:
     ) -> None:
         """``whole``: the array of the whole allocation; None if it is this one."""
         self._memory = memory
-        self._owner: object = None
+        self._owner: BackendLease | None = None
         """The lease that closes it, which alone binds it and its parts."""
         self._whole: ResidentArray | None = whole  # not itself: an array that is dropped is freed at once
         self.buffer: ResidentBuffer = buffer
@@ -168,20 +171,18 @@ class ResidentArray:
         Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
         memory that was made from a size accepts any.
         """
-        expect("offset", offset, int, "an int", InvalidInput)
-        view = self._upload_view(data)
-        self._check_range(offset, view.nbytes, "upload")
-        self._memory.upload([Upload(self.buffer, view, offset)])
+        uploads = self._uploads(data, offset)
+        self._wait(writes=True)
+        self._memory.upload(uploads)
 
-    def _upload_view(self, data: ReadableBuffer) -> HostBytes:
-        """Returns the bytes that stand for ``data`` in this memory.  Raises ``InvalidInput`` as ``upload`` does."""
-        given = host_memory(data, "upload")
-        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
-            raise InvalidInput(
-                f"upload holds {given.dtype}, and the memory {self.dtype}",
-                fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
-            )
-        return byte_view(_as_stored(given, self.stored), name="upload")
+    async def upload_async(self, data: ReadableBuffer, *, offset: int = 0) -> None:
+        """Does as ``upload``, while the event loop goes on; ``data`` must stay as it is until this returns.
+
+        It runs beside the asynchronous operations that use no byte of this array, and after those that began before.
+        Cancelling it before it begins leaves it out; once begun, it runs to its end.
+        """
+        uploads = self._uploads(data, offset)
+        await self._work().copy(accesses_to(((self.buffer, True),)), lambda: self._memory.upload(uploads))
 
     def download(self, *, offset: int = 0, nbytes: int | None = None) -> npt.NDArray[Any]:
         """Returns a new array with the present content.
@@ -189,23 +190,17 @@ class ResidentArray:
         With ``offset`` or ``nbytes`` it has one axis and the elements of that range of bytes alone: so many, None
         meaning all that follow.  Raises ``InvalidInput`` for a range that does not fit or cuts through elements.
         """
-        shape, size = self.shape, self.stored.itemsize
-        if type(offset) is not int or offset != 0 or nbytes is not None:
-            expect("offset", offset, int, "an int", InvalidInput)
-            expect("nbytes", nbytes, (int, type(None)), "an int, or None", InvalidInput)
-            taken = self.nbytes - offset if nbytes is None else nbytes
-            self._check_range(offset, taken, "download")
-            if offset % size or taken % size:
-                raise InvalidInput(
-                    f"download of {taken} bytes at offset {offset} cuts through elements of {size} bytes of {self!r}",
-                    fix=f"give multiples of {size}, or take r.view(..., dtype=numpy.uint8).",
-                )
-            shape = (taken // size,)
-        array = np.empty(shape, self.stored)
-        if array.size:
-            into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
-            self._memory.download([Readback(self.buffer, into, offset)])
-        return truths(array, self)
+        read = self._read(offset, nbytes)
+        self._wait(writes=False)
+        return self._downloaded(*read)
+
+    async def download_async(self, *, offset: int = 0, nbytes: int | None = None) -> npt.NDArray[Any]:
+        """Returns what ``download`` returns, while the event loop goes on.
+
+        It runs beside the asynchronous operations that do not write this array, and after those that began before.
+        """
+        read = self._read(offset, nbytes)
+        return await self._work().copy(accesses_to(((self.buffer, False),)), lambda: self._downloaded(*read))
 
     # ---- parts
     def view(self, offset: int = 0, count: int | None = None, dtype: ElementType | None = None) -> ResidentArray:
@@ -297,7 +292,13 @@ class ResidentArray:
             ) from None
 
     def close(self) -> None:
-        """Frees the memory; a part of an array frees nothing, and cannot be used any more.  Idempotent."""
+        """Frees the memory; a part of an array frees nothing, and cannot be used any more.  Idempotent.
+
+        Waits for the asynchronous operations that use it.
+        """
+        owner = self._owner
+        if owner is not None and owner.order.busy and self._whole is None and not self.buffer.closed:
+            owner.wait_for(accesses_to(((self.buffer, True),)))
         self.buffer.close()
 
     def __enter__(self) -> Self:
@@ -318,3 +319,59 @@ class ResidentArray:
                 f"{self!r}",
                 fix="stay inside the allocation.",
             )
+
+    # ---- copies
+    def _uploads(self, data: ReadableBuffer, offset: int) -> list[Upload]:
+        """Returns the checked copy of ``data`` to byte ``offset``."""
+        expect("offset", offset, int, "an int", InvalidInput)
+        view = self._upload_view(data)
+        self._check_range(offset, view.nbytes, "upload")
+        return [Upload(self.buffer, view, offset)]
+
+    def _upload_view(self, data: ReadableBuffer) -> HostBytes:
+        """Returns the bytes that stand for ``data`` in this memory.  Raises ``InvalidInput`` as ``upload`` does."""
+        given = host_memory(data, "upload")
+        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
+            raise InvalidInput(
+                f"upload holds {given.dtype}, and the memory {self.dtype}",
+                fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
+            )
+        return byte_view(_as_stored(given, self.stored), name="upload")
+
+    def _read(self, offset: int, nbytes: int | None) -> tuple[int, tuple[int, ...]]:
+        """Returns the checked offset of a download in bytes, and its shape."""
+        shape, size = self.shape, self.stored.itemsize
+        if type(offset) is not int or offset != 0 or nbytes is not None:
+            expect("offset", offset, int, "an int", InvalidInput)
+            expect("nbytes", nbytes, (int, type(None)), "an int, or None", InvalidInput)
+            taken = self.nbytes - offset if nbytes is None else nbytes
+            self._check_range(offset, taken, "download")
+            if offset % size or taken % size:
+                raise InvalidInput(
+                    f"download of {taken} bytes at offset {offset} cuts through elements of {size} bytes of {self!r}",
+                    fix=f"give multiples of {size}, or take r.view(..., dtype=numpy.uint8).",
+                )
+            shape = (taken // size,)
+        return offset, shape
+
+    def _downloaded(self, offset: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        array = np.empty(shape, self.stored)
+        if array.size:
+            into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
+            self._memory.download([Readback(self.buffer, into, offset)])
+        return truths(array, self)
+
+    def _wait(self, *, writes: bool) -> None:
+        """Waits for the asynchronous operations that conflict with a use of this array."""
+        owner = self.whole._owner
+        if owner is not None and owner.order.busy:
+            owner.wait_for(accesses_to(((self.buffer, writes),)))
+
+    def _work(self) -> AsyncWork:
+        """Returns what asynchronous operations of its session share.  Raises ``InvalidResource`` without a session."""
+        owner = self.whole._owner
+        if owner is not None:
+            owner.check_open()
+            if owner.work is not None:
+                return owner.work
+        raise InvalidResource(f"{self!r} belongs to no session", fix="make it with session.resident(...).")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -15,8 +16,9 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
+from vyre.app.asynchrony.order import Accesses, accesses_to
 from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident
-from vyre.app.host_memory import host_dtype
+from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
@@ -104,6 +106,29 @@ def run_resident(
     return Result(
         outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), launches, sizes.lengths, resident
     )
+
+
+def resident_accesses(lease: BackendLease, program: Program, host_inputs: HostInputs, inputs: object) -> Accesses:
+    """Returns what a dispatch reads and writes of resident memory.  Raises as ``run_resident`` does before it runs."""
+    arguments = _arguments(program, host_inputs, inputs)
+    check_residents(lease, program, arguments)
+    _views(program, host_inputs, arguments)
+    uses = ((arguments.get(buffer.name), buffer.is_writable) for buffer in program.abi_buffers)
+    return accesses_to((array.buffer, writes) for array, writes in uses if isinstance(array, ResidentArray))
+
+
+def detached(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
+    """Returns the arguments of a dispatch, with copies of the host data among them."""
+    return {name: _copied(name, value) for name, value in _arguments(program, host_inputs, inputs).items()}
+
+
+def _copied(name: str, value: object) -> object:
+    if isinstance(value, ResidentArray | bytes | int | float | np.generic):
+        return value
+    if isinstance(value, list | tuple):
+        return deepcopy(value)
+    given = host_memory(value, f"input `{name}`")
+    return given.copy() if isinstance(given, np.ndarray) else bytes(given)
 
 
 def bind_resident(
@@ -211,12 +236,15 @@ class BoundResidentLaunch:
         self._step = step
         self._closed = False
         self.launch: Callable[[], None] = step.__call__
-        """The same as calling the object, without the check that it is open."""
+        """The same as calling the object, without the check that it is open, and without waiting for asynchronous
+        operations.
+        """
 
     def __call__(self) -> None:
         if self._closed or self._lease.closed:
             self._lease.check_process()
             raise InvalidResource("the bound launch is closed", fix="bind it again in an open session.")
+        self._lease.wait_for(None)
         self.launch()
 
     def close(self) -> None:

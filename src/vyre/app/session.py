@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
-from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, Admission
+from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
 from vyre.app.asynchrony.sessions import SessionAsynchrony
-from vyre.app.asynchrony.threads import SubmitThreads
+from vyre.app.asynchrony.work import AsyncWork
 from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
@@ -110,7 +110,7 @@ class Session(
         )
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._closing = RLock()
-        self._threads, self._admission = SubmitThreads(), Admission(max_in_flight)
+        self._work = self._lease.work = AsyncWork(max_in_flight, self._lease.order)
         self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
         self._observer: ShapeObserver | None = None
         if predict is not False:
@@ -505,6 +505,7 @@ class Session(
     def flush(self) -> None:
         """Waits until the device has finished all queued work."""
         self._lease.check_open()
+        self._lease.wait_for(None)
         self._lease.flush()
 
     def recover(self) -> None:
@@ -525,9 +526,8 @@ class Session(
         """
         if self._lease.is_inherited:
             return
-        self._threads.refuse()
-        self._admission.refuse()
-        if self._threads.is_one_of_them():
+        self._work.refuse()
+        if self._work.is_thread_of_it():
             Thread(target=self._close, name="vyre-close").start()
         else:
             self._close()
@@ -554,11 +554,15 @@ class Session(
     def _close(self) -> None:
         with self._closing:
             self._background.close()
-            self._threads.close()
+            stops = self._lease.backend.async_executor is not None  # closing it ends what its threads wait for
+            if not stops:
+                self._work.close()
             self._kept_jobs.close()
             try:
                 self._lease.close()
             finally:
+                if stops:
+                    self._work.close()
                 self._race_checks.close()
 
     # ---------------------------------------------------------------- preparing

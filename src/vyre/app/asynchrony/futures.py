@@ -12,14 +12,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar
 
-from vyre.app.result import Result
 from vyre.ports.backend import PendingDispatch
 
 T = TypeVar("T")
 
 
-class SubmittedDispatch(Future[Result]):
-    """The future of a dispatch.  ``ended`` is called once, when the dispatch takes no room any more.
+class Submitted(Future[T]):
+    """The future of a dispatch or a copy.  ``ended`` is called once, when it takes no room any more.
 
     ``cancel`` cancels it if it has not begun.  Else it asks the device to stop the run where that can be done, and
     returns False, as for every future that runs: the future is done when the run has ended, with the error of a
@@ -31,13 +30,17 @@ class SubmittedDispatch(Future[Result]):
         self._ended = [ended]
         self._pending: PendingDispatch | None = None
 
-    def begin(self, pending: PendingDispatch, collect: Callable[[PendingDispatch], Result]) -> None:
+    def on_leaving(self, ended: Callable[[], object]) -> None:
+        """Has ``ended`` called, too, when it has ended."""
+        self._ended.append(ended)
+
+    def begin(self, pending: PendingDispatch, collect: Callable[[PendingDispatch], T]) -> None:
         """Is completed by ``pending``, with what ``collect`` returns or raises."""
         self.set_running_or_notify_cancel()
         self._pending = pending
         pending.add_done_callback(lambda: self._complete(lambda: collect(pending)))
 
-    def run(self, work: Callable[[], Result]) -> None:
+    def run(self, work: Callable[[], T]) -> None:
         """Runs ``work``, unless the future was cancelled, and completes the future with what it returns or raises."""
         if self.set_running_or_notify_cancel():
             self._complete(work)
@@ -53,7 +56,7 @@ class SubmittedDispatch(Future[Result]):
         return False
 
     def leave(self) -> None:
-        """Calls ``ended``, unless that was done."""
+        """Calls each ``ended``, unless that was done."""
         while self._ended:
             try:
                 ended = self._ended.pop()
@@ -61,7 +64,7 @@ class SubmittedDispatch(Future[Result]):
                 return
             ended()
 
-    def _complete(self, work: Callable[[], Result]) -> None:
+    def _complete(self, work: Callable[[], T]) -> None:
         try:
             result = work()
         except BaseException as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from vyre.app.persistent.tickets import checked_timeout
 from vyre.app.preparing import Key, shorthand_key
+from vyre.app.resident_dispatch import has_resident
 from vyre.app.shorthand import Keywords
 from vyre.domain.errors import DispatchTimeout, InvalidConfig
 from vyre.domain.ir.program import Program, ProgramLike
@@ -16,9 +17,8 @@ from vyre.domain.shown import shown
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from vyre.app.asynchrony.admission import Admission
-    from vyre.app.asynchrony.futures import SubmittedDispatch
-    from vyre.app.asynchrony.threads import SubmitThreads
+    from vyre.app.asynchrony.futures import Submitted
+    from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.host_arrays import Shapes
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Inputs, Pipeline
@@ -32,10 +32,9 @@ _LATEST: Final = 1e12
 class SessionAsynchrony:
     """A mixin for ``Session``."""
 
-    _admission: Admission
     _lease: BackendLease
     _prepared: dict[Key, tuple[Pipeline, Wanted]]
-    _threads: SubmitThreads
+    _work: AsyncWork
     _compiled_launch: Callable[..., tuple[Pipeline, Inputs, Shapes | None]]
 
     def submit(
@@ -57,8 +56,8 @@ class SessionAsynchrony:
         can be called in event loops and in callbacks.
         """
         self._lease.check_open()
-        self._admission.take()
-        return self._begin(program, inputs, config, shorthand, self._admission.give_back)
+        self._work.admission.take()
+        return self._begin(program, inputs, config, shorthand, self._work.admission.give_back)
 
     async def dispatch_async(
         self,
@@ -109,14 +108,14 @@ class SessionAsynchrony:
         """Waits for a place, begins the dispatch and waits for its end.  If it is cancelled, so is the dispatch."""
         from vyre.app.asynchrony.futures import ended
 
-        give_back = self._admission.give_back
-        await self._admission.wait()
+        give_back = self._work.admission.give_back
+        await self._work.admission.wait()
         begin = partial(self._begin, program, inputs, config, shorthand, give_back)
         if self._is_prepared(program, config, shorthand):
             future = begin()
         else:
             try:
-                begun = self._threads.submit(begin)
+                begun = self._work.threads.submit(begin)
             except BaseException:
                 give_back()
                 raise
@@ -141,19 +140,23 @@ class SessionAsynchrony:
         config: DispatchConfig | None,
         shorthand: Keywords,
         give_back: Callable[[], object] = lambda: None,
-    ) -> SubmittedDispatch:
+    ) -> Submitted[Result]:
         """Starts a dispatch; ``give_back`` gives up its place, and is called once, also where starting fails."""
-        from vyre.app.asynchrony.futures import SubmittedDispatch
+        from vyre.app.asynchrony.futures import Submitted
 
-        future = SubmittedDispatch(give_back)
+        future: Submitted[Result] = Submitted(give_back)
         try:
             self._lease.check_open()
             pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+            if self._lease.has_residents and has_resident(inputs):
+                accesses, run = pipeline.resident_operation(inputs)
+                self._work.start(future, accesses, run, self._work.threads)
+                return future
             snapshot = pipeline.snapshot(inputs)
             shapes = pipeline.shapes(inputs) if shapes is None else shapes
             if not pipeline.submit(snapshot, future, shapes):
                 run = partial(pipeline.run, snapshot, None, None, shapes)
-                self._threads.submit(partial(future.run, run))
+                self._work.threads.submit(partial(future.run, run))
         except BaseException:
             future.leave()
             raise
@@ -179,7 +182,7 @@ def _checked_deadline(deadline: object) -> float:
     raise InvalidConfig(f"deadline={shown(deadline)}", fix="give a time of the loop, as loop.time() + 2.5, or None.")
 
 
-def _cancel_begun(begun: Future[SubmittedDispatch]) -> None:
+def _cancel_begun(begun: Future[Submitted[Result]]) -> None:
     """Cancels a dispatch that was begun for nobody."""
     if not begun.cancelled() and begun.exception() is None:
         begun.result().cancel()

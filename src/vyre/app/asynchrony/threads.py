@@ -20,7 +20,8 @@ THREADS: Final = 4
 class SubmitThreads:
     """Runs submitted dispatches; every method may be called from any thread.  Threads start when they are needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = THREADS, name: str = "vyre-submit") -> None:
+        self._most, self._name = most, name
         self._pool: ThreadPoolExecutor | None = None
         self._started: set[threading.Thread] = set()
         self._refuses = False
@@ -38,7 +39,7 @@ class SubmitThreads:
                 from concurrent.futures import ThreadPoolExecutor
 
                 self._pool = ThreadPoolExecutor(
-                    THREADS, "vyre-submit", lambda: self._started.add(threading.current_thread())
+                    self._most, self._name, lambda: self._started.add(threading.current_thread())
                 )
             try:
                 return self._pool.submit(run)

@@ -142,6 +142,7 @@ class BoundDownload:
     def __call__(self) -> Downloaded:
         """Returns the content of the arrays, as ``Session.download`` does."""
         self._lease.check_open()
+        self._lease.wait_for(None)
         block = host_block(self._kept.plan.block_bytes)
         self._copy(block)
         if self._rows:

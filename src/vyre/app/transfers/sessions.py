@@ -115,6 +115,7 @@ class SessionTransfers:
         if capacity is not None and (type(capacity) is not int or not 0 < capacity <= U64_MAX):
             raise InvalidConfig(f"capacity={shown(capacity)}", fix="give a number of elements of at least 1, or None.")
         self._lease.check_open()
+        self._lease.wait_for(None)
         services = self._transfer_services()
         return services.slots.slots(slots, lengths, capacity, most_packed)
 
@@ -131,6 +132,7 @@ class SessionTransfers:
         if type(limit) is not int or not 0 < limit <= U64_MAX:
             raise InvalidConfig(f"limit={shown(limit)}", fix="give a number of items of at least 1.")
         self._lease.check_open()
+        self._lease.wait_for(None)
         services = self._transfer_services()
         return services.slots.marked(items, marks, limit)
 
@@ -144,6 +146,7 @@ class SessionTransfers:
         from vyre.app.transfers.writing import upload
 
         self._lease.check_open()
+        self._lease.wait_for(None)
         return upload(self._lease, writes, self._decisions)
 
     def _transfer_services(self) -> TransferServices:

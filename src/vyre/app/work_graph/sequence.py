@@ -107,6 +107,7 @@ class StepSequence:
         lease = self._services.lease
         if lease.closed:
             lease.check_open()
+        lease.wait_for(None)
         try:
             probe = self._planner.probe(rounds) if rounds > 1 else 0
             if probe:  # two pieces, between which temporary arrays keep their content

@@ -48,6 +48,9 @@ class Temporary(ResidentArray):
         """Raises ``InvalidResource``: there is no memory before the run."""
         self._refuse("uploaded to")
 
+    def _work(self) -> NoReturn:
+        self._refuse("copied")
+
     def _part(self, start: int, shape: tuple[int, ...], elements: Elements) -> ResidentArray:
         raise InvalidResource(
             f"a part of {self!r} is taken, and it has no memory of its own",

@@ -102,7 +102,7 @@ def test_many_tasks_get_their_own_results(session: vyre.Session) -> None:
 
     for _ in range(2):  # two loops, and programs that are new and prepared
         assert run(work()) == [True] * 40
-    assert session._admission.taken == 0
+    assert session._work.admission.taken == 0
 
 
 def test_kernels_in_plain_python_and_shorthand(session: vyre.Session) -> None:
@@ -128,9 +128,9 @@ def test_prepared_programs_take_no_thread(native: vyre.Session) -> None:
         await asyncio.gather(*(native.dispatch_async(PROGRAM, NAMED) for _ in range(50)))
 
     run(work())
-    assert native._threads._pool is None
+    assert native._work.threads._pool is None
     run(_awaited(native, square_program("new"), [ZEROS]))
-    assert native._threads._pool is not None  # the control: compiling does
+    assert native._work.threads._pool is not None  # the control: compiling does
 
 
 async def _awaited(session: vyre.Session, *arguments: Any, **keywords: Any) -> vyre.Result:
@@ -147,7 +147,7 @@ def test_errors_are_those_of_dispatch_and_leave_no_place_taken(session: vyre.Ses
         with pytest.raises(vyre.InvalidInput, match="program is"):
             run(_awaited(session, "no program", [X]))
     assert run(_awaited(session, TRAP, [nine - 1]))["x"].tolist() == [9] * 4
-    assert session._admission.taken == 0
+    assert session._work.admission.taken == 0
 
 
 # ---------------------------------------------------------------- the bound
@@ -221,12 +221,12 @@ def test_cancelling_stops_a_kernel_that_would_never_end(native: vyre.Session) ->
 
     async def work() -> None:
         tasks = [asyncio.create_task(native.dispatch_async(ENDLESS, [ZEROS])) for _ in range(6)]
-        await came_true(lambda: native._admission.taken == 4)
+        await came_true(lambda: native._work.admission.taken == 4)
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(each) for each in ended] == [asyncio.CancelledError] * 6
-        await came_true(lambda: native._admission.taken == 0)
+        await came_true(lambda: native._work.admission.taken == 0)
         assert (await native.dispatch_async(PROGRAM, NAMED))["y"].tobytes() == WANT
 
     run(work())
@@ -252,7 +252,7 @@ def test_what_cannot_be_stopped_keeps_its_place_until_its_end() -> None:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        assert (session._admission.taken, gate.running) == (1, 1)
+        assert (session._work.admission.taken, gate.running) == (1, 1)
         second = asyncio.create_task(session.dispatch_async(PROGRAM, NAMED))
         gate.go_on.set()
         assert (await second)["y"].tobytes() == WANT
@@ -286,10 +286,10 @@ def test_a_future_that_waits_for_a_thread_is_cancelled() -> None:
         for _ in range(4):
             assert gate.begun.acquire(timeout=LIMIT_S)
         assert futures[4].cancel() and futures[4].cancelled()
-        assert session._admission.taken == 4
+        assert session._work.admission.taken == 4
         gate.go_on.set()
         assert [future.result(LIMIT_S)["y"].tobytes() for future in futures[:4]] == [WANT] * 4
-    assert (gate.runs, session._admission.taken) == (4, 0)
+    assert (gate.runs, session._work.admission.taken) == (4, 0)
 
 
 def test_a_place_that_was_handed_to_a_task_that_is_cancelled_goes_on() -> None:
@@ -335,7 +335,7 @@ def test_a_dispatch_whose_time_is_up_is_stopped(limit: str, native: vyre.Session
         keywords = {limit: 0.0 if limit == "timeout" else asyncio.get_running_loop().time() + 0.001}
         with pytest.raises(vyre.DispatchTimeout, match=f"did not finish within {limit}="):
             await native.dispatch_async(ENDLESS, [ZEROS], **keywords)  # type: ignore[arg-type]
-        await came_true(lambda: native._admission.taken == 0)
+        await came_true(lambda: native._work.admission.taken == 0)
 
     run(work())
     native.flush()
@@ -380,7 +380,7 @@ def test_several_event_loops_in_threads_share_the_places(session: vyre.Session) 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda k: run(work(k)), range(4)))
     assert found == [[(np.float32(k) * X + Y).tobytes()] * 10 for k in range(4)]
-    assert session._admission.taken == 0
+    assert session._work.admission.taken == 0
 
 
 @NATIVE
@@ -389,7 +389,7 @@ def test_closing_the_session_ends_everything_that_is_awaited(native: vyre.Sessio
 
     async def work() -> list[object]:
         tasks = [asyncio.create_task(native.dispatch_async(ENDLESS, [ZEROS])) for _ in range(6)]
-        await came_true(lambda: native._admission.taken == 4)
+        await came_true(lambda: native._work.admission.taken == 4)
         await asyncio.to_thread(native.close)
         return await asyncio.gather(*tasks, return_exceptions=True)
 

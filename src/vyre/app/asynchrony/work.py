@@ -1,0 +1,76 @@
+"""What the asynchronous operations of one session share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from vyre.app.asynchrony.admission import Admission
+from vyre.app.asynchrony.order import Accesses, MemoryOrder, Operation
+from vyre.app.asynchrony.threads import SubmitThreads
+
+if TYPE_CHECKING:
+    from vyre.app.asynchrony.futures import Submitted
+
+T = TypeVar("T")
+COPY_THREADS: Final = 2
+"""Maximum number of threads that copy: one for each direction."""
+
+
+class AsyncWork:
+    """Places, threads and order.  Copies have threads of their own, so that they do not queue behind kernels."""
+
+    def __init__(self, places: int, order: MemoryOrder) -> None:
+        self.admission: Final = Admission(places)
+        self.threads: Final = SubmitThreads()
+        self.copies: Final = SubmitThreads(COPY_THREADS, "vyre-copy")
+        self.order: Final = order
+
+    def start(self, future: Submitted[T], accesses: Accesses, work: Callable[[], T], threads: SubmitThreads) -> None:
+        """Runs ``work`` on one of the threads once nothing conflicts, and completes the future with its outcome."""
+
+        def begin() -> None:
+            try:
+                threads.submit(lambda: future.run(work))
+            except BaseException as error:
+                failure = error
+
+                def fail() -> T:
+                    raise failure
+
+                future.run(fail)
+
+        operation = Operation(accesses, begin)
+        future.on_leaving(lambda: self.order.end(operation))
+        self.order.add(operation)
+
+    async def copy(self, accesses: Accesses, work: Callable[[], T]) -> T:
+        """Runs a copy when there is room and nothing conflicts, and returns what it returns.
+
+        A copy that has begun is not stopped by cancelling: it keeps its place and its memory until its end.
+        """
+        from vyre.app.asynchrony.futures import Submitted, ended
+
+        await self.admission.wait()
+        future: Submitted[T] = Submitted(self.admission.give_back)
+        try:
+            self.start(future, accesses, work, self.copies)
+            return await ended(future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def refuse(self) -> None:
+        """Rejects everything from now on."""
+        self.admission.refuse()
+        self.threads.refuse()
+        self.copies.refuse()
+
+    def is_thread_of_it(self) -> bool:
+        """Returns whether the calling thread is one of its threads, as in a callback of a future."""
+        return self.threads.is_one_of_them() or self.copies.is_one_of_them()
+
+    def close(self) -> None:
+        """Waits for everything that was begun, and for the threads to end."""
+        self.threads.close()
+        self.copies.close()

@@ -47,7 +47,7 @@ class Downloaded(list["Array"]):
 
     def __init__(self, arrays: Iterable[Array], report: TransferReport) -> None:
         super().__init__(arrays)
-        self.report = report
+        self.report: TransferReport = report
 
 
 def host_block(nbytes: int) -> Block:

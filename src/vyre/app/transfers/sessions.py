@@ -32,7 +32,9 @@ class TransferServices:
         from vyre.app.transfers.reading import Reading
         from vyre.app.transfers.scratch import Scratch
 
-        self.lease, self.decisions, self._calibration = lease, decisions, calibration
+        self.lease: BackendLease = lease
+        self.decisions: DecisionSink | None = decisions
+        self._calibration = calibration
         from vyre.app.transfers.slots import SlotReading
 
         self.scratch: Scratch = Scratch(lease)

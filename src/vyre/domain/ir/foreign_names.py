@@ -163,11 +163,11 @@ VALUE: Final = _table(
 SESSION: Final = _table(
     {
         "run execute launch call invoke enqueue apply evaluate": "write session.dispatch(program, inputs)",
-        "upload todevice device devicearray array asarray put copy buffer alloc allocate malloc tensor zeros empty": (
+        "todevice device devicearray array asarray put copy buffer alloc allocate malloc tensor zeros empty": (
             "write session.resident(data) for memory that stays on the device; session.dispatch takes NumPy arrays"
         ),
-        "download tohost fromdevice copytohost get fetch readback": (
-            "session.dispatch returns NumPy arrays: result[name]; a resident array has .download()"
+        "tohost fromdevice copytohost get fetch readback": (
+            "session.dispatch returns NumPy arrays: result[name]; session.download([...]) reads resident arrays"
         ),
         "synchronize sync wait finish barrier": (
             "session.dispatch waits by itself; session.submit(...) returns a future, whose .result() waits"

@@ -29,7 +29,7 @@ class CpuGathering:
     """``GatheredReads`` of the backend."""
 
     def __init__(self, device: CpuDevice) -> None:
-        self._device = device
+        self._device: CpuDevice = device
 
     def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> CpuGather:
         """Implements ``GatheredReads.bind``."""

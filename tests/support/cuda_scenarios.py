@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.cost_probe import CostExperiment
 from vyre.testing.backend_contract.persistent import EngineJobs
 
 N: Final = 96
@@ -182,10 +183,20 @@ def kept(backend: Backend) -> bytes:
 
 
 def costs(backend: Backend) -> bytes:
-    """Every experiment about launch costs, once; there are no bytes to get wrong."""
+    """Every experiment about launch costs, once, but that of a kernel that stays; there are no bytes to get wrong."""
+    assert backend.cost_probe is not None
+    return _measured(backend, backend.cost_probe.experiments - {CostExperiment.PERSISTENT})
+
+
+def kept_costs(backend: Backend) -> bytes:
+    """The experiment about a kernel that stays, which ends only where kernels run."""
+    return _measured(backend, {CostExperiment.PERSISTENT})
+
+
+def _measured(backend: Backend, experiments: Collection[CostExperiment]) -> bytes:
     assert backend.cost_probe is not None
     with backend.cost_probe.measuring() as timed:
-        for experiment in sorted(backend.cost_probe.experiments, key=lambda found: found.value):
+        for experiment in sorted(experiments, key=lambda found: found.value):
             timed(experiment, 2)
     return b""
 
@@ -204,4 +215,5 @@ SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
     "kept": (kept, _expected()),
     "bound": (bound, _expected(3)),
     "costs": (costs, b""),
+    "kept costs": (kept_costs, b""),
 }

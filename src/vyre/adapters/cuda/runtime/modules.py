@@ -112,7 +112,12 @@ class ModuleLoader(DeviceMember):
         """Unloads a library whose module has died, unless all were unloaded meanwhile."""
         if library in self._loaded:
             self._loaded.discard(library)
-            self._device.driver.library_unload(library)
+            try:
+                self._device.driver.library_unload(library)
+            except CudaCallError as error:
+                if is_sticky(error.code):
+                    self._orphans.append(library)
+                raise
 
     def _kernel(self, library: Library, emitted: EmittedKernel, log: str) -> LoadedKernel:
         driver = self._device.driver

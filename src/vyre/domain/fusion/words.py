@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.fusion.memory import Joined, JoinedMemory, counted_alike
@@ -30,9 +31,9 @@ class StageWords:
 
     def __init__(self, stages: Sequence[StageCall], temporary: Collection[Hashable] = ()) -> None:
         self._stages = stages
-        self.names = UniqueNames()
-        self.memory = JoinedMemory(stages, self.names)
-        self.values = self._fixed_parameters()
+        self.names: Final[UniqueNames] = UniqueNames()
+        self.memory: Final[JoinedMemory] = JoinedMemory(stages, self.names)
+        self.values: Final[dict[int, Literal]] = self._fixed_parameters()
         self.unbound: list[Buffer] = []
         self._alike = counted_alike(self.memory, temporary)
 

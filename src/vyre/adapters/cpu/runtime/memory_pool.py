@@ -40,7 +40,7 @@ class MemoryPool:
         self._returned: deque[Block] = deque()
         """Blocks that came back; garbage is collected at any moment, also inside of a method here."""
         self._lock = threading.Lock()
-        self.reused = 0
+        self.reused: int = 0
         """The times that a block was used again."""
 
     @property

@@ -31,12 +31,11 @@ class TransferServices:
     ) -> None:
         from vyre.app.transfers.reading import Reading
         from vyre.app.transfers.scratch import Scratch
+        from vyre.app.transfers.slots import SlotReading
 
         self.lease: BackendLease = lease
         self.decisions: DecisionSink | None = decisions
         self._calibration = calibration
-        from vyre.app.transfers.slots import SlotReading
-
         self.scratch: Scratch = Scratch(lease)
         self.slots: SlotReading = SlotReading(self)
         self.reading: Reading = Reading(self)

@@ -80,7 +80,11 @@ def test_all_others_are_left_to_the_converters(change: dict[str, Any]) -> None:
     assert not WRITE({**USUAL, **change}, memory())
 
 
-@pytest.mark.parametrize("inputs", [{}, [], [0.5, 3], None, 7, "inputs", iter(USUAL.values())], ids=str)
+@pytest.mark.parametrize(
+    "inputs",
+    [{}, [], [0.5, 3], None, 7, "inputs", iter(USUAL.values())],
+    ids=["no name", "nothing", "too few", "None", "number", "text", "iterator"],
+)
 def test_what_are_no_inputs_is_left_to_the_converters(inputs: Any) -> None:
     assert not WRITE(inputs, memory())
 

@@ -121,7 +121,7 @@ class BackendLease:
 
         Does nothing on a closed lease, whose operations end by themselves or belong to another process.
         """
-        if self.closed or not self.order.busy:
+        if self.closed or not self.order.under_way:
             return
         if accesses is None:
             self.order.wait_for_all()

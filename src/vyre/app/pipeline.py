@@ -162,7 +162,7 @@ class Pipeline:
                     "out and outputs take no part in a dispatch on resident memory",
                     fix="read host results from the Result, or bind the outputs to resident arrays.",
                 )
-            if self._lease.order.busy:
+            if self._lease.order.under_way:
                 self._lease.wait_for(resident_accesses(self._lease, self.program, self._inputs, inputs))
             return self._run_resident(inputs)
         return self.run(self._inputs.views(inputs), out, outputs, self._shapes.of(inputs))

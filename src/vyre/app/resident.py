@@ -297,7 +297,7 @@ class ResidentArray:
         Waits for the asynchronous operations that use it.
         """
         owner = self._owner
-        if owner is not None and owner.order.busy and self._whole is None and not self.buffer.closed:
+        if owner is not None and owner.order.under_way and self._whole is None and not self.buffer.closed:
             owner.wait_for(accesses_to(((self.buffer, True),)))
         self.buffer.close()
 
@@ -364,7 +364,7 @@ class ResidentArray:
     def _wait(self, *, writes: bool) -> None:
         """Waits for the asynchronous operations that conflict with a use of this array."""
         owner = self.whole._owner
-        if owner is not None and owner.order.busy:
+        if owner is not None and owner.order.under_way:
             owner.wait_for(accesses_to(((self.buffer, writes),)))
 
     def _work(self) -> AsyncWork:

@@ -244,7 +244,8 @@ class BoundResidentLaunch:
         if self._closed or self._lease.closed:
             self._lease.check_process()
             raise InvalidResource("the bound launch is closed", fix="bind it again in an open session.")
-        self._lease.wait_for(None)
+        if self._lease.order.under_way:
+            self._lease.wait_for(None)
         self.launch()
 
     def close(self) -> None:

@@ -46,6 +46,8 @@ UNRECORDED: Final = {
     ("adapters/cuda/runtime/facts.py", "_check", "select_target"): _DEVICE,
     ("adapters/cuda/runtime/engine.py", "CudaEngine.__init__", "next_power_of_two"): "arithmetic",
     ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
+    ("app/asynchrony/order.py", "MemoryOrder._conflicting", "first_conflict"): "asked for each operation under way; "
+    "what it says is over when they are",
     ("app/explain/explanation.py", "Explanation.at", "quote"): _CHART,
     ("app/explain/explanation.py", "_offers", "quote"): _CHART,
     ("app/fixpoint.py", "FixedPoint._decided", "may_pay"): "whether facts are gathered, which are recorded",

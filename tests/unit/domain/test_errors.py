@@ -48,6 +48,8 @@ SAMPLES: dict[str, object] = {
     "actual": "00",
     "age_s": 9,
     "max_age_s": 8,
+    "capacity": 8,
+    "lost": 2,
     "races": (
         DataRace("y", 3, RacingAccess("load", lane(0)), RacingAccess("store", lane(1), SourceLocation("k.py", 7))),
     ),

@@ -49,13 +49,9 @@ class MemoryOrder:
     """The operations of a session that are under way.  Every method may be called from any thread."""
 
     def __init__(self) -> None:
-        self._under_way: dict[Operation, None] = {}
+        self.under_way: Final[dict[Operation, None]] = {}
+        """The operations that have not ended, in the order in which they were added; others may only look at it."""
         self._changed = threading.Condition()
-
-    @property
-    def busy(self) -> bool:
-        """Whether some operation is under way."""
-        return bool(self._under_way)
 
     def add(self, operation: Operation) -> None:
         """Has the operation begun once nothing that was added before conflicts with it: at once, if nothing does."""
@@ -63,7 +59,7 @@ class MemoryOrder:
             for other in self._conflicting(operation.accesses):
                 other.followers.append(operation)
                 operation.waits += 1
-            self._under_way[operation] = None
+            self.under_way[operation] = None
             begins = not operation.waits
         if begins:
             operation.begin()
@@ -72,10 +68,10 @@ class MemoryOrder:
         """Forgets an operation that has ended, or that will not begin, and begins what waited for nothing else."""
         ready: list[Operation] = []
         with self._changed:
-            if self._under_way.pop(operation, operation) is None:
+            if self.under_way.pop(operation, operation) is None:
                 for follower in operation.followers:
                     follower.waits -= 1
-                    if not follower.waits and follower in self._under_way:
+                    if not follower.waits and follower in self.under_way:
                         ready.append(follower)
                 operation.begin = _nothing  # what it holds may be large, and others may still name it
                 self._changed.notify_all()
@@ -91,8 +87,8 @@ class MemoryOrder:
     def wait_for_all(self) -> None:
         """Waits until nothing is under way."""
         with self._changed:
-            while self._under_way:
+            while self.under_way:
                 self._changed.wait()
 
     def _conflicting(self, accesses: Accesses) -> list[Operation]:
-        return [other for other in self._under_way if first_conflict(other.accesses, accesses) is not None]
+        return [other for other in self.under_way if first_conflict(other.accesses, accesses) is not None]

@@ -107,7 +107,8 @@ class StepSequence:
         lease = self._services.lease
         if lease.closed:
             lease.check_open()
-        lease.wait_for(None)
+        if lease.order.under_way:
+            lease.wait_for(None)
         try:
             probe = self._planner.probe(rounds) if rounds > 1 else 0
             if probe:  # two pieces, between which temporary arrays keep their content

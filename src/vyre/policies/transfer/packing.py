@@ -6,7 +6,9 @@ than a second copy.  Packing launches one kernel for each allocation, or is part
 It is chosen where that costs less; a tie packs nothing.  O(n log n).
 
 A caller that says how long a packed range may be gets exactly that, whatever it costs: 0 packs nothing, and no gap is
-read.  vyre-driver packs by such a length alone.
+read.
+
+vyre-driver packs by such a length alone, which the caller has to know; here costs decide where no length is given.
 """
 
 from __future__ import annotations

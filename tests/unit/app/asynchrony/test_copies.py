@@ -120,7 +120,7 @@ def test_copies_that_conflict_wait_for_the_kernel(world: World, what: str) -> No
             "a part": world.y[:3].download_async,
         }
         task = asyncio.create_task(copies[what]())
-        await came_true(lambda: len(world.order._under_way) == 2)
+        await came_true(lambda: len(world.order.under_way) == 2)
         assert (await world.other.download_async()).tobytes() == (X + 5).tobytes()  # the loop and other copies go on
         assert (world.gate.copies, task.done(), running.done()) == (1, False, False)
         world.gate.go_on.set()
@@ -169,7 +169,7 @@ def test_dispatches_on_the_same_memory_run_in_order_and_others_beside_them(world
 
     async def work() -> None:
         again = asyncio.create_task(world.session.dispatch_async(PROGRAM, {"a": 1.0, "x": world.x, "y": world.y}))
-        await came_true(lambda: len(world.order._under_way) == 2)
+        await came_true(lambda: len(world.order.under_way) == 2)
         beside = asyncio.create_task(world.session.dispatch_async(PROGRAM, {"a": 1.0, "x": world.x, "y": world.other}))
         assert await asyncio.to_thread(world.gate.begun.acquire, timeout=LIMIT_S)
         assert (world.gate.launches, again.done()) == (2, False)
@@ -196,18 +196,18 @@ def test_what_waits_for_a_kernel_is_cancelled_and_what_waits_behind_it_goes_on(w
 
     async def work() -> None:
         first = asyncio.create_task(world.y.upload_async(np.zeros_like(Y)))
-        await came_true(lambda: len(world.order._under_way) == 2)
+        await came_true(lambda: len(world.order.under_way) == 2)
         second = asyncio.create_task(world.y.download_async())
-        await came_true(lambda: len(world.order._under_way) == 3)
+        await came_true(lambda: len(world.order.under_way) == 3)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        assert len(world.order._under_way) == 2
+        assert len(world.order.under_way) == 2
         world.gate.go_on.set()
         assert (await second).tobytes() == WANT
 
     run(work())
-    until(lambda: (world.order.busy, world.session._work.admission.taken) == (False, 0))
+    until(lambda: (bool(world.order.under_way), world.session._work.admission.taken) == (False, 0))
 
 
 def test_errors_are_told_and_what_follows_goes_on(world: World) -> None:
@@ -221,7 +221,7 @@ def test_errors_are_told_and_what_follows_goes_on(world: World) -> None:
         run(world.y.download_async(offset=4, nbytes=400))
     with pytest.raises(vyre.InvalidInput, match="upload holds"):
         run(world.y.upload_async(np.arange(8)))
-    until(lambda: (world.order.busy, world.session._work.admission.taken) == (False, 0))
+    until(lambda: (bool(world.order.under_way), world.session._work.admission.taken) == (False, 0))
     world.y.close()
     with pytest.raises(vyre.InvalidResource):
         run(world.y.download_async())
@@ -248,7 +248,7 @@ def test_a_kernel_that_spins_on_cpu_does_not_hold_up_the_copies_of_others() -> N
 
         async def work() -> None:
             waiting = asyncio.create_task(y.download_async())
-            await came_true(lambda: len(session._lease.order._under_way) == 2)
+            await came_true(lambda: len(session._lease.order.under_way) == 2)
             assert (await other.download_async()).tobytes() == X.tobytes()
             assert not running.done() and not waiting.done()
             theirs[0] = 1
@@ -282,7 +282,7 @@ def test_the_emulated_device_copies_while_a_kernel_runs_and_sees_no_race() -> No
         async def work() -> None:
             before = session.metrics()["d2h_bytes"]
             waiting = asyncio.create_task(y.download_async())
-            await came_true(lambda: len(session._lease.order._under_way) == 2)
+            await came_true(lambda: len(session._lease.order.under_way) == 2)
             assert (await other.download_async()).tobytes() == (X + 5).tobytes()
             assert session.metrics()["d2h_bytes"] - before == X.nbytes
             assert not running.done() and not waiting.done()
@@ -330,7 +330,7 @@ def test_operations_begin_when_what_conflicts_has_ended() -> None:
     assert begun == ["one", "beside", "both"]
     order.end(last)  # it was cancelled
     order.end(both)
-    assert begun == ["one", "beside", "both"] and not order.busy
+    assert begun == ["one", "beside", "both"] and not order.under_way
 
 
 def test_memory_of_other_libraries_may_be_the_same() -> None:

@@ -71,7 +71,7 @@ class BackendLease:
         self.order: MemoryOrder = MemoryOrder()
         """The asynchronous operations on the arrays."""
         self.work: AsyncWork | None = None
-        """What they share, once a session has made it."""
+        """The state that these operations share; None until a session has made it."""
         self._lock = Lock()
         self._opened_in = os.getpid()
         tell_in_forks(self)

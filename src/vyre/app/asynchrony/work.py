@@ -1,4 +1,4 @@
-"""What the asynchronous operations of one session share."""
+"""The state that the asynchronous operations of one session share."""
 
 from __future__ import annotations
 

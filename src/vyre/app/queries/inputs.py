@@ -45,7 +45,7 @@ class Columns(NamedTuple):
 
 
 class SharedInputs:
-    """What all queries share: ``arrays`` in the memory of the device, of ``nbytes`` in all, and the bytes of
+    """The inputs that all queries share: ``arrays`` in the memory of the device, of ``nbytes`` in all, and the bytes of
     ``numbers``, by name.
 
     Data of the host become resident; ``close`` frees those and leaves the arrays of the caller alone.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 KEPT_LAYOUTS: Final = 8
 HOST_MEMORY: Final = PackingThresholds(copy_ns=1_500, gib_ns=100_000_000, pack_ns=8_000, launch_ns=0)
-"""What copies cost where the memory of the device is that of the host: about the time of Python for each."""
+"""The costs of copies where the device has the memory of the host: about the time of Python for each."""
 _WORD: Final = 4
 _BUFFER, _OFFSET, _NBYTES = attrgetter("buffer"), attrgetter("offset"), attrgetter("nbytes")
 _STORED, _SHAPE, _CLOSED = attrgetter("stored"), attrgetter("shape"), attrgetter("_closed")

@@ -1,4 +1,4 @@
-"""What copies of many arrays return: the arrays, and how they were copied."""
+"""The results of copying many arrays: the arrays, and a report of how they were copied."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TransferServices:
-    """What copies of many arrays use; made with the first of them."""
+    """The services that copies of many arrays use; a session makes them with its first such copy."""
 
     def __init__(
         self, lease: BackendLease, calibration: Callable[[], CalibrationService], decisions: DecisionSink | None

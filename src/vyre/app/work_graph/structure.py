@@ -17,7 +17,7 @@ from vyre.ports.backend import ResidentBuffer
 class Unit(NamedTuple):
     """A launch with the steps that it runs.
 
-    ``why``: what keeps it apart from the launch before it, or why its steps are joined.  ``sizes``: the bytes that it
+    ``why``: the reason why it is apart from the launch before, or its steps are joined.  ``sizes``: the bytes that it
     sees of each of its bindings.  ``unallocated``: the identities of temporary arrays that need no memory because of
     it.  ``runs``: how many launches it replaces, if some step runs several times in it.
     """

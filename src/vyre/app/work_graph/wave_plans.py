@@ -1,4 +1,4 @@
-"""What a session remembers of the waves of its work graphs: programs by structure, shapes, and measured times."""
+"""The memory of a session about waves of its work graphs: programs by structure, shapes, and measured times."""
 
 from __future__ import annotations
 

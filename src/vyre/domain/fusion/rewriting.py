@@ -141,7 +141,7 @@ class Rewriter:
 
     ``views`` has an entry for each buffer of the stage.  ``sizes``: the stage's workgroups and lanes in a workgroup if
     the workgroups of the joined program differ, else None; ``grid``: its workgroups if only their number differs.
-    ``ids``: what replaces the ids of a launch, in place of both.
+    ``ids``: the expressions that replace the ids of a launch, in place of both.
     """
 
     def __init__(

@@ -202,7 +202,7 @@ class CpuEngine:
         self._batches: Final[dict[int, _Batch]] = {}
         self._entering: Final[set[_Batch]] = set()
         self._dropped: Final[deque[tuple[int, _Memory | _Batch]]] = deque()
-        """What was forgotten before it had ended, with its number."""
+        """The jobs whose tickets were forgotten before they had ended, by number."""
         self._lock: Final = threading.Lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pytest
 
 import vyre
+from support.copies import Copies
 from vyre import u32
 from vyre.app.transfers import slots as slot_reading
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError
-from vyre.ports.backend import Readback, ResidentSequence
 
 Made = Callable[[Any], vyre.ResidentArray]
 BACKENDS: Final = ["reference", "reference-scalar", "cpu", "cuda-machine"]
@@ -34,34 +34,9 @@ def made(session: vyre.Session) -> Iterator[Made]:
         yield lambda data: stack.enter_context(session.resident(data))
 
 
-class Reads:
-    """The copies to the host that the backend was asked for, and the launches."""
-
-    def __init__(self, session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.nbytes: list[int] = []
-        self.launches = 0
-        memory, executor = session._lease.backend.require_memory(), session._lease.backend.require_resident_executor()
-        download, run = memory.download, executor.run
-
-        def downloaded(reads: list[Readback]) -> None:
-            self.nbytes += [each.into.nbytes for each in reads]
-            download(reads)
-
-        def ran(sequence: ResidentSequence) -> object:
-            before = len(self.nbytes)
-            result = run(sequence)
-            del self.nbytes[before:]  # the reference downloads what a sequence reads
-            self.nbytes += [each.into.nbytes for each in sequence.reads]
-            self.launches += len(sequence.prefix)
-            return result
-
-        monkeypatch.setattr(memory, "download", downloaded)
-        monkeypatch.setattr(executor, "run", ran)
-
-
 @pytest.fixture
-def reads(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> Reads:
-    return Reads(session, monkeypatch)
+def copies(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> Copies:
+    return Copies(session, monkeypatch)
 
 
 def same(found: list[npt.NDArray[Any]], data: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> None:
@@ -87,20 +62,20 @@ def test_the_used_part_of_every_slot(session: vyre.Session, made: Made, shape: t
         same(session.download_slots(slots, counts, most_packed=most), data, lengths)
 
 
-def test_one_copy_of_header_and_slab_where_both_are_short(session: vyre.Session, made: Made, reads: Reads) -> None:
+def test_one_copy_of_header_and_slab_where_both_are_short(session: vyre.Session, made: Made, copies: Copies) -> None:
     for count in (1, 10, 60):
         data, lengths = words((count, 8)), np.full(count, 5, np.uint32)
-        reads.nbytes.clear()
+        copies.reads.clear()
         found = session.download_slots(made(data), made(lengths))
         header = -(-(HEADER + 4 * count) // 16) * 16
-        assert reads.nbytes == [header + 32 * count]
+        assert copies.reads == [header + 32 * count]
         assert (found.report.copies, found.report.nbytes, found.report.packed) == (1, header + 32 * count, count)
         same(found, data, lengths)
-    assert reads.launches == 6
+    assert copies.launches == 6
 
 
 @pytest.mark.parametrize("count", [1100, 2500])
-def test_two_copies_of_header_and_selected_bytes(session: vyre.Session, made: Made, reads: Reads, count: int) -> None:
+def test_two_copies_of_header_and_selected_bytes(session: vyre.Session, made: Made, copies: Copies, count: int) -> None:
     if session.backend == "reference-scalar":
         count //= 10  # of slots that are ten times as long: it runs lane by lane
     width = 64 if count > 1000 else 640
@@ -108,24 +83,24 @@ def test_two_copies_of_header_and_selected_bytes(session: vyre.Session, made: Ma
     found = session.download_slots(made(data), made(lengths))
     selected = 16 * int((lengths > 0).sum())
     header = -(-(HEADER + 4 * count) // 16) * 16
-    assert reads.nbytes == [header, selected]
-    assert (found.report.copies, found.report.nbytes, reads.launches) == (2, header + selected, 2)
+    assert copies.reads == [header, selected]
+    assert (found.report.copies, found.report.nbytes, copies.launches) == (2, header + selected, 2)
     same(found, data, lengths)
 
 
-def test_a_limit_of_zero_takes_a_copy_for_each_slot(session: vyre.Session, made: Made, reads: Reads) -> None:
+def test_a_limit_of_zero_takes_a_copy_for_each_slot(session: vyre.Session, made: Made, copies: Copies) -> None:
     data, lengths = words((30, 8)), (1 + np.arange(30) % 8).astype(np.uint32)
     found = session.download_slots(made(data), made(lengths), most_packed=0)
     header = -(-(HEADER + 4 * 30) // 16) * 16
-    assert reads.nbytes == [header, *(4 * lengths).tolist()]
+    assert copies.reads == [header, *(4 * lengths).tolist()]
     assert (found.report.copies, found.report.packed) == (31, 0)
     same(found, data, lengths)
 
 
-def test_long_slots_have_copies_of_their_own(session: vyre.Session, made: Made, reads: Reads) -> None:
+def test_long_slots_have_copies_of_their_own(session: vyre.Session, made: Made, copies: Copies) -> None:
     data, lengths = words((10, 8)), np.array([1, 2, 3, 4, 5, 6, 7, 8, 0, 4], np.uint32)
     found = session.download_slots(made(data), made(lengths), most_packed=16)
-    assert reads.nbytes[1:] == [20, 24, 28, 32]
+    assert copies.reads[1:] == [20, 24, 28, 32]
     assert found.report.packed == 5
     same(found, data, lengths)
 
@@ -204,7 +179,7 @@ def test_slots_that_do_not_fit_are_refused(session: vyre.Session, made: Made) ->
 # ---------------------------------------------------------------- marks
 @pytest.mark.parametrize("limit", [1, 5, 33, 34, 1000])
 def test_marked_items_come_in_order_and_the_rest_is_counted(
-    session: vyre.Session, made: Made, reads: Reads, limit: int
+    session: vyre.Session, made: Made, copies: Copies, limit: int
 ) -> None:
     data, marks = words((100, 3), np.float32), (np.arange(100) % 3 == 1).astype(np.uint32) * 9
     found = session.download_marked(made(data), made(marks), limit=limit)
@@ -212,8 +187,8 @@ def test_marked_items_come_in_order_and_the_rest_is_counted(
     assert (found.emitted, found.overflow) == (33, max(0, 33 - limit))
     np.testing.assert_array_equal(found.positions, where[:limit])
     np.testing.assert_array_equal(found.items, data[where[:limit]])
-    assert (found.items.dtype.str, found.positions.dtype.str, len(reads.nbytes)) == ("<f4", "<u4", 1)
-    assert (found.report.copies, found.report.nbytes, reads.launches) == (1, sum(reads.nbytes), 2)
+    assert (found.items.dtype.str, found.positions.dtype.str, len(copies.reads)) == ("<f4", "<u4", 1)
+    assert (found.report.copies, found.report.nbytes, copies.launches) == (1, sum(copies.reads), 2)
 
 
 def test_marks_of_one_run_do_not_leak_into_the_next(session: vyre.Session, made: Made) -> None:
@@ -226,12 +201,12 @@ def test_marks_of_one_run_do_not_leak_into_the_next(session: vyre.Session, made:
     assert (last.items.tolist(), last.positions.tolist()) == ([data[63].tolist()], [63])
 
 
-def test_many_marked_items_come_in_two_copies(session: vyre.Session, made: Made, reads: Reads) -> None:
+def test_many_marked_items_come_in_two_copies(session: vyre.Session, made: Made, copies: Copies) -> None:
     count = 300 if session.backend == "reference-scalar" else 3000
     data, marks = words((count, 64)), (np.arange(count) % 2).astype(np.uint32)
     found = session.download_marked(made(data), made(marks), limit=count)
     half = count // 2
-    assert reads.nbytes == [HEADER + 4 * count, half * 256]
+    assert copies.reads == [HEADER + 4 * count, half * 256]
     assert (found.emitted, found.overflow, found.report.copies) == (half, 0, 2)
     np.testing.assert_array_equal(found.items, data[1::2])
 
@@ -250,9 +225,9 @@ def test_marks_that_do_not_fit_are_refused(session: vyre.Session, made: Made) ->
 
 
 def test_what_exceeds_the_budget_is_refused_before_it_runs(
-    session: vyre.Session, made: Made, reads: Reads, monkeypatch: pytest.MonkeyPatch
+    session: vyre.Session, made: Made, copies: Copies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slot_reading, "U32_MAX", 1000)
     with pytest.raises(PlanError, match="over budget"):
         session.download_slots(made(words((40, 6))), made(np.ones(40, np.uint32)))
-    assert (reads.nbytes, reads.launches) == ([], 0)
+    assert (copies.reads, copies.launches) == ([], 0)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from vyre.domain.grid_sync import WORDS_PER_LOOP, Rounds, fresh_names, has_grid_barriers, plan_grid_sync
+from vyre.domain.grid_sync import WORDS_PER_LOOP, Rounds, first_lane, fresh_names, has_grid_barriers, plan_grid_sync
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, Expr, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
@@ -69,8 +69,9 @@ def round_programs() -> tuple[Program, Program]:
     )
     assert isinstance(loop, Rounds)
     enter = replace(loop.enter, name="fixpoint_enter")
-    goes_on = (If(_go(loop.advance.buffers[-1].name), loop.advance.body),)
-    return enter, replace(loop.advance, name="fixpoint_advance", body=goes_on)
+    # No other lane looks at the word that the first one writes.
+    goes_on = If(_go(loop.advance.buffers[-1].name), loop.advance.body, ())
+    return enter, replace(loop.advance, name="fixpoint_advance", body=(If(first_lane(), (goes_on,), ()),))
 
 
 @cache

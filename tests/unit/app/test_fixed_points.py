@@ -15,6 +15,7 @@ from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_
 from vyre import FixpointExecutor, InvalidConfig, InvalidInput, PlanError, Program, Session, Step
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.domain.errors import InvalidResource, TrapError
+from vyre.testing import cuda_machine
 
 NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS = ["reference", "reference-scalar", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
@@ -368,3 +369,16 @@ def test_a_timeout_ends_rounds_without_an_end(session: Session, executor: Fixpoi
         return
     with pytest.raises(vyre.DispatchTimeout):
         run()
+
+
+@pytest.mark.parametrize("executor", [each for each in EXECUTORS if each is not FixpointExecutor.COMMAND_LIST])
+def test_no_executor_has_a_race_on_a_device(executor: FixpointExecutor | None) -> None:
+    """The machine looks for races: the word that ends a round is read by the lane that writes it alone."""
+    machine = cuda_machine()
+    with machine.open() as session:
+        for graph in (Graph.chain(40), Graph.star(70)):
+            found = bound(session, graph, LABELS, 50, executor=executor)
+            values, rounds, _ = graph.answer(LABELS, 50)
+            assert found.run().iterations == rounds
+            np.testing.assert_array_equal(found.content(), values)
+    assert not machine.driver.kernel_faults

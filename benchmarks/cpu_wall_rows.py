@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from benchmarks import kernels, program_shapes
 from benchmarks.cpu import programs
 from benchmarks.cpu.contenders import THREADS_VARIABLE, backend
 from benchmarks.cpu.contest import Missing, Process
-from benchmarks.cpu.launches import opened
 from benchmarks.harness import Metric, NotMeasured, Row, Samples, measure
 from benchmarks.host_rows import nodes
 from benchmarks.process_rows import ROOT
-from vyre import Program, ResidentArray, Session, Step, VyreError
+from benchmarks.site import opened_session
+from vyre import Program, ResidentArray, Session, Step
 from vyre.app.demo import jobs as demo
 from vyre.gallery.example import mismatches
 from vyre.gallery.registry import examples
@@ -50,16 +50,6 @@ DEMO_JOBS: Final = (
     "mandelbrot",
 )
 """Short names of the demo's jobs, in their order."""
-
-
-@contextmanager
-def opened_session(**options: Any) -> Iterator[Session]:
-    try:
-        session = opened(backend(), **options)
-    except VyreError as error:
-        raise NotMeasured(f"{type(error).__name__}: {error}") from None
-    with session:
-        yield session
 
 
 # ---------------------------------------------------------------- launches

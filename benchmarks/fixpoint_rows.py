@@ -1,25 +1,26 @@
 """The rows compare fixed points and lists of steps with the same launches one by one, on the ``cpu`` backend.
 
-The polled side is the cheapest loop that Python allows: a bound launch, and the flag read in place.
+The polled side is the cheapest loop that Python allows: a bound launch, and the flag read in place where that is
+possible.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from benchmarks import kernels
-from benchmarks.cpu_wall_rows import opened_session, two_words
 from benchmarks.harness import Metric, Row, Samples, compare
-from vyre import Program, ProgramBuilder, Step, u32
+from benchmarks.site import CPU_WALL, Site, Word
+from vyre import FixpointExecutor, Program, ProgramBuilder, Step, u32
 
 _ROUNDS: Final = 1000
 _LIMIT: Final = 5000
 _LISTED: Final = 100
+_LANES: Final = 64
 _AT_ONCE: Final = 50
 """The lists of a call of either side: a sample of single ones would be too short for a steady clock."""
 _WARM: Final = 5
@@ -41,59 +42,71 @@ def _count_down() -> Program:
     return p.build()
 
 
-def _seconds(work: Callable[[], int]) -> float:
-    start = time.perf_counter()
-    if work() != _ROUNDS:
-        raise AssertionError("the sides run another number of rounds")
-    return time.perf_counter() - start
-
-
-def _fixed_point(lanes: int, rounds: int) -> Samples:
-    """Seconds of a fixed point of 1 000 rounds, and of the same rounds polled."""
-    program, start = _count_down(), np.full(lanes, _ROUNDS - 1, np.uint32)
+def measure_fixed_point(
+    site: Site,
+    lanes: int,
+    rounds: int,
+    *,
+    length: int = _ROUNDS,
+    limit: int = _LIMIT,
+    warm: int = _WARM,
+    executor: FixpointExecutor | None = None,
+) -> Samples:
+    """Seconds of a fixed point of ``length`` rounds by this executor, and of the same rounds polled."""
+    program, start = _count_down(), np.full(lanes, length - 1, np.uint32)
     with (
-        opened_session() as session,
+        site.open() as session,
         session.resident(start) as x,
         session.resident(np.zeros(1, np.uint32)) as changed,
         session.bind_resident(program, {"x": x, "changed": changed}) as bound,
     ):
-        run = session.fixpoint([Step(program, {"x": x, "changed": changed})], changed=changed, limit=_LIMIT)
-        flag: Any = np.from_dlpack(changed)
+        run = session.fixpoint(
+            [Step(program, {"x": x, "changed": changed})], changed=changed, limit=limit, executor=executor
+        )
+        flag = Word(changed)
 
         def polled() -> int:
             launch = bound.launch
-            for done in range(1, _LIMIT + 1):
-                flag[0] = 0
+            for done in range(1, limit + 1):
+                flag.clear()
                 launch()
-                if not flag[0]:
+                if not flag.read():
                     return done
-            return _LIMIT
+            return limit
 
         sides: tuple[Callable[[], int], ...] = (lambda: run().iterations, polled)
         found: tuple[list[float], list[float]] = ([], [])
-        for index in range(-_WARM, rounds):
+        for index in range(-warm, rounds):
             for place in (0, 1) if index % 2 == 0 else (1, 0):
                 x.upload(start)
-                taken = _seconds(sides[place])
+                begun = site.clock()
+                done = sides[place]()
+                taken = site.clock() - begun
+                if done != length:
+                    raise AssertionError("the sides run another number of rounds")
                 if index >= 0:
                     found[place].append(taken)
         return Samples(*found)
 
 
-def _list(rounds: int) -> Samples:
-    """Seconds of ``_AT_ONCE`` runs of a list of 100 tiny steps, and of as many bound launches."""
-    with opened_session() as session, two_words(session) as (x, y):
+def measure_list(site: Site, rounds: int, *, steps: int = _LISTED, settled: int = _SETTLED) -> Samples:
+    """Seconds of ``_AT_ONCE`` runs of a list of tiny steps, and of as many bound launches."""
+    with (
+        site.open() as session,
+        session.resident(np.arange(_LANES, dtype=np.uint32)) as x,
+        session.resident(np.zeros(_LANES, np.uint32)) as y,
+    ):
         program = kernels.one_store()
         ways = [{"x": x, "y": y}, {"x": y, "y": x}]
         sequence = session.sequence(
-            [Step(program, way) for way in ways] * (_LISTED // 2), modes={"graph": True, "fused": False}
+            [Step(program, way) for way in ways] * (steps // 2), modes={"graph": True, "fused": False}
         )
         before = x.download()
         sequence()
-        if not np.array_equal(x.download(), before + np.uint32(_LISTED)):
+        if not np.array_equal(x.download(), before + np.uint32(steps)):
             raise AssertionError("a step of the sequence did not run")
         with session.bind_resident(program, ways[0]) as there, session.bind_resident(program, ways[1]) as back:
-            launches = [there.launch, back.launch] * (_LISTED // 2)
+            launches = [there.launch, back.launch] * (steps // 2)
 
             def listed() -> None:
                 for _ in range(_AT_ONCE):
@@ -104,10 +117,10 @@ def _list(rounds: int) -> Samples:
                     for launch in launches:
                         launch()
 
-            for _ in range(_SETTLED // _AT_ONCE):
+            for _ in range(settled // _AT_ONCE):
                 listed()
             one_by_one()
-            return compare(listed, one_by_one, rounds)
+            return compare(listed, one_by_one, rounds, site.clock)
 
 
 _WARM_STATE: Final = "everything prepared; the arrays are in the cache"
@@ -118,7 +131,7 @@ ROWS: Final = (
         "x of polling",
         5.0,
         None,
-        partial(_fixed_point, 256),
+        partial(measure_fixed_point, CPU_WALL, 256),
         _WARM_STATE,
     ),
     Row(
@@ -127,7 +140,7 @@ ROWS: Final = (
         "x of polling",
         2.5,
         None,
-        partial(_fixed_point, 1024),
+        partial(measure_fixed_point, CPU_WALL, 1024),
         _WARM_STATE,
     ),
     Row(
@@ -136,8 +149,16 @@ ROWS: Final = (
         "x of polling",
         None,
         None,
-        partial(_fixed_point, 4096),
+        partial(measure_fixed_point, CPU_WALL, 4096),
         _WARM_STATE,
     ),
-    Row("100 tiny steps in a list", Metric.SPEEDUP, "x of launches", 5.0, None, _list, _WARM_STATE),
+    Row(
+        "100 tiny steps in a list",
+        Metric.SPEEDUP,
+        "x of launches",
+        5.0,
+        None,
+        partial(measure_list, CPU_WALL),
+        _WARM_STATE,
+    ),
 )

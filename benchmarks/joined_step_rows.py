@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.cpu_wall_rows import opened_session
 from benchmarks.harness import Metric, Row, Samples, compare
+from benchmarks.site import CPU_WALL, Site
 from vyre import Program, ProgramBuilder, ResidentArray, Step, f32
 
 _ELEMENTS: Final = 10**7
@@ -25,19 +26,19 @@ def _map() -> Program:
     return p.build()
 
 
-def _chain(rounds: int) -> Samples:
+def measure_chain(site: Site, rounds: int, *, elements: int = _ELEMENTS) -> Samples:
     """Seconds of a chain of maps over temporary arrays in one launch, and of a launch for each map."""
     program = _map()
-    values = np.linspace(-1.0, 1.0, _ELEMENTS, dtype=np.float32)
+    values = np.linspace(-1.0, 1.0, elements, dtype=np.float32)
     with (
-        opened_session() as session,
+        site.open() as session,
         session.resident(values) as x,
         session.resident(np.zeros_like(values)) as joined_y,
         session.resident(np.zeros_like(values)) as apart_y,
     ):
 
         def steps(y: ResidentArray) -> list[Step]:
-            between = [session.temporary(np.float32, _ELEMENTS) for _ in range(_MAPS - 1)]
+            between = [session.temporary(np.float32, elements) for _ in range(_MAPS - 1)]
             places: list[Any] = [x, *between, y]
             return [Step(program, {"source": places[k], "to": places[k + 1]}) for k in range(_MAPS)]
 
@@ -49,7 +50,7 @@ def _chain(rounds: int) -> Samples:
                 raise AssertionError("the maps were not joined to one launch, or not run apart")
             if joined_y.download().tobytes() != apart_y.download().tobytes():
                 raise AssertionError("the sides compute different bytes")
-            return compare(joined, apart, rounds)
+            return compare(joined, apart, rounds, site.clock)
 
 
 ROWS: Final = (
@@ -59,7 +60,7 @@ ROWS: Final = (
         "x of apart",
         6.0,
         8.0,
-        _chain,
+        partial(measure_chain, CPU_WALL),
         "everything compiled; the arrays do not fit the cache",
     ),
 )

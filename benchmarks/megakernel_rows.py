@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.cpu_wall_rows import opened_session
 from benchmarks.harness import Metric, Row, Samples, compare
+from benchmarks.site import CPU_WALL, Site
 from vyre import Program, ProgramBuilder, Repeat, ResidentArray, Step, f32
 
 _WAVES: Final = 200
@@ -17,7 +17,7 @@ _AT_ONCE: Final = 20
 """The runs of a call of either side: a sample of a single one would be too short for a steady clock."""
 
 
-def _reversal() -> Program:
+def reversal() -> Program:
     """``y = x[::-1] / 2 + 1``: every element comes from another workgroup, except in the middle."""
     with ProgramBuilder("reversal", workgroup=256) as p:
         x, y = p.input("x", f32), p.inout("y", f32)
@@ -27,12 +27,20 @@ def _reversal() -> Program:
     return p.build()
 
 
-def _waves(modes: dict[str, bool], rounds: int) -> Samples:
-    """Seconds of 200 waves of 2 000 items as one kernel, and in these modes."""
-    program = _reversal()
-    start = np.arange(_ITEMS, dtype=np.float32)
+def measure_waves(
+    site: Site,
+    modes: dict[str, bool],
+    rounds: int,
+    *,
+    waves: int = _WAVES,
+    items: int = _ITEMS,
+    at_once: int = _AT_ONCE,
+) -> Samples:
+    """Seconds of ``at_once`` runs of so many dependent waves as one kernel, and in these modes."""
+    program = reversal()
+    start = np.arange(items, dtype=np.float32)
     with (
-        opened_session() as session,
+        site.open() as session,
         session.resident(start) as one,
         session.resident(start) as other,
         session.resident(start) as apart_one,
@@ -41,26 +49,26 @@ def _waves(modes: dict[str, bool], rounds: int) -> Samples:
 
         def there_and_back(a: ResidentArray, b: ResidentArray) -> list[Repeat]:
             steps = [Step(program, {"x": a, "y": b}), Step(program, {"x": b, "y": a})]
-            return [Repeat(steps, _WAVES // 2)]
+            return [Repeat(steps, waves // 2)]
 
         with (
             session.sequence(there_and_back(one, other), modes={"megakernel": True, "graph": True}) as joined,
             session.sequence(there_and_back(apart_one, apart_other), modes=modes) as apart,
         ):
-            if joined().kernels != 1 or apart().kernels != _WAVES:
+            if joined().kernels != 1 or apart().kernels != waves:
                 raise AssertionError("the waves were not one kernel, or not launches")
             if one.download().tobytes() != apart_one.download().tobytes():
                 raise AssertionError("the sides compute different bytes")
 
             def in_one_kernel() -> None:
-                for _ in range(_AT_ONCE):
+                for _ in range(at_once):
                     joined()
 
             def as_launches() -> None:
-                for _ in range(_AT_ONCE):
+                for _ in range(at_once):
                     apart()
 
-            return compare(in_one_kernel, as_launches, rounds)
+            return compare(in_one_kernel, as_launches, rounds, site.clock)
 
 
 _WARM_STATE: Final = "everything compiled; the arrays are in the cache"
@@ -71,7 +79,7 @@ ROWS: Final = (
         "x of launches one by one",
         2.0,
         None,
-        partial(_waves, {"plain": True}),
+        partial(measure_waves, CPU_WALL, {"plain": True}),
         _WARM_STATE,
     ),
     Row(
@@ -80,7 +88,7 @@ ROWS: Final = (
         "x of the list",
         1 / 1.2,
         None,
-        partial(_waves, {"graph": True, "fused": False}),
+        partial(measure_waves, CPU_WALL, {"graph": True, "fused": False}),
         _WARM_STATE,
     ),
 )

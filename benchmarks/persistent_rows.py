@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 import vyre
 from benchmarks.harness import Metric, NotMeasured, Row, Samples, compare
+from benchmarks.site import Site
 from vyre import f32
+
+Others: TypeAlias = Callable[[vyre.Session, vyre.Program, "list[dict[str, Any]]"], Callable[[], Any]]
 
 JOBS: Final = 10_000
 ELEMENTS: Final = 64
@@ -60,29 +63,33 @@ def _session() -> vyre.Session:
         raise NotMeasured(str(error)) from None
 
 
-def _inputs() -> tuple[Any, list[dict[str, Any]]]:
-    column = np.random.default_rng(7).random((JOBS, ELEMENTS), np.float32)
+CPU: Final = Site(_session, time.perf_counter)
+"""All threads of the machine."""
+
+
+def _inputs(count: int = JOBS) -> tuple[Any, list[dict[str, Any]]]:
+    column = np.random.default_rng(7).random((count, ELEMENTS), np.float32)
     return column, [{"a": 0.5, "x": row} for row in column]
 
 
-def _many(other: str) -> Callable[[int], Samples]:
-    def measure(rounds: int) -> Samples:
-        with _session() as session, session.persistent(job()) as jobs:
-            column, inputs = _inputs()
+def measure_many(
+    site: Site, program: Callable[[], vyre.Program], others: Others, rounds: int, *, count: int = JOBS
+) -> Samples:
+    """Seconds of so many jobs in a batch, and of the others with the same inputs."""
+    with site.open() as session, session.persistent(program()) as jobs:
+        column, inputs = _inputs(count)
 
-            def ours() -> Any:
-                return jobs.submit_many({"a": 0.5, "x": column}).result()["y"]
+        def ours() -> Any:
+            return jobs.submit_many({"a": 0.5, "x": column}).result()["y"]
 
-            theirs = _launches(session, inputs) if other == "dispatch" else _bound(session, inputs)
-            if ours()[-1].tobytes() != theirs().tobytes():
-                raise AssertionError("the jobs and the launches give other results")
-            return compare(ours, theirs, rounds)
-
-    return measure
+        theirs = others(session, program(), inputs)
+        if ours()[-1].tobytes() != theirs().tobytes():
+            raise AssertionError("the jobs and the launches give other results")
+        return compare(ours, theirs, rounds, site.clock)
 
 
-def _launches(session: vyre.Session, inputs: list[dict[str, Any]]) -> Callable[[], Any]:
-    program = job()
+def dispatches(session: vyre.Session, program: vyre.Program, inputs: list[dict[str, Any]]) -> Callable[[], Any]:
+    """Returns what dispatches each of the inputs."""
 
     def run() -> Any:
         for each in inputs:
@@ -92,12 +99,13 @@ def _launches(session: vyre.Session, inputs: list[dict[str, Any]]) -> Callable[[
     return run
 
 
-def _bound(session: vyre.Session, inputs: list[dict[str, Any]]) -> Callable[[], Any]:
+def bound_launches(session: vyre.Session, program: vyre.Program, inputs: list[dict[str, Any]]) -> Callable[[], Any]:
+    """Returns what launches as often, on resident memory with the last of the inputs, and waits each time."""
     x, y = session.resident(inputs[-1]["x"]), session.resident(4 * ELEMENTS)
-    launch = session.bind_resident(job(), {"a": 0.5, "x": x, "y": y})
+    launch = session.bind_resident(program, {"a": 0.5, "x": x, "y": y})
 
     def run() -> Any:
-        for _ in range(JOBS):
+        for _ in inputs:
             launch()
         return y.download()
 
@@ -112,7 +120,7 @@ def _tickets(rounds: int) -> Samples:
             tickets = [jobs.submit(each) for each in inputs]
             return [ticket.result() for ticket in tickets][-1]["y"]
 
-        theirs = _launches(session, inputs)
+        theirs = dispatches(session, job(), inputs)
         if ours().tobytes() != theirs().tobytes():
             raise AssertionError("the jobs and the launches give other results")
         return compare(ours, theirs, rounds)
@@ -151,8 +159,24 @@ def details() -> dict[str, object]:
 
 _STATE: Final = "the engine is open, and has run jobs"
 ROWS: Final = (
-    Row("persistent-many-dispatch", Metric.SPEEDUP, "dispatches/jobs", 5.0, None, _many("dispatch"), _STATE),
-    Row("persistent-many-bound", Metric.SPEEDUP, "launches/jobs", 1.5, None, _many("bound"), _STATE),
+    Row(
+        "persistent-many-dispatch",
+        Metric.SPEEDUP,
+        "dispatches/jobs",
+        5.0,
+        None,
+        partial(measure_many, CPU, job, dispatches),
+        _STATE,
+    ),
+    Row(
+        "persistent-many-bound",
+        Metric.SPEEDUP,
+        "launches/jobs",
+        1.5,
+        None,
+        partial(measure_many, CPU, job, bound_launches),
+        _STATE,
+    ),
     Row("persistent-submit-dispatch", Metric.SPEEDUP, "dispatches/jobs", 2.0, None, _tickets, _STATE),
     Row("persistent-job-median", Metric.COST, "us", None, None, _latencies(0.5, 0, _PIECES), _STATE, 1e6),
     Row("persistent-job-p99", Metric.COST, "us", 20.0, None, _latencies(0.99, 0, _PIECES), _STATE, 1e6),

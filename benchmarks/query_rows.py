@@ -5,7 +5,6 @@ Each side takes 64 rows of the host and returns 64 rows.  Both run in turn on on
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from functools import partial
 from typing import Final
@@ -13,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.array_rows import opened_or_not
 from benchmarks.harness import Metric, Row, Samples, compare
+from benchmarks.site import CPU_PROCESSOR, Site
 from vyre import Program, ProgramBuilder, u32
 
 _NODES: Final = 1000
@@ -48,24 +47,26 @@ def _all_edges() -> Program:
     return p.build()
 
 
-def _graph(chance: np.random.Generator, *, several: bool) -> dict[str, npt.NDArray[np.uint32]]:
+def _graph(chance: np.random.Generator, nodes: int, *, several: bool) -> dict[str, npt.NDArray[np.uint32]]:
     if not several:
-        return {"sources": chance.integers(0, _NODES, _NODES).astype(np.uint32)}
-    counts = chance.integers(0, _MOST_EDGES + 1, _NODES)
+        return {"sources": chance.integers(0, nodes, nodes).astype(np.uint32)}
+    counts = chance.integers(0, _MOST_EDGES + 1, nodes)
     rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
-    return {"rows": rows, "sources": chance.integers(0, _NODES, rows[-1]).astype(np.uint32)}
+    return {"rows": rows, "sources": chance.integers(0, nodes, rows[-1]).astype(np.uint32)}
 
 
-def _queries(rounds: int, *, several: bool) -> Samples:
-    """Seconds of 64 queries in one call, and of 64 bound launches, each with its upload and its download."""
+def measure_queries(
+    site: Site, rounds: int, *, several: bool, count: int = _QUERIES, nodes: int = _NODES, warm: int = _WARM
+) -> Samples:
+    """Seconds of so many queries in one call, and of as many bound launches, each with its upload and its download."""
     chance = np.random.default_rng(7)
-    program, graph = _all_edges() if several else _one_edge(), _graph(chance, several=several)
-    starts = (chance.random((_QUERIES, _NODES)) < 0.05).astype(np.uint32)
+    program, graph = _all_edges() if several else _one_edge(), _graph(chance, nodes, several=several)
+    starts = (chance.random((count, nodes)) < 0.05).astype(np.uint32)
     with ExitStack() as stack:
-        session = stack.enter_context(opened_or_not())
+        session = stack.enter_context(site.open())
         shared = {name: stack.enter_context(session.resident(array)) for name, array in graph.items()}
         queries = stack.enter_context(session.queries(program, shared))
-        own = [[stack.enter_context(session.resident(starts[0])) for _ in range(2)] for _ in range(_QUERIES)]
+        own = [[stack.enter_context(session.resident(starts[0])) for _ in range(2)] for _ in range(count)]
         launches = [
             stack.enter_context(session.bind_resident(program, {**shared, "start": start, "reached": reached})).launch
             for start, reached in own
@@ -86,10 +87,10 @@ def _queries(rounds: int, *, several: bool) -> Samples:
             raise AssertionError("the sides compute different bytes")
         if queries.plan({"start": starts}).launches != 1:
             raise AssertionError("the queries are no single launch")
-        for _ in range(_WARM):
+        for _ in range(warm):
             together()
             one_by_one()
-        return compare(together, one_by_one, rounds, time.process_time)
+        return compare(together, one_by_one, rounds, site.clock)
 
 
 _STATE: Final = "compiled and warm, the graph resident, processor time"
@@ -100,7 +101,7 @@ ROWS: Final = (
         "x of launches",
         3.0,
         None,
-        partial(_queries, several=False),
+        partial(measure_queries, CPU_PROCESSOR, several=False),
         _STATE,
     ),
     Row(
@@ -109,7 +110,7 @@ ROWS: Final = (
         "x of launches",
         None,
         None,
-        partial(_queries, several=True),
+        partial(measure_queries, CPU_PROCESSOR, several=True),
         _STATE,
     ),
 )

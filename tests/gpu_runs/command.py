@@ -29,7 +29,8 @@ _EXIT_CODES: Final = """exit codes:
 
 def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Presence] = presence.look) -> int:
     options = _parser().parse_args(arguments)
-    groups = [g for g in COMMANDS[options.command] if g.essential or fnmatchcase(g.name, options.only)]
+    wanted = options.only or ["*"]
+    groups = [g for g in COMMANDS[options.command] if g.essential or any(fnmatchcase(g.name, o) for o in wanted)]
     if options.list:
         for group in COMMANDS[options.command]:
             print(f"{group.name:<20} at most {group.seconds:g} s")
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Pre
         "backend": context.backend,
         "emulated": context.emulated,
         "budget_s": options.budget,
-        "only": options.only,
+        "only": wanted,
         **describe(options.revision),
     }
     record = Record(options.out / f"{name}.json", header)
@@ -116,7 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", type=float, default=540.0, metavar="SECONDS", help="for all groups together")
     parser.add_argument("--require-gpu", action="store_true", help="without a GPU: exit code 4 instead of 0")
     parser.add_argument("--backend", default=GPU_BACKEND, help="another one than `cuda`: a rehearsal, marked as such")
-    parser.add_argument("--only", default="*", metavar="GLOB", help="groups to run, beside the essential ones")
+    parser.add_argument(
+        "--only", action="append", metavar="GLOB", help="groups to run, beside the essential ones; may be repeated"
+    )
     parser.add_argument("--list", action="store_true", help="list the groups and stop")
     parser.add_argument(
         "--tests", type=Path, metavar="DIR", help="the repository's tests folder, which some groups need"

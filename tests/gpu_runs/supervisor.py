@@ -159,8 +159,9 @@ def summary_line(entry: dict[str, Any]) -> str:
 
 
 def worker_environment() -> dict[str, str]:
-    """The environment of a worker, which imports the packages of the tests as this process does."""
-    paths = (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", ""))
+    """The environment of a worker, which imports ``benchmarks`` and the packages of the tests as this process does."""
+    tests = Path(__file__).resolve().parents[1]
+    paths = (str(tests), str(tests.parent), os.environ.get("PYTHONPATH", ""))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 

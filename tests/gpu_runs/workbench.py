@@ -57,15 +57,32 @@ def new_driver(backend: str) -> CudaDriver:
     raise BackendUnavailable(f"backend `{backend}` has no CUDA driver", fix="run this group on `cuda`.")
 
 
-def backend_with(backend: str, options: CudaOptions, driver: CudaDriver | None = None) -> Backend:
-    """The backend under options of its own; one without a CUDA driver has none and comes as it is."""
+def small_driver(backend: str) -> CudaDriver | None:
+    """The driver of a small emulated device, for what has to fill one; None for another backend, whose own it is."""
+    if backend != ids.MACHINE:
+        return None
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.machine.machine_options import MachineOptions
+    from vyre.adapters.cuda.machine.presets import H200, TINY
+
+    return MachineDriver(MachineOptions(preset=replace(TINY, max_grid=H200.max_grid)))
+
+
+def backend_with(
+    backend: str, options: CudaOptions, driver: CudaDriver | None = None, *, exports: bool = False
+) -> Backend:
+    """The backend under options of its own; one without a CUDA driver has none and comes as it is.
+
+    ``exports``: an emulated device gives its addresses away too, to a group that hands them back and uses them for
+    nothing else.
+    """
     if not has_driver(backend):
         return open_backend(backend)
     driver = driver or new_driver(backend)
     if backend != ids.MACHINE:
         return make_backend(driver, BackendId(backend), options)
     work_done = partial(getattr, driver, "lane_instructions")  # so that its times count as made up
-    return make_backend(driver, BackendId(backend), replace(options, exports=False), work_done=work_done)
+    return make_backend(driver, BackendId(backend), replace(options, exports=exports), work_done=work_done)
 
 
 def session_on(backend: Backend) -> Session:
@@ -79,8 +96,8 @@ class Workbench:
     One thread.  Raises ``CudaCallError``.
     """
 
-    def __init__(self, backend: str, options: CudaOptions = DEFAULT_OPTIONS) -> None:
-        self.driver: Final = new_driver(backend)
+    def __init__(self, backend: str, options: CudaOptions = DEFAULT_OPTIONS, driver: CudaDriver | None = None) -> None:
+        self.driver: Final = driver or new_driver(backend)
         self.device: Final = CudaDevice(self.driver, options, backend=BackendId(backend))
         self.kernels: Final = KernelCache(self.device, CodeMaker(self.device, emit, NO_SERVICES))
         self._owned: list[DeviceAddress] = []

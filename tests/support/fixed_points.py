@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from vyre import FixedPoint, Program, ProgramBuilder, Session, Step, select, u32
+
+if TYPE_CHECKING:
+    import pytest  # a machine for GPU runs may have none
 
 Words: TypeAlias = "npt.NDArray[np.uint32]"
 FAR: Final = 0xFFFF_FFFF
@@ -116,11 +118,12 @@ def keep_resident_arrays(patch: pytest.MonkeyPatch) -> None:
 
 
 class Bound(NamedTuple):
-    """A fixed point in a session: ``run`` is it, ``values`` what it changes."""
+    """A fixed point in a session: ``run`` is it, ``values`` what it changes; ``held`` keeps its arrays open."""
 
     run: FixedPoint
     values: Words
     found: object
+    held: object
 
     def content(self) -> Words:
         """Returns the present values."""
@@ -137,4 +140,4 @@ def bound(session: Session, graph: Graph, program: Program, limit: int, **option
     relax = Step(program, {"first": first, "other": other, "now": now, "next": following, "changed": changed})
     back = Step(TAKE_OVER, {"next": following, "now": now})
     run = session.fixpoint([relax, back], changed=changed, limit=limit, **options)  # type: ignore[arg-type]
-    return Bound(run, start, now)
+    return Bound(run, start, now, (first, other, following, changed))

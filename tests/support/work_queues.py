@@ -90,12 +90,13 @@ class Tree(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """A queue in a session with the arrays that it fills."""
+    """A queue in a session with the arrays that it fills; ``held`` keeps the others open."""
 
     queue: Any
     hits: Any
     levels: Any
     start: Words
+    held: object = None
 
 
 def tree_queue(session: Session, tree: Tree, capacity: int, **options: Any) -> Drained:
@@ -114,7 +115,7 @@ def search_queue(session: Session, graph: Graph, capacity: int, **options: Any) 
     reached = session.resident((start == 0).astype(np.uint32))
     inputs = {"first": graph.first, "other": graph.other, "reached": reached, "levels": levels, "hits": hits}
     queue = session.work_queue(visit_node, inputs, **ROLES, capacity=capacity, **options)
-    return Drained(queue, hits, levels, np.zeros(1, np.uint32))
+    return Drained(queue, hits, levels, np.zeros(1, np.uint32), reached)
 
 
 def distances(graph: Graph) -> Words:

@@ -64,6 +64,35 @@ def _summary(group: str, key: str) -> Callable[[Facts], float]:
     return lambda facts: float(facts[group]["summary"][key])
 
 
+def _pair(group: str, name: str) -> Callable[[Facts], float]:
+    """How many times faster ours is."""
+    return lambda facts: float(facts[group]["pairs"][name]["speedup"])
+
+
+def _ours_us(group: str, name: str) -> Callable[[Facts], float]:
+    return lambda facts: float(facts[group]["pairs"][name]["ours_us"]["median"])
+
+
+FASTER: Final = (
+    ("10 000 jobs, beside dispatches", "many-jobs", "beside dispatches", 10.0),
+    ("10 000 jobs, beside dispatches as graphs", "many-jobs", "beside dispatches as graphs", 1.5),
+    ("64 queries, beside launches", "queries", "one edge", 3.0),
+    ("10 000 results, beside downloads", "packing", "results, bound", 10.0),
+    ("10 000 slots, beside downloads", "packing", "slots, equal", 10.0),
+    ("update in place, beside copying", "arrays", "in place, beside another array", 1.0),
+    ("200 waves, beside launches", "waves", "waves, beside launches", 2.0),
+    ("200 waves, beside a graph", "waves", "waves, beside a graph", 1 / 1.2),
+    ("search of 10^6 edges, beside levels", "work-queues", "random graph", 1 / 1.3),
+    ("search of a path, beside levels", "work-queues", "path", 5.0),
+    ("1 000 rounds of 256 lanes, beside polling", "fixed-points", "256 lanes, as planned", 5.0),
+    ("100 tiny steps, beside launches", "fixed-points", "a list of tiny steps", 5.0),
+    ("8 maps joined, beside maps apart", "joined", "8 maps", 6.0),
+    ("upload beside a kernel, beside one by one", "overlap", "an upload beside a kernel", 1.5),
+    ("download beside a kernel, beside one by one", "overlap", "a download beside a kernel", 1.5),
+)
+"""What is to be so many times faster than what it replaces: name, group, pair, times."""
+
+
 GOALS: Final = (
     *(
         Goal(f"{kernel}, of the copy rate", "at least", _fraction(kernel), _constant(0.9), "ratio")
@@ -79,6 +108,9 @@ GOALS: Final = (
     ),
     Goal("resident dispatch, p50", "at most", _summary("resident", "p50_us"), _constant(8.7), "us"),
     Goal("graph replay, host time", "below", _summary("graphs", "host_us"), _constant(4.0), "us"),
+    Goal("graph replay of 100 kernels, host time", "below", _summary("graphs", "many_host_us"), _constant(5.0), "us"),
+    *(Goal(name, "at least", _pair(group, pair), _constant(times), "x") for name, group, pair, times in FASTER),
+    Goal("memory shown by DLPack", "at most", _ours_us("arrays", "shown by DLPack"), _constant(5.0), "us"),
     Goal(
         f"predicted batches within {WANTED_ERROR:.0%}",
         "at least",

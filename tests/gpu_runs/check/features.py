@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from gpu_runs.check.judging import refused, same
 from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Array, Workbench, backend_with, has_driver, session_on
@@ -81,7 +82,7 @@ def _overlapping(session: Session, dispatches: int, elements: int) -> Iterator[F
     zeros = np.zeros(elements, np.uint32)
     pending = [session.submit(program, {"key": 2 * k + 1, "x": x, "y": zeros}) for k, x in enumerate(inputs)]
     for k, future in reversed(list(enumerate(pending))):
-        yield _same(f"submitted dispatch {k}", future.result(timeout=60)["y"], mixed(inputs[k], 2 * k + 1))
+        yield same(f"submitted dispatch {k}", future.result(timeout=60)["y"], mixed(inputs[k], 2 * k + 1))
 
 
 def _repeated(context: Context) -> Iterator[Finding]:
@@ -93,7 +94,7 @@ def _repeated(context: Context) -> Iterator[Finding]:
             x = np.arange(k, k + elements, dtype=np.uint32) * np.uint32(_SCALE)
             key = 5 if k < 4 else 2 * k + 1
             found = session.dispatch(program, {"key": key, "x": x, "y": np.zeros_like(x)})
-            yield _same(f"repeated dispatch {k}", found["y"], mixed(x, key))
+            yield same(f"repeated dispatch {k}", found["y"], mixed(x, key))
         if has_driver(context.backend) and backend.metric_source is not None:
             replayed = backend.metric_source.metrics()["graph_launches"]
             yield Outcome("replays as a graph", Verdict.PASSED if replayed else Verdict.FAILED, f"{replayed} replays")
@@ -120,19 +121,20 @@ def _resident(context: Context) -> Iterator[Finding]:
         backend.resident_executor.run(
             ResidentSequence(repeated=(forth, back), repeat_count=20, reads=(Readback(one, into),))
         )
-        yield _same("a repeated sequence on resident memory", found, wanted)
-        yield _refused(
+        yield same("a repeated sequence on resident memory", found, wanted)
+        yield refused(
             "memory bound twice and written",
             lambda: backend.require_resident_executor().run(
                 ResidentSequence(prefix=(ResidentStep(program, (key, one, one)),))
             ),
+            InvalidResource,
         )
         if backend.resident_binder is not None:
             prepared = backend.resident_binder.bind(forth)
             prepared()
             prepared.close()
             backend.memory.download([Readback(two, into)])
-            yield _same("a prepared step", found, mixed(wanted, 7))
+            yield same("a prepared step", found, mixed(wanted, 7))
     finally:
         one.close()
         two.close()
@@ -161,7 +163,7 @@ def _variants(context: Context) -> Iterator[Finding]:
             with bench.module(program, EmitOptions(assume=assume)) as module:
                 counts = (1, elements, elements)
                 bench.prepare(program, module, grid, (0, origin, result), counts, key)()
-                yield _same(f"variant {name}", bench.download(result, elements, np.uint32), mixed(x, _SCALE))
+                yield same(f"variant {name}", bench.download(result, elements, np.uint32), mixed(x, _SCALE))
 
 
 def _grid_barriers(context: Context, mode: GridSyncMode) -> Iterator[Finding]:
@@ -180,20 +182,3 @@ def _grid_barriers(context: Context, mode: GridSyncMode) -> Iterator[Finding]:
     name = f"{mode.value} grid barriers"
     yield Fact(f"{name}: barriers passed", 2 * rounds * repeats)
     yield Outcome(name, Verdict.FAILED if wrong else Verdict.PASSED, f"{wrong} of {repeats} runs" if wrong else "")
-
-
-def _same(name: str, found: Array, wanted: Array) -> Outcome:
-    wrong = np.flatnonzero(found != wanted)
-    if not wrong.size:
-        return Outcome(name, Verdict.PASSED)
-    at = int(wrong[0])
-    reason = f"{wrong.size} of {wanted.size} elements are wrong, first [{at}]: {found[at]:#x}, not {wanted[at]:#x}"
-    return Outcome(name, Verdict.FAILED, reason)
-
-
-def _refused(name: str, work: Callable[[], object]) -> Outcome:
-    try:
-        work()
-    except InvalidResource:
-        return Outcome(name, Verdict.PASSED)
-    return Outcome(name, Verdict.FAILED, "was not refused")

@@ -89,6 +89,18 @@ def test_a_rehearsal_runs_groups_and_is_marked(tmp_path: Path, capsys: pytest.Ca
     assert record_name("check", "cuda") != record_name("check", "cuda-machine")
 
 
+def test_several_groups_are_chosen_by_several_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "--out", str(tmp_path), "--backend", "reference", "--only", "queries", "--only", "wav*"]
+    assert main(arguments) == ExitCode.PASSED
+    record = json.loads((tmp_path / "rehearsal-check-reference.json").read_text())
+    assert record["only"] == ["queries", "wav*"]
+    assert [(g["name"], g["verdict"]) for g in record["groups"]] == [
+        ("probe", "passed"),
+        ("queries", "skipped"),
+        ("waves", "skipped"),
+    ]
+
+
 def test_a_backend_that_cannot_run_makes_the_gpu_unusable(tmp_path: Path) -> None:
     assert main(["check", "--out", str(tmp_path), "--backend", "nobody", "--budget", "60"]) == ExitCode.UNUSABLE
     record = json.loads((tmp_path / "rehearsal-check-nobody.json").read_text())

@@ -25,7 +25,15 @@ from vyre.testing.outcomes import Verdict
 from vyre.testing.ptxas import joined
 
 # What only a GPU or a package that is not installed here can do.
-NEED_A_GPU = {"sanitizer", "launch-bindings", "launch-cuda-core", "launch-cupy", "launch-numba", "launch-triton"}
+NEED_A_GPU = {
+    "sanitizer",
+    "libraries",
+    "launch-bindings",
+    "launch-cuda-core",
+    "launch-cupy",
+    "launch-numba",
+    "launch-triton",
+}
 
 
 @pytest.mark.slow

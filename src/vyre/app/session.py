@@ -562,7 +562,7 @@ class Session(
                 self._lease.close()
             finally:
                 if stops:
-                    self._work.close()
+                    self._work.close(limited=True)
                 self._race_checks.close()
 
     # ---------------------------------------------------------------- preparing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TypeVar
 
@@ -42,8 +42,14 @@ class Submitted(Future[T]):
 
     def run(self, work: Callable[[], T]) -> None:
         """Runs ``work``, unless the future was cancelled, and completes the future with what it returns or raises."""
-        if self.set_running_or_notify_cancel():
+        if not self.done() and self.set_running_or_notify_cancel():
             self._complete(work)
+
+    def give_up(self, error: BaseException) -> None:
+        """Completes the future with ``error`` although its work has not ended, whose outcome nobody will see."""
+        self.leave()
+        with suppress(InvalidStateError):  # it has ended meanwhile
+            self.set_exception(error)
 
     def cancel(self) -> bool:
         """Cancels what has not begun, and asks for the end of what has; returns whether the future is cancelled."""
@@ -70,11 +76,13 @@ class Submitted(Future[T]):
         except BaseException as error:
             self._pending = None
             self.leave()  # first, so that who waits for the result finds room
-            self.set_exception(error)
+            with suppress(InvalidStateError):  # it was given up
+                self.set_exception(error)
         else:
             self._pending = None
             self.leave()
-            self.set_result(result)
+            with suppress(InvalidStateError):
+                self.set_result(result)
 
 
 async def ended(future: Future[T]) -> T:

@@ -60,8 +60,11 @@ class SubmitThreads:
         """Returns whether the calling thread is one of these, as in a callback of a future."""
         return threading.current_thread() in self._started
 
-    def close(self) -> None:
-        """Waits for all submitted dispatches, and for the threads to end.  Must not be called by one of them."""
+    def close(self, *, wait: bool = True) -> None:
+        """Waits for all submitted dispatches, and for the threads to end.  Must not be called by one of them.
+
+        Without ``wait`` the threads end by themselves, once what they run has ended.
+        """
         self.refuse()
         if self._pool is not None:
-            self._pool.shutdown(wait=True)
+            self._pool.shutdown(wait=wait)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from vyre.app.asynchrony.admission import Admission
 from vyre.app.asynchrony.order import Accesses, MemoryOrder, Operation
 from vyre.app.asynchrony.threads import SubmitThreads
+from vyre.domain.errors import DispatchFailed
 
 if TYPE_CHECKING:
     from vyre.app.asynchrony.futures import Submitted
 
 T = TypeVar("T")
+LIMIT_S: Final = 5.0
+"""Seconds that operations have to end once the backend is closed."""
 COPY_THREADS: Final = 2
 """Maximum number of threads that copy: one for each direction."""
 
@@ -25,6 +28,7 @@ class AsyncWork:
         self.threads: Final = SubmitThreads()
         self.copies: Final = SubmitThreads(COPY_THREADS, "vyre-copy")
         self.order: Final = order
+        self._under_way: set[Submitted[Any]] = set()  # adding and discarding are atomic
 
     def start(self, future: Submitted[T], accesses: Accesses, work: Callable[[], T], threads: SubmitThreads) -> None:
         """Runs ``work`` on one of the threads once nothing conflicts, and completes the future with its outcome."""
@@ -40,6 +44,8 @@ class AsyncWork:
 
                 future.run(fail)
 
+        self._under_way.add(future)
+        future.on_leaving(lambda: self._under_way.discard(future))
         operation = Operation(accesses, begin)
         future.on_leaving(lambda: self.order.end(operation))
         self.order.add(operation)
@@ -70,7 +76,27 @@ class AsyncWork:
         """Returns whether the calling thread is one of its threads, as in a callback of a future."""
         return self.threads.is_one_of_them() or self.copies.is_one_of_them()
 
-    def close(self) -> None:
-        """Waits for everything that was begun, and for the threads to end."""
-        self.threads.close()
-        self.copies.close()
+    def close(self, *, limited: bool = False) -> None:
+        """Waits for everything that was begun, and for the threads to end.
+
+        ``limited``: the backend is closed.  Operations on resident memory that have not ended ``LIMIT_S`` later fail
+        with ``DispatchFailed``, and their threads are left to themselves.
+        """
+        waits = not limited or not self._under_way or self._end_within(LIMIT_S)
+        self.threads.close(wait=waits)
+        self.copies.close(wait=waits)
+
+    def _end_within(self, limit_s: float) -> bool:
+        from concurrent.futures import wait
+
+        futures = set(self._under_way)
+        wait(futures, limit_s)
+        stuck = [future for future in futures if not future.done()]
+        for future in sorted(stuck, key=lambda each: not each.running()):  # what waits behind it is refused then
+            future.give_up(
+                DispatchFailed(
+                    "the session was closed, and the device did not end this work",
+                    fix="give work that may never end a timeout_s.",
+                )
+            )
+        return not stuck

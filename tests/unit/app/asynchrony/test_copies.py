@@ -19,6 +19,7 @@ from support.small_programs import catalog_of, saxpy_program
 from vyre import u32
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
+from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.asynchrony.order import MemoryOrder, Operation, accesses_to
 from vyre.app.pipeline import Argument
 from vyre.policies.concurrency.hazards import Access, AccessMode
@@ -269,6 +270,29 @@ def test_closing_a_session_stops_kernels_on_resident_memory() -> None:
     session.close()
     with pytest.raises((vyre.DispatchFailed, vyre.InvalidResource), match="closed"):
         running.result(LIMIT_S)
+
+
+def test_closing_a_session_gives_up_a_kernel_of_a_device_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread waits in the driver, which nobody can interrupt; what waits behind it never begins."""
+    monkeypatch.setattr("vyre.app.asynchrony.work.LIMIT_S", 0.05)
+    machine = cuda_machine(CudaOptions(close_timeout_s=0.05), faults=FaultPlan(slow=(SlowKernel(seconds=FOREVER),)))
+    session = machine.open()
+    x, y = (session.resident(data) for data in (X, Y))
+    running = session.submit(PROGRAM, {"a": 2.0, "x": x, "y": y})
+    behind = session.submit(PROGRAM, {"a": 2.0, "x": x, "y": y})
+    until(lambda: machine.driver.calls["launch"] > 0)
+    closing = threading.Thread(target=session.close)
+    try:
+        with pytest.warns(RuntimeWarning, match="closed with work still running after 0.05 s"):
+            closing.start()
+            closing.join(LIMIT_S)
+        assert not closing.is_alive() and session.closed
+        with pytest.raises(vyre.DispatchFailed, match=r"the device did not end this work.*Fix: .*timeout_s"):
+            running.result(LIMIT_S)
+        with pytest.raises(vyre.InvalidResource, match="closed"):
+            behind.result(LIMIT_S)
+    finally:
+        machine.driver.end_slow_kernels()
 
 
 def test_the_emulated_device_copies_while_a_kernel_runs_and_sees_no_race() -> None:

@@ -24,6 +24,7 @@ from benchmarks.site import Site
 import vyre
 from gpu_runs.bench.pairs import Measurement, measured, site_of
 from gpu_runs.check.arrays import Exporter, Lender
+from gpu_runs.check.libraries import installed
 from gpu_runs.context import Context
 from gpu_runs.findings import Finding
 from gpu_runs.workbench import backend_with, session_on
@@ -70,7 +71,7 @@ def arrays(context: Context) -> Iterator[Finding]:
     shown = Site(
         lambda: session_on(backend_with(context.backend, _DISPATCHES_PLAINLY, exports=True)), time.perf_counter
     )
-    pairs = {
+    pairs: dict[str, Measurement] = {
         "in place, beside a new array": partial(in_place, target=False),
         "in place, beside another array": partial(in_place, target=True),
         "a part": partial(array_rows.measure_part, site),
@@ -79,11 +80,13 @@ def arrays(context: Context) -> Iterator[Finding]:
         "adopted by DLPack": partial(_adopted, shown, Lender),
         "adopted by __cuda_array_interface__": partial(_adopted, shown, Exporter),
     }
+    if not context.emulated:  # they would use addresses of an emulated device
+        pairs |= {f"taken by {name}": partial(_shown, shown, library.take) for name, library in installed()}
     yield from measured(context, pairs)
 
 
 def _shown(site: Site, take: Callable[[ResidentArray], object], rounds: int) -> Samples:
-    """Our part of an exchange: another library then takes the memory by itself."""
+    """What showing takes; where ``take`` is another library's, taking too."""
     with site.open() as session, session.resident(_FLOATS) as held:
         return measure(lambda: take(held), rounds)
 

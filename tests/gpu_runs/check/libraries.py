@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from gpu_runs.check.arrays import update
 from gpu_runs.check.judging import Array, same
 from gpu_runs.context import Context
-from gpu_runs.findings import Fact, Finding
+from gpu_runs.findings import Finding
 from gpu_runs.workbench import backend_with, session_on
 from vyre import Session
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
@@ -56,19 +57,22 @@ def _torch() -> Library:
 LIBRARIES: dict[str, Callable[[], Library]] = {"CuPy": _cupy, "PyTorch": _torch}
 
 
+def installed() -> Iterator[tuple[str, Library]]:
+    """Those that can be imported, by name."""
+    for name, load in LIBRARIES.items():
+        with suppress(ImportError):
+            yield name, load()
+
+
 def libraries(context: Context) -> Iterator[Finding]:
     if context.emulated:
         yield Outcome("libraries", Verdict.SKIPPED, "they would use addresses of an emulated device")
         return
-    for name, load in LIBRARIES.items():
-        try:
-            library = load()
-        except ImportError as error:
-            yield Outcome(name, Verdict.SKIPPED, f"cannot be imported: {error}")
-            continue
+    found = dict(installed())
+    yield from (Outcome(name, Verdict.SKIPPED, "cannot be imported") for name in LIBRARIES if name not in found)
+    for name, library in found.items():
         with session_on(backend_with(context.backend, DEFAULT_OPTIONS)) as session:
             yield from exchanged(session, name, library, 1 << 20)
-    yield Fact("libraries", list(LIBRARIES))
 
 
 def exchanged(session: Session, name: str, library: Library, count: int) -> Iterator[Finding]:

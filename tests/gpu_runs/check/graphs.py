@@ -13,7 +13,7 @@ from gpu_runs.context import Context
 from gpu_runs.findings import Finding
 from gpu_runs.workbench import backend_with, has_driver, session_on
 from vyre import Program, ProgramBuilder, Session, Step, UnsupportedFeature, u32
-from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.testing.outcomes import Outcome, Verdict
 
 _MAPS: Final = 8
@@ -55,6 +55,33 @@ def graphs(context: Context) -> Iterator[Finding]:
         yield from _joined(session, x)
         yield from _across_workgroups(session, x[: 1 << 16])
         yield from _replayed(session, x)
+    with session_on(backend_with(context.backend, CudaOptions(graph_after=2))) as session:
+        yield from _zeroed(session, x[: 1 << 16])
+
+
+def sparse() -> Program:
+    """``y = x`` where x is odd; the rest of the output is left as it is: zeros."""
+    with ProgramBuilder("sparse", workgroup=128) as p:
+        x = p.input("x", u32)
+        y = p.output("y", u32, like=x)
+        i = p.global_id()
+        with p.if_(i < x.length), p.if_(x[i] % 2 == 1):
+            y[i] = x[i]
+    return p.build()
+
+
+def _zeroed(session: Session, data: Array) -> Iterator[Finding]:
+    """A replayed dispatch leaves nothing of the one before."""
+    program, found = sparse(), list[Array]()
+
+    def run(given: Array) -> None:
+        found.append(session.dispatch(program, {"x": given})["y"])
+
+    for shift in range(5):
+        given = data + np.uint32(shift)
+        work = spent(session, partial(run, given))
+        yield same(f"elements that nobody writes, time {shift}", found[-1], np.where(given % 2 == 1, given, 0))
+    yield counted("a repeated dispatch is a graph", work, graph_launches=1, kernel_launches=0)
 
 
 def _chain(session: Session, programs: list[Program], x: Any, y: Any, count: int) -> list[Step]:

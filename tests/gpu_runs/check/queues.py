@@ -6,6 +6,7 @@ What only hardware shows: that lanes of many workgroups reserve places of one qu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -62,7 +63,7 @@ def _chunks(session: Session, support: Any, tree: Any) -> Iterator[Finding]:
     launches = -(-tree.tasks // 10)
     for total, waits in ((tree.tasks, 1), (None, launches)):
         found = support.tree_queue(session, tree, 2, items_per_launch=10, total_items=total)
-        work = spent(session, lambda: found.queue(found.start))  # noqa: B023
+        work = spent(session, partial(found.queue, found.start))
         yield same(f"bounded launches, total {total}", found.hits.download(), np.ones(tree.tasks, np.uint32))
         name = f"bounded launches, total {total}: launches and waits"
         yield counted(name, work, kernel_launches=launches, sync_points=waits)

@@ -14,6 +14,8 @@ from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.testing.outcomes import Verdict
 
 FILES: Final = sorted(Path(__file__).parent.rglob("*.vyre"))
+IN_ONE_VECTOR: Final = frozenset({"statement_phases.vyre"})
+"""Files with data races among four lanes, which may give any bytes: those of the file where one vector has them all."""
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)
@@ -22,7 +24,7 @@ def test_files(lanes: int, pipeline: Pipeline) -> None:
     """Half of the variants join workgroups, use buffers alone, and leave out what wider vectors are made for."""
     other = (lanes in (4, 16)) is (pipeline is Pipeline.LIGHT)
     matrix = Matrix(Variant(lanes, pipeline, exclusive=other, joined=other, narrow=other, wide=not other))
-    outcomes = list(matrix.run(FILES))
+    outcomes = list(matrix.run([path for path in FILES if lanes >= 4 or path.name not in IN_ONE_VECTOR]))
     assert [(str(path), o) for path, o in outcomes if o.verdict is Verdict.FAILED] == []
     reasons = {o.reason for _, o in outcomes if o.verdict is Verdict.SKIPPED}
     assert len(reasons) == 1 and RACE_CHECKS in reasons.pop()

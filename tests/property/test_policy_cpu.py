@@ -45,6 +45,9 @@ def test_two_registers_hold_full_vectors_and_no_rows_that_loops_access(inputs: V
     found = vector_width(inputs)
     plain = vector_width(replace(inputs, chains=LaneChains()))
     chains = inputs.chains
+    if found.lanes == 1 and inputs.forced is None:
+        assert inputs.slow_gathers and chains.ragged_loops and chains.scattered and not inputs.in_step
+        return
     if found.lanes < plain.lanes:
         assert (found.lanes, plain.lanes) == (8, 16) and chains.ragged_loops and chains.carried_words
         return

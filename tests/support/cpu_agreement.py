@@ -19,6 +19,9 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import validate
 
 VARIANTS: Final = (
+    Variant(1),
+    Variant(1, Pipeline.FULL, counting=True),
+    Variant(1, Pipeline.QUICK, joined=True, wide=True, narrow=True),
     Variant(4),
     Variant(8, counting=True),
     Variant(16, joined=True),

@@ -47,7 +47,7 @@ TIMEOUT_S: Final = 60.0
 MOST_THREADS: Final = 8
 LIMITS: Final = LaunchLimits("cpu", max_invocations_per_workgroup=U32_MAX)
 _ENTRY: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 4)
-_VECTOR_BITS: Final = {4: 128, 8: 256, 16: 512, 32: 512}
+_VECTOR_BITS: Final = {1: 128, 4: 128, 8: 256, 16: 512, 32: 512}
 _NO_LANE: Final = (1 << 64) - 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vyre.adapters.cpu.llvm.program_facts import vector_inputs
+from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.domain.analysis.lane_chains import LaneChains, lane_chains
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
@@ -16,11 +17,13 @@ def program(body: str, declarations: str = "", shape: str = "64, 1, 1") -> Progr
         buffer x @0 read u32[runtime]
         buffer y @1 read_write u32[runtime]
         buffer f @2 read_write f32[runtime]
+        buffer p @- private u32[4]
         {declarations}
         body {{ {body} }}"""
     )
 
 
+AVX2 = CpuFeatures("x86_64", ("avx", "avx2"), 256)
 SUM = "let s = 0u for k in 0u .. 9u { s := s + k } y[gid.x] = s"
 CASES = {
     "no loop": ("y[gid.x] = x[gid.x]", LaneChains()),
@@ -61,7 +64,7 @@ CASES = {
     "a square root": ("f[gid.x] = sqrt(f[gid.x])", LaneChains()),
     "bounds from memory at an index of the lane": (
         "for k in x[gid.x] .. x[gid.x + 1u] { y[k] = k }",
-        LaneChains(ragged_loops=True, loops_access_memory=True),
+        LaneChains(ragged_loops=True, loops_access_memory=True, scattered=True),
     ),
     "bounds by a local from memory": (
         "let n = x[lid.x] + 1u let m = n * 2u for k in 0u .. m { y[k] = k }",
@@ -70,6 +73,26 @@ CASES = {
     "bounds by an atomic": (
         "let n = atomic_add(y, 0u, 1u) for k in 0u .. n { y[k] = 1u }",
         LaneChains(ragged_loops=True, loops_access_memory=True),
+    ),
+    "a load at an index from memory": (
+        "for k in 0u .. 9u { let j = x[gid.x] let v = f[j + k] }",
+        LaneChains(loops_access_memory=True, scattered=True),
+    ),
+    "a store at an index from memory": (
+        "let j = x[gid.x] for k in 0u .. 9u { y[j] = k }",
+        LaneChains(loops_access_memory=True, scattered=True),
+    ),
+    "an atomic at an index from memory": (
+        "for k in 0u .. 9u { let old = atomic_add(y, x[gid.x + k], 1u) }",
+        LaneChains(loops_access_memory=True, scattered=True),
+    ),
+    "an index from memory outside of loops": (
+        "y[x[gid.x]] = 1u for k in 0u .. 9u { y[gid.x] = k }",
+        LaneChains(loops_access_memory=True),
+    ),
+    "an index from memory into memory of the lane": (
+        "let j = x[gid.x] for k in 0u .. 9u { p[j & 3u] = k }",
+        LaneChains(),
     ),
     "bounds from one element": ("for k in 0u .. x[0u] { y[gid.x + k] = k }", LaneChains(loops_access_memory=True)),
     "bounds of the workgroup from memory": (
@@ -109,8 +132,12 @@ def test_loops_in_loops_of_great_depth() -> None:
     [("64, 1, 1", 64, 0), ("8, 4, 1", 32, 8), ("8, 1, 4", 32, 8), ("1, 64, 1", 64, 1), ("1, 1, 1", 1, 0)],
 )
 def test_inputs_of_the_vector_width(shape: str, lanes: int, row: int) -> None:
-    found = vector_inputs(program(SUM, shape=shape), 256, forced=4, joined=True)
+    found = vector_inputs(program(SUM, shape=shape), AVX2, forced=4, joined=True)
     assert (found.workgroup_lanes, found.row_lanes, found.vector_bits) == (lanes, row, 256)
     assert (found.forced, found.joined, found.subgroup_operations) == (4, True, False)
     assert found.chains == LaneChains(1)
-    assert vector_inputs(program("y[gid.x] = subgroup_add(x[0u])"), 0).subgroup_operations
+    assert not found.slow_gathers and not found.in_step
+    assert vector_inputs(program(SUM), AVX2._replace(slow_gathers=True)).slow_gathers
+    tickets = program("y[gid.x] = atomic_add(y, 0u, 1u)")
+    assert vector_inputs(tickets, AVX2).in_step
+    assert vector_inputs(program("y[gid.x] = subgroup_add(x[0u])"), AVX2).subgroup_operations

@@ -91,6 +91,9 @@ CHAIN = LaneChains(carried_words=1)
 IN_MEMORY = LaneChains(carried_words=1, loops_access_memory=True)
 FUNCTION = LaneChains(functions=True)
 RAGGED = LaneChains(carried_words=1, ragged_loops=True)
+SCATTERED = LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True)
+EVEN = LaneChains(1, loops_access_memory=True, scattered=True)
+ALONE = "a load for each lane is faster than a gather on this processor"
 RAGGED_ALONE = LaneChains(ragged_loops=True)
 HALF = "lanes that leave loops by their data wait for fewer others in vectors of {} lanes"
 UNKNOWN = "no vector register of 128 bits is known, and code has 4 lanes at least"
@@ -131,6 +134,14 @@ CASES = [
     _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, RAGGED_ALONE),
     _width(512, 16, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, RAGGED),
     _width(256, 64, VectorWidth(8, (8, 16, 4)), REGISTER.format(256, 8), False, None, False, 0, RAGGED),
+    _width(512, 64, VectorWidth(1, (1, 16, 8, 4)), ALONE, False, None, False, 0, SCATTERED, True),
+    _width(256, 8, VectorWidth(1, (1, 8, 4)), ALONE, False, None, False, 0, SCATTERED, True),
+    _width(0, 8, VectorWidth(1, (1, 16, 8, 4)), ALONE, False, None, True, 0, SCATTERED, True),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, SCATTERED, False),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, SCATTERED, True, True),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, RAGGED, True),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, EVEN, True),
+    _width(512, 64, VectorWidth(16, (16,)), "16 lanes are asked for", False, 16, False, 0, SCATTERED, True),
     _width(512, 48, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, CHAIN),
     _width(512, 16, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True, 0, CHAIN),
     _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, IN_MEMORY),

@@ -126,7 +126,7 @@ class CpuEmission:
         from vyre.adapters.cpu.llvm.program_facts import vector_inputs
 
         _refuse(program)
-        width = decide(None, vector_width, vector_inputs(program, host().vector_bits))
+        width = decide(None, vector_width, vector_inputs(program, host()))
         code = emit(program, EmitOptions(lanes=width.lanes, predicated=host().is_predicated, located=True), spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)

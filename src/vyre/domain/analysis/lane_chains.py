@@ -36,12 +36,15 @@ class LaneChains:
     - ``ragged_loops``: whether lanes that reach a loop together read bounds from memory that may differ between them.
     - ``loops_access_memory``: whether a statement in a loop reads or writes memory that lanes share, one load
       of the same element by all of them aside.
+    - ``scattered``: whether such a statement in a loop does so at an index that comes from memory, so that neighbouring
+      lanes access elements that do not lie side by side.
     """
 
     carried_words: U32 = 0
     functions: bool = False
     ragged_loops: bool = False
     loops_access_memory: bool = False
+    scattered: bool = False
 
 
 _UNCHAINED: Final = LaneChains()
@@ -78,10 +81,16 @@ def _chains(program: Program) -> LaneChains:
     from_memory: set[str] = set()
     ragged: list[Loop] = []
     shared = {buffer.name for buffer in program.buffers if not buffer.is_private}
-    accessed = False
+    accessed = scattered = False
+    places: set[str] = set()
     for stmt, around in _statements(program.body, loops):
         roots = operands(stmt)
         accessed = accessed or (bool(around) and _accesses_memory(stmt, shared))
+        scattered = scattered or (bool(around) and _is_scattered(stmt, shared, places))
+        if isinstance(stmt, Let | Assign) and _reads_memory(roots, places):
+            places.add(stmt.name)
+        elif isinstance(stmt, Loop) and _reads_memory((stmt.start, stmt.step), places):
+            places.add(stmt.var)
         for node in unique_nodes(roots, seen):
             functions |= isinstance(node, Unary) and node.op in TRANSCENDENTALS
             wide |= isinstance(node, Cast | Literal) and _is_wide(node.dtype)
@@ -104,6 +113,7 @@ def _chains(program: Program) -> LaneChains:
         functions=functions,
         ragged_loops=facts is not None and any(facts.condition(loop) is Uniformity.LANE for loop in ragged),
         loops_access_memory=accessed,
+        scattered=scattered,
     )
 
 
@@ -145,6 +155,19 @@ def _accesses_memory(stmt: Stmt, shared: set[str]) -> bool:
         isinstance(node, Atomic) or (isinstance(node, Load) and node.buffer in shared and _may_vary(node.index))
         for node in unique_nodes(operands(stmt))
     )
+
+
+def _is_scattered(stmt: Stmt, shared: set[str], places: set[str]) -> bool:
+    """Returns whether a statement itself accesses one of these buffers at an index that comes from memory.
+
+    ``places`` has the locals that hold such numbers.
+    """
+    nodes = unique_nodes(operands(stmt))
+    accesses = [n for n in nodes if isinstance(n, Atomic) or (isinstance(n, Load) and n.buffer in shared)]
+    indices = [access.index for access in accesses]
+    if isinstance(stmt, Store) and stmt.buffer in shared:
+        indices.append(stmt.index)
+    return any(_reads_memory((index,), places) for index in indices)
 
 
 def _may_vary(index: Expr) -> bool:

@@ -80,7 +80,7 @@ def test_copies(copy: str, meanwhile: str, lengths: tuple[str, str]) -> None:
     check(text, 8, 3)
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
 def test_every_vector_of_a_workgroup_keeps_its_own(lanes: int) -> None:
     """Copies that are kept across a barrier, one word for each of 21 lanes in several vectors."""
     text = """
@@ -106,7 +106,7 @@ def test_every_vector_of_a_workgroup_keeps_its_own(lanes: int) -> None:
     check(text, lanes, 2)
 
 
-@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize("lanes", [1, 4, 16])
 @pytest.mark.parametrize("size", ["gid.x % 9u", "8u"])
 def test_what_a_launch_gives_memory_for_is_kept_apart(lanes: int, size: str) -> None:
     """Four copies whose lengths a launch decides, in several vectors and across a barrier; no lane meets another."""

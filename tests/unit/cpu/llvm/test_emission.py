@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from vyre.adapters.cpu.llvm.emit import emit
@@ -12,6 +14,7 @@ from vyre.adapters.cpu.native.features import host
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
+from vyre.gallery.registry import examples
 
 HEAD = """
 workgroup_size 8, 1, 1
@@ -132,3 +135,14 @@ def _sections(data: bytes) -> bytes:
             offset, nbytes = field(header, 24, 32), field(header, 32, 40)
             return data[offset : offset + nbytes]
     raise AssertionError("the object has no code")
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_code_for_one_lane_is_scalar(joined: bool) -> None:
+    """No vector, no mask in memory, and no program that would have to be written for one lane and for several."""
+    programs = [example.program() for example in examples().values()]
+    emitted = [emit(p, EmitOptions(lanes=1, joined=joined)) for p in programs if can_join(p) or not joined]
+    scalar = [code.text for code in emitted if code.lanes == 1]
+    assert len(scalar) > 20
+    for text in scalar:
+        assert not re.search(r"<\d+ x |llvm\.masked\.|splat \(", text)

@@ -267,6 +267,7 @@ BOUNDS = (
     "37u",
     "38u",
     "4294967295u",
+    "(lid.x * 2u)",
     "c[0u]",
     "c[1u]",
     "c[3u]",
@@ -281,7 +282,7 @@ def test_programs_with_barriers(programs: dict[str, str]) -> None:
 
 
 def test_budgets_of_loops_with_barriers() -> None:
-    counting = [Variant(lanes, counting=True) for lanes in (4, 16, 32)]
+    counting = [Variant(lanes, counting=True) for lanes in (1, 4, 16, 32)]
     cases = {f"{name}, {n}": _case(body, step_budget=n) for name, body in LOOPS.items() for n in (2, 4, 7)}
     endless = "for k in 0u .. 4294967295u { s[l] = y[i] + k\nBARRIER\ny[i] = s[FAR]\nBARRIER\n}"
     cases["endless"] = _case(endless, step_budget=12)
@@ -295,7 +296,7 @@ def test_reach_of_guarded_regions(name: str) -> None:
         guarded = GUARDS[name].replace("BOUND", bound)
         body = f"let m = c[1u]\nfor k in 0u .. 3u {{ s[l] = x[i] + k\nBARRIER\n{guarded}\nBARRIER\n}}"
         cases[bound] = _case(body)
-    assert disagreements(cases, [Variant(4), Variant(16)]) == []
+    assert disagreements(cases, [Variant(1), Variant(4), Variant(16)]) == []
 
 
 def test_a_guard_spares_vectors_that_it_lets_nothing_do() -> None:

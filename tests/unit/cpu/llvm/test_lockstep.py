@@ -80,7 +80,7 @@ def _check(text: str, variant: Variant, grid: tuple[int, int, int]) -> None:
     assert found == oracle(Case(program, inputs, config, Order.ATOMIC))
 
 
-@pytest.mark.parametrize("lanes", [4, 32])
+@pytest.mark.parametrize("lanes", [1, 4, 32])
 def test_a_large_workgroup_draws_tickets_in_order(lanes: int) -> None:
     _check(TICKETS, Variant(lanes), (2, 1, 1))
 
@@ -92,13 +92,13 @@ def test_the_stack_does_not_grow_with_the_workgroup() -> None:
     assert few == many
 
 
-@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize("lanes", [1, 8, 16, 32])
 def test_a_local_of_a_row_lives_across_a_barrier(lanes: int) -> None:
     """A local that depends on another one of its region, on which the lanes of a vector agree, may be repeated."""
     _check(ROWS, Variant(lanes), (1, 1, 1))
 
 
-@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("lanes", [1, 4, 8])
 def test_a_local_behind_an_early_end_lives_on(lanes: int) -> None:
     """Also in the vectors in which all lanes go on."""
     _check(GUARDED, Variant(lanes), (2, 1, 1))

@@ -213,7 +213,7 @@ def test_budgets_of_divergent_loops(budget: int) -> None:
     }
     assert (
         disagreements(
-            cases, [Variant(lanes, counting=True, joined=lanes == 8, narrow=lanes == 16) for lanes in (4, 8, 16, 32)]
+            cases, [Variant(lanes, counting=True, joined=lanes == 8, narrow=lanes == 16) for lanes in (1, 4, 8, 16, 32)]
         )
         == []
     )

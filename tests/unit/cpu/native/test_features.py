@@ -15,8 +15,10 @@ from vyre.adapters.cpu.native.features import (
     CpuFeatures,
     decode_cpuid,
     decode_hwcap,
+    decode_maker,
     host,
     listed_by_linux,
+    maker_by_linux,
     parse_features,
 )
 from vyre.adapters.cpu.native.memory import Pages
@@ -78,6 +80,26 @@ def test_the_kernels_word_is_decoded_on_aarch64() -> None:
     assert decode_hwcap(1 << 0 | 1 << 1 | 1 << 8 | 1 << 20 | 1 << 22) == ("dotprod", "fp-armv8", "lse", "neon")
 
 
+def test_the_maker_is_twelve_letters_of_three_registers() -> None:
+    letters = {0: (1, 0x68747541, 0x444D4163, 0x69746E65)}
+    assert decode_maker(lambda leaf, _: letters[leaf], lambda: 0) == "AuthenticAMD"
+
+
+@pytest.mark.parametrize(("maker", "slow"), [("AuthenticAMD", True), ("HygonGenuine", True), ("GenuineIntel", False)])
+def test_gathers_are_slow_on_processors_of_some_makers(maker: str, slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "_architecture", lambda: "x86_64")
+    monkeypatch.setattr(features, "x86_maker", lambda: maker)
+    monkeypatch.setattr(features, "x86_features", lambda: AVX512.features)
+    found = host.__wrapped__()
+    assert (found.slow_gathers, found.at_most(256).slow_gathers) == (slow, slow)
+    assert found.text == AVX512.text
+
+
+@pytest.mark.skipif(host().arch != "x86_64" or sys.platform != "linux", reason="no list of x86-64 flags by Linux here")
+def test_the_processor_and_linux_agree_on_the_maker() -> None:
+    assert features.x86_maker() == maker_by_linux(Path("/proc/cpuinfo")) != ""
+
+
 @pytest.mark.skipif(host().arch != "x86_64" or sys.platform != "linux", reason="no list of x86-64 flags by Linux here")
 def test_the_processor_and_linux_agree() -> None:
     assert host().features == listed_by_linux(Path("/proc/cpuinfo"))
@@ -88,7 +110,7 @@ def test_this_machine_has_a_vector_width() -> None:
     assert found is host()
     assert found.vector_bits in (128, 256, 512)
     assert found.features == tuple(sorted(set(found.features)))
-    assert parse_features(found.text) == found
+    assert parse_features(found.text) == found._replace(slow_gathers=False)
 
 
 def test_without_executable_pages_linux_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -98,8 +120,12 @@ def test_without_executable_pages_linux_is_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Pages, "protect", refuse)
     monkeypatch.setattr(features, "CPUINFO", tmp_path / "cpuinfo")
     assert features.x86_features() == ()
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu pni sse4_1 avx avx2 fma abm nonsense\n")
+    assert features.x86_maker() == ""
+    (tmp_path / "cpuinfo").write_text(
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu pni sse4_1 avx avx2 fma abm nonsense\n"
+    )
     assert features.x86_features() == ("avx", "avx2", "fma", "lzcnt", "sse3", "sse4.1")
+    assert features.x86_maker() == "AuthenticAMD"
 
 
 @pytest.mark.parametrize(("bits", "left"), [(512, AVX512.features), (256, ("avx", "avx2", "f16c", "fma")), (128, ())])

@@ -325,7 +325,7 @@ def test_what_several_threads_share_is_left_to_them(backend: Backend, monkeypatc
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16, 32])
 def test_threads_and_lanes_change_no_byte(threads: int, lanes: int) -> None:
     program = parsed("""
         workgroup_size 64, 1, 1

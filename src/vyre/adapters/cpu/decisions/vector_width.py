@@ -16,8 +16,10 @@ Where a workgroup has several axes, a vector that holds lanes of one row has con
 lanes of two rows does not: it is not doubled beyond a row, unless loops leave memory alone, and has half a register
 where that is a row.
 
-Code is written for 4 lanes at least.  On a processor whose gathers are slow, 4 lanes take the place of scalar code, so
-that width is always among the candidates that may be measured against the choice.
+Some processors read the elements of a gather one by one, in more steps than loads would take.  Where lanes leave such a
+loop at different rounds because of data, and read elements that do not lie side by side, a vector gains nothing there:
+one lane takes a branch for a mask and a load for a gather, and waits for no other lane.  Such a kernel is scalar code,
+one lane after the other, unless the whole workgroup runs in step, where each lane would be a step of its own.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class VectorInputs:
     - ``joined``: whether a vector may hold lanes of several workgroups.
     - ``row_lanes``: lanes of a workgroup along its first axis, if it has several; 0 if it has one.
     - ``chains``: the chains of dependent operations that a lane evaluates one after the other.
+    - ``slow_gathers``: whether the processor takes longer for a gather than for a load of each element.
+    - ``in_step``: whether the program depends on the order of its lanes, so that all of a workgroup run in step.
     """
 
     vector_bits: U32
@@ -58,6 +62,8 @@ class VectorInputs:
     joined: bool = False
     row_lanes: U32 = 0
     chains: LaneChains = _NO_CHAINS
+    slow_gathers: bool = False
+    in_step: bool = False
 
 
 @verdict
@@ -83,10 +89,11 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
         return VectorWidth(SUBGROUP, (SUBGROUP,), Reason("subgroup operations need the {} lanes at once", (SUBGROUP,)))
     if inputs.forced is not None:
         return VectorWidth(inputs.forced, (inputs.forced,), Reason("{} lanes are asked for", (inputs.forced,)))
+    if _pays_alone(inputs):
+        others = tuple(width for width in reversed(WIDTHS) if width <= _filled(inputs))
+        return VectorWidth(1, (1, *others), Reason("a load for each lane is faster than a gather on this processor"))
     native = max([width for width in WIDTHS if width * _LANE_BITS <= inputs.vector_bits], default=WIDTHS[0])
-    filled = WIDTHS[-1]
-    if inputs.workgroup_lanes < filled and not inputs.joined:
-        filled = min([width for width in WIDTHS if width >= inputs.workgroup_lanes])
+    filled = _filled(inputs)
     chosen = min(native, filled)
     if filled < native:
         why = Reason("a workgroup of {} lanes fills no more than {}", (inputs.workgroup_lanes, chosen))
@@ -105,6 +112,19 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
         why = Reason("a register of {} bits holds {} lanes of 32 bits", (inputs.vector_bits, chosen))
     candidates = (chosen, *[width for width in reversed(WIDTHS) if width != chosen and width <= filled])
     return VectorWidth(chosen, candidates, why)
+
+
+def _filled(inputs: VectorInputs) -> int:
+    """Returns the most lanes of a vector that a workgroup fills."""
+    if inputs.joined or inputs.workgroup_lanes >= WIDTHS[-1]:
+        return WIDTHS[-1]
+    return min([width for width in WIDTHS if width >= inputs.workgroup_lanes])
+
+
+def _pays_alone(inputs: VectorInputs) -> bool:
+    """Returns whether one lane after the other is better than a vector of them."""
+    chains = inputs.chains
+    return inputs.slow_gathers and chains.ragged_loops and chains.scattered and not inputs.in_step
 
 
 def _pays_half(inputs: VectorInputs, lanes: int) -> bool:

@@ -40,6 +40,8 @@ def atomic(k: Kernel, node: Atomic, index: Value, expected: Value | None, value:
         ok = addressing.inside(k, node, index)
         if ok is False:
             return literal(update.element, 0)
+        if k.lanes == 1:
+            return _single(k, node, index, ok, update)
         if update.identity is not None:
             return _combined(k, node, index, ok, update)
     if not used and value.is_uniform and update.is_idempotent and (k.options.predicated or not update.is_plain):
@@ -132,6 +134,33 @@ class _Update:
             swap = f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} monotonic monotonic, align {size}"
             return w.pure(f"extractvalue {{{{ {kind}, i1 }}}} {{}}, 0", w.here(swap))
         return w.here(f"atomicrmw {self.name} ptr {address}, {kind} {value} monotonic, align {size}")
+
+
+# ---- one lane
+def _single(k: Kernel, node: Atomic, index: Value, ok: str | bool, update: _Update) -> Value:
+    """Updates the element of the only lane of a vector."""
+    w, kind = k.w, update.kind
+    expected = None if update.expected is None else update.expected.operand
+    value = update.value.operand
+
+    def change() -> str:
+        address = addressing.element_address(k, node.buffer, index)
+        if update.used or update.is_plain or not update.is_idempotent:
+            return update.apply(address, value, expected)
+        # An operation that changes nothing may happen when the element was read.
+        found = w.here(f"load atomic {kind}, ptr {address} monotonic, align {update.element.size}")
+        changes = w.pure(f"icmp ne {kind} {{}}, {{}}", found, update.combine(kind, found, value))
+        blocks.branch(k, changes, lambda: _discard(update.apply(address, value, expected)))
+        return "0"
+
+    if not isinstance(ok, str):
+        old = change()
+    elif update.used:
+        old = blocks.either(k, ok, kind, change, lambda: "0")
+    else:
+        blocks.branch(k, ok, lambda: _discard(change()))
+        old = "0"
+    return k.uniform(update.element, old) if update.used else literal(update.element, 0)
 
 
 # ---- one element for all lanes
@@ -268,7 +297,7 @@ def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Val
     return literal(update.element, 0)
 
 
-def _discard(value: Value) -> None:
+def _discard(value: Value | str) -> None:
     """Ends a piece of code whose value nobody reads."""
 
 

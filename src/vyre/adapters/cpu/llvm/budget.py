@@ -35,7 +35,7 @@ def count(k: Kernel) -> str:
     """
     w, wide, masks = k.w, k.vector_type("i64"), k.vector_type("i1")
     poll(k)
-    w.declare(_COUNT.replace("LANES", str(k.lanes)))
+    w.declare(_COUNT.replace("LANES", str(k.lanes)) if k.lanes > 1 else _COUNT_ONE)
     mask = k.lane_mask()
     linear = linear_global_id(k)
     table = w.pure("inttoptr i64 {} to ptr", k.word(STEPS_USED))
@@ -46,7 +46,7 @@ def count(k: Kernel) -> str:
     k.mask = over
     for loop in k.loops:
         loop.end()
-    going = w.pure(f"xor {masks} {{}}, splat (i1 true)", over)
+    going = w.pure(f"xor {masks} {{}}, {k.all_lanes}", over)
     k.mask = w.pure(f"and {masks} {{}}, {{}}", mask, going)
     return k.mask
 
@@ -81,4 +81,24 @@ latch:
   br i1 %done, label %end, label %head
 end:
   ret <LANES x i1> %all
+}"""
+
+_COUNT_ONE: Final = """\
+define internal i1 @vyre_count(ptr %control, ptr %table, i64 %budget, i64 %linear, i1 %active) noinline {
+entry:
+  br i1 %active, label %count, label %end
+count:
+  %place = getelementptr i64, ptr %table, i64 %linear
+  %before = load i64, ptr %place, align 8
+  %used = add i64 %before, 1
+  store i64 %used, ptr %place, align 8
+  %exceeded = icmp ugt i64 %used, %budget
+  br i1 %exceeded, label %note, label %end
+note:
+  %lowest = getelementptr i8, ptr %control, i64 24
+  %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
+  br label %end
+end:
+  %over = phi i1 [ false, %entry ], [ false, %count ], [ true, %note ]
+  ret i1 %over
 }"""

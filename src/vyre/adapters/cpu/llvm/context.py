@@ -110,8 +110,10 @@ class Kernel:
         self.options: Final = options
         self.spec: Final = spec
         self.lanes: Final = lanes
-        """W, the number of lanes of a vector."""
-        self.masks: Final = WordMasks(self.w, lanes, wanted=not options.predicated)
+        """W, the number of lanes of a vector.  Where it is 1, all types are scalar and all values uniform."""
+        self.all_lanes: Final = "splat (i1 true)" if lanes > 1 else "true"
+        """The mask of all W lanes."""
+        self.masks: Final = WordMasks(self.w, lanes, wanted=not options.predicated and lanes > 1)
         x, y, z = program.workgroup_size
         self.size: Final = x * y * z
         """The number of lanes of a workgroup."""
@@ -178,8 +180,8 @@ class Kernel:
 
     # ---- types
     def vector_type(self, element: str) -> str:
-        """Returns the LLVM type of W elements."""
-        return f"<{self.lanes} x {element}>"
+        """Returns the LLVM type of W elements: that of the element itself where W is 1."""
+        return f"<{self.lanes} x {element}>" if self.lanes > 1 else element
 
     def type_of(self, value: Value) -> str:
         """Returns the LLVM type of ``value.operand``."""
@@ -203,17 +205,22 @@ class Kernel:
     def affine(self, dtype: ScalarType, base: str, stride: int) -> Value:
         """Returns the value ``base + k * stride`` of lane k, of an integer type."""
         mask = (1 << dtype.bits) - 1
-        if stride & mask == 0:
+        if stride & mask == 0 or self.lanes == 1:
             return self.uniform(dtype, base)
         return Value(dtype, base, Shape.AFFINE, stride & mask)
 
     def varying(self, dtype: ScalarType, operand: str) -> Value:
-        """Returns a value of which every lane has its own; ``operand`` is a vector."""
-        return Value(dtype, operand)
+        """Returns a value of which every lane has its own; ``operand`` is a vector.
+
+        The value of a lane that is alone in its vector is uniform.
+        """
+        return Value(dtype, operand, Shape.VARYING if self.lanes > 1 else Shape.UNIFORM)
 
     def splat(self, element: str, operand: str) -> str:
         """Returns a vector operand with a scalar of the LLVM type ``element`` in each lane."""
         vector = self.vector_type(element)
+        if self.lanes == 1:
+            return operand
         if not operand.startswith("%"):
             return f"splat ({element} {operand})"
         one = self.w.pure(f"insertelement {vector} poison, {element} {{}}, i64 0", operand)
@@ -235,7 +242,14 @@ class Kernel:
 
     def lane_mask(self) -> str:
         """Returns the active lanes as an operand of type <W x i1>."""
-        return self.mask if self.mask is not None else "splat (i1 true)"
+        return self.mask if self.mask is not None else self.all_lanes
+
+    def take(self, mask: str | None) -> None:
+        """Lets the lanes of a mask be the active ones, at a place that is reached only if there are any.
+
+        A lane that is alone in its vector is active wherever code is written, and needs no mask.
+        """
+        self.mask = mask if self.lanes > 1 else None
 
     def any(self, mask: str) -> str:
         """Returns an i1 that is true if a lane of a mask is active."""

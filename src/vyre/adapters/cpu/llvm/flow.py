@@ -85,6 +85,7 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
         skipped.append((k.mask, k.w.block))
         k.w.branch(k.any(k.mask), following, end.label)
         enter(k, following)
+        k.take(k.mask)
     if end is not None:
         # A mask that is found empty is kept where the lanes of the other way have it as well: no choice is needed then.
         kept = k.mask if result is Flow.THROUGH or result is Flow.PARTLY else None
@@ -117,8 +118,11 @@ def assigned_in(body: Iterable[Stmt]) -> set[str]:
 
 # ---------------------------------------------------------------- two copies
 def _is_copied(k: Kernel, body: Body) -> bool:
-    """Returns whether a part of the program is written twice: it is no small part, and no part of a copy or loop."""
-    if k.copied or k.loops:
+    """Returns whether a part of the program is written twice: it is no small part, and no part of a copy or loop.
+
+    Where a vector has one lane, that lane alone is all of them.
+    """
+    if k.copied or k.loops or k.lanes == 1:
         return False
     count = sum(1 for _ in islice(walk_statements(body), MOST_COPIED + 1))
     return count <= MOST_COPIED and not _is_selected(body)

@@ -15,7 +15,7 @@ from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, wri
 from vyre.adapters.cpu.llvm.lockstep import Lockstep
 from vyre.adapters.cpu.llvm.regions import EFFECTS, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
-from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupLane, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import (
     Assign,
@@ -136,11 +136,12 @@ class Groups:
         w.open_loop("lanes")
         at = w.here(f"phi i64 [ {first}, %{before} ], [ %lanes.next, %lanes.latch ]")
         k.first_lane = w.pure("trunc i64 {} to i32", at)
-        iota = ", ".join(f"i64 {lane}" for lane in range(k.lanes))
-        wide = k.vector_type("i64")
-        numbers = w.pure(f"add {wide} {{}}, <{iota}>", k.splat("i64", at))
-        k.mask = w.pure(f"icmp ult {wide} {{}}, {{}}", numbers, k.splat("i64", last))
-        k.note_bound(k.mask, ScalarType.U64, at, last)
+        if k.lanes > 1:
+            iota = ", ".join(f"i64 {lane}" for lane in range(k.lanes))
+            wide = k.vector_type("i64")
+            numbers = w.pure(f"add {wide} {{}}, <{iota}>", k.splat("i64", at))
+            k.mask = w.pure(f"icmp ult {wide} {{}}, {{}}", numbers, k.splat("i64", last))
+            k.note_bound(k.mask, ScalarType.U64, at, last)
         self._whole()
         k.mask = None
         w.jump("lanes.latch")
@@ -363,9 +364,11 @@ class Groups:
         return _extreme(k, "umin", _extreme(k, "umax", most, str(fixed)), str(k.chunks))
 
     def _is_known(self, bound: Expr) -> bool:
-        """Returns whether a bound can be computed before a region: it reads no memory and no local of the region."""
+        """Returns whether a bound can be computed before a region: the lanes agree on it, and it reads no memory and no
+        local of the region.
+        """
         nodes = tuple(unique_nodes((bound,)))
-        if any(isinstance(n, EFFECTS) for n in nodes):
+        if any(isinstance(n, EFFECTS) or _is_own(n) for n in nodes):
             return False
         names = [n.name for n in nodes if isinstance(n, Var)]
         return all(name in self._k.locals for name in names) and not any(name in self._regions.across for name in names)
@@ -404,6 +407,11 @@ class Groups:
             if isinstance(stmt, Return) and number + 1 < len(body):
                 return False
         return True
+
+
+def _is_own(node: Expr) -> bool:
+    """Returns whether a node has a number of its own for each lane."""
+    return isinstance(node, SubgroupLane) or (isinstance(node, LaunchId) and node.kind in (IdKind.LOCAL, IdKind.GLOBAL))
 
 
 def _extreme(k: Kernel, which: str, one: str, other: str) -> str:

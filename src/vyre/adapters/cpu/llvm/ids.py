@@ -71,9 +71,12 @@ def local_id(k: Kernel, axis: int) -> Value:
 
 def _joined_id(k: Kernel, op: str) -> Value:
     """Returns the quotient or the remainder of the global id by the size of a workgroup."""
-    linear = k.vector(k.affine(_U32, k.first_lane, 1))
+    own = k.affine(_U32, k.first_lane, 1)
     if k.size == 1 and op == "udiv":
-        return k.affine(_U32, k.first_lane, 1)
+        return own
+    if own.is_uniform:
+        return k.uniform(_U32, k.w.pure(f"{op} i32 {{}}, {k.size}", own.operand))
+    linear = k.vector(own)
     return k.varying(_U32, k.w.pure(f"{op} {k.vector_type('i32')} {{}}, splat (i32 {k.size})", linear))
 
 
@@ -89,7 +92,7 @@ def subgroup_lane(k: Kernel) -> Value:
     """Returns the positions of the lanes in their subgroups, a u32."""
     if k.joined:
         local = k.vector(local_id(k, 0))
-        return k.varying(_U32, k.w.pure(f"and {k.vector_type('i32')} {{}}, splat (i32 {SUBGROUP - 1})", local))
+        return k.varying(_U32, k.w.pure(f"and {k.vector_type('i32')} {{}}, {k.splat('i32', str(SUBGROUP - 1))}", local))
     base = k.zero if k.lanes % SUBGROUP == 0 else k.w.pure(f"and i32 {{}}, {SUBGROUP - 1}", linear_base(k))
     if k.lanes <= SUBGROUP:
         return k.affine(_U32, base, 1)

@@ -8,7 +8,6 @@ from vyre.adapters.cpu.llvm.context import Flow, Kernel
 
 NO_LANES: Final = "zeroinitializer"
 """The mask without an active lane."""
-ALL_LANES: Final = "splat (i1 true)"
 
 
 class Join:
@@ -48,5 +47,5 @@ class Join:
         else:
             text = ", ".join(f"[ {mask}, %{block} ]" for mask, block in ways)
             mask = k.w.here(f"phi {k.vector_type('i1')} {text}")
-        k.mask = None if mask == ALL_LANES else mask
+        k.mask = None if mask == k.all_lanes else mask
         return Flow.ENDED if mask == NO_LANES else Flow.THROUGH

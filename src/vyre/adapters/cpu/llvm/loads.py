@@ -50,6 +50,8 @@ def _uniform(k: Kernel, node: Load, index: Value, element: ScalarType) -> Value:
     if mark and ok is True and not known and w.level(index.operand) < w.depth:
         # The load will stand before a loop, where what proves the index need not hold.
         ok = addressing.checked(k, node.buffer, index)
+    if isinstance(ok, str) and k.lanes == 1 and w.level(index.operand) == w.depth:
+        return loaded(k, element, _checked(k, node, index, element, ok), Shape.UNIFORM)
     address = addressing.element_address(k, node.buffer, index)
     if ok is not True:
         assert isinstance(ok, str)
@@ -57,6 +59,26 @@ def _uniform(k: Kernel, node: Load, index: Value, element: ScalarType) -> Value:
     text = f"load {kind}, ptr {{}}, align {element.size}{mark}"
     raw = w.pure(text, address) if mark else w.here(text.format(address))
     return loaded(k, element, raw, Shape.UNIFORM)
+
+
+def _checked(k: Kernel, node: Load, index: Value, element: ScalarType, ok: str) -> str:
+    """Returns the element at an index where the i1 ``ok`` says that it is in range, else zero.
+
+    Code for one lane jumps over the load, which takes fewer instructions than the choice of an address.
+    """
+    w, kind, mark = k.w, loaded_type(element), _invariant(k, node.buffer)
+    key = f"element {node.buffer} {index.operand}"
+    found = w.known(key) if mark else None
+    if found is None:
+
+        def inside() -> str:
+            address = addressing.element_address(k, node.buffer, index)
+            return w.here(f"load {kind}, ptr {address}, align {element.size}{mark}")
+
+        found = either(k, ok, kind, inside, lambda: "zeroinitializer")
+        if mark:
+            w.remember(key, found)
+    return found
 
 
 # ---- consecutive elements

@@ -209,7 +209,7 @@ class Lockstep:
         def divide() -> None:
             chosen = k.vector(evaluate(k, link.condition))
             taken.put(k, k.both(k.mask, chosen) or chosen)
-            inverse = w.pure(f"xor {masks} {{}}, splat (i1 true)", chosen)
+            inverse = w.pure(f"xor {masks} {{}}, {k.all_lanes}", chosen)
             others.put(k, k.both(k.mask, inverse) or inverse)
 
         self.region(run, is_needed, inside=Hook(divide, (taken, others), (link.condition,)))
@@ -277,11 +277,11 @@ class Lockstep:
             for part, arm in zip(parts, arms, strict=False):
                 chosen = ""
                 for label in arm.labels:
-                    equal = f"icmp eq {k.vector_type(element)} {{}}, splat ({element} {label.bits})"
+                    equal = f"icmp eq {k.vector_type(element)} {{}}, {k.splat(element, str(label.bits))}"
                     here = w.pure(equal, operand)
                     chosen = w.pure(f"or {masks} {{}}, {{}}", chosen, here) if chosen else here
                 part.put(k, k.both(k.mask, chosen) or chosen)
-                rest = w.pure(f"and {masks} {{}}, {{}}", rest, w.pure(f"xor {masks} {{}}, splat (i1 true)", chosen))
+                rest = w.pure(f"and {masks} {{}}, {{}}", rest, w.pure(f"xor {masks} {{}}, {k.all_lanes}", chosen))
             parts[-1].put(k, rest)
 
         self.region(run, is_needed, inside=Hook(divide, parts, (stmt.selector,)))
@@ -344,7 +344,7 @@ class Lockstep:
         masks = k.vector_type("i1")
 
         def keep() -> None:
-            going = k.w.pure(f"xor {masks} {{}}, splat (i1 true)", ended.load(k))
+            going = k.w.pure(f"xor {masks} {{}}, {k.all_lanes}", ended.load(k))
             mask.put(k, k.w.pure(f"and {masks} {{}}, {{}}", mask.load(k), going))
 
         mask.reset(k)

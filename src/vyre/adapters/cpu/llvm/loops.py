@@ -125,7 +125,7 @@ class Bounds:
 
     def _inverse(self, one: tuple[str, bool]) -> tuple[str, bool]:
         text, is_scalar = one
-        kind, all_ones = ("i1", "true") if is_scalar else (self._k.vector_type("i1"), "splat (i1 true)")
+        kind, all_ones = ("i1", "true") if is_scalar else (self._k.vector_type("i1"), self._k.all_lanes)
         return self._k.w.pure(f"xor {kind} {{}}, {all_ones}", text), is_scalar
 
     def _conjunction(self, one: tuple[str, bool], other: tuple[str, bool]) -> tuple[str, bool]:
@@ -301,7 +301,7 @@ class _Apart:
         k.open_values()
         found = w.here(f"load {kind}, ptr {place}")
         counter = k.uniform(dtype, found) if bounds.counts_together else k.varying(dtype, found)
-        k.mask = masks.load(self._live)
+        k.take(masks.load(self._live))
         if self._skipped is not None:
             w.line(f"store {masks.place} zeroinitializer, ptr {self._skipped}")
         mark = k.locals.mark

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-LANES: Final = (4, 8, 16, 32)
-"""The numbers of lanes that a vector can have."""
+LANES: Final = (1, 4, 8, 16, 32)
+"""The numbers of lanes that a vector can have; code for one lane is scalar."""
 
 
 class EmitOptions(NamedTuple):

@@ -66,7 +66,7 @@ def load(k: Kernel, node: Load, index: Value) -> Value:
     raw = w.here(f"load {kind}, ptr {_row_address(k, buffer, number)}, align {_row_alignment(k, buffer)}")
     if ok is not True:
         raw = w.pure(f"select i1 {{}}, {kind} {{}}, {kind} zeroinitializer", ok, raw)
-    return loaded(k, element, raw, Shape.VARYING)
+    return loaded(k, element, raw, Shape.VARYING if k.lanes > 1 else Shape.UNIFORM)
 
 
 def store(k: Kernel, node: Store, index: Value, value: Value) -> None:

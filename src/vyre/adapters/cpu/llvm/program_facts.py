@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs
+from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.domain.analysis.lane_chains import lane_chains
 from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.node_facts import node_facts
@@ -36,18 +37,20 @@ def uses_subgroups(program: Program) -> bool:
 
 
 def vector_inputs(
-    program: Program, vector_bits: int, *, forced: int | None = None, joined: bool = False
+    program: Program, features: CpuFeatures, *, forced: int | None = None, joined: bool = False
 ) -> VectorInputs:
-    """Returns the inputs of the decision on the lanes of a vector, for registers of so many bits."""
+    """Returns the inputs of the decision on the lanes of a vector of a processor."""
     lanes, row = prod(program.workgroup_size), program.workgroup_size[0]
     return VectorInputs(
-        vector_bits=vector_bits,
+        vector_bits=features.vector_bits,
         workgroup_lanes=lanes,
         subgroup_operations=uses_subgroups(program),
         forced=forced,
         joined=joined,
         row_lanes=row if row < lanes else 0,
         chains=lane_chains(program),
+        slow_gathers=features.slow_gathers,
+        in_step=order_sensitive(program),
     )
 
 

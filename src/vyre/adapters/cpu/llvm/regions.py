@@ -278,13 +278,14 @@ class Regions:
 
     def _some(self, lanes: Callable[[], Flow], body: Body, *, once: bool) -> Flow:
         """Writes code for the current mask, jumped over if it is empty."""
-        if not once:
+        if not once and self._k.lanes > 1:
             return twice(self._k, lanes, body)
         k, end, some = self._k, Join(self._k, "end"), self._k.w.label("some")
         assert k.mask is not None
         end.expect(NO_LANES)
         k.w.branch(k.any(k.mask), some, end.label)
         enter(k, some)
+        k.take(k.mask)
         flow = lanes()
         end.arrive(flow)
         leave(k)

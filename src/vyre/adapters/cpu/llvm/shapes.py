@@ -82,6 +82,8 @@ class Shapes:
     def __init__(self, program: Program, lanes: int, *, joined: bool = False) -> None:
         self._program: Final = program
         self._joined: Final = joined
+        self._own_level: Final = _N if lanes > 1 else _V
+        """The agreement on what every lane has for itself: a lane that is alone in its vector agrees with all of it."""
         self._ids: Final = _id_levels(program, lanes)
         self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
         self.mutable: Final = frozenset(s.name for s in walk_statements(program.body) if isinstance(s, Assign))
@@ -125,7 +127,7 @@ class Shapes:
             case Let(name, value):
                 level = self.level(value)
                 if name in self.mutable:
-                    level = self._raise(self._lets, stmt, _N if give_up else level)
+                    level = self._raise(self._lets, stmt, self._own_level if give_up else level)
                 else:
                     self._raise(self._lets, stmt, level)
                 self._locals.declare(name, _Local(level, stmt, self._flow))
@@ -230,12 +232,12 @@ class Shapes:
                 return local.level if local.let is None else self._lets[id(local.let)]
             case LaunchId(kind, axis):
                 if self._joined and axis == 0 and kind is not IdKind.NUM_GROUPS:
-                    return _N
+                    return self._own_level
                 return _W if kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[axis]
             case Load(buffer, _) if buffer in self._private:
-                return _N
+                return self._own_level
             case Atomic() | SubgroupLane():
-                return _N
+                return self._own_level
             case SubgroupAdd() | SubgroupBallot():
                 return _V
         return None

@@ -68,6 +68,14 @@ def _uniform(k: Kernel, node: Store, index: Value, value: Value, element: Scalar
     if ok is False:
         return
     bits = last_bits(k, element, value)
+
+    def write() -> None:
+        address = addressing.element_address(k, node.buffer, index)
+        k.w.line(f"store {bits_type(element)} {bits}, ptr {address}, align {element.size}")
+
+    if isinstance(ok, str) and k.lanes == 1:
+        branch(k, ok, write)
+        return
     address = addressing.element_address(k, node.buffer, index)
     if ok is not True:
         assert isinstance(ok, str)

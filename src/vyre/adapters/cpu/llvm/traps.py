@@ -16,7 +16,7 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
         k.trap_tags.append(tag)
     number = k.trap_tags.index(tag)
     w, wide = k.w, k.vector_type("i64")
-    w.declare(_NOTE.replace("LANES", str(k.lanes)))
+    w.declare((_FIND.replace("LANES", str(k.lanes)) if k.lanes > 1 else _ALONE) + _NOTE)
     linear = linear_global_id(k)
     w.line(
         f"call void @vyre_trap(ptr {control(k)}, {wide} {linear}, {k.vector_type('i32')} {k.vector(address)}, "
@@ -24,7 +24,7 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
     )
 
 
-_NOTE: Final = """\
+_FIND: Final = """\
 define internal void @vyre_trap(
     ptr %control, <LANES x i64> %lanes, <LANES x i32> %where, <LANES x i1> %mask, i32 %tag) noinline cold {
 entry:
@@ -45,6 +45,10 @@ latch:
   %next = add i32 %lane, 1
   %done = icmp eq i32 %next, LANES
   br i1 %done, label %lock, label %head
+"""
+"""Finds the lowest active lane."""
+
+_NOTE: Final = """\
 lock:
   %place = getelementptr i8, ptr %control, i64 4
   br label %take
@@ -68,3 +72,11 @@ release:
   store atomic i32 0, ptr %place release, align 4
   ret void
 }"""
+"""Notes the lane ``%lower`` and the address ``%there`` if no lower lane is noted."""
+
+_ALONE: Final = """\
+define internal void @vyre_trap(ptr %control, i64 %lower, i32 %there, i1 %active, i32 %tag) noinline cold {
+entry:
+  br label %lock
+"""
+"""The start for vectors of one lane, which is active."""

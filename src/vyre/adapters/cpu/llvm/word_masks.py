@@ -19,15 +19,16 @@ _TESTED: Final = 8
 class WordMasks:
     """The words of masks; a mask is an operand of type <W x i1>, its words are one of type <W x i32>, 0 or -1 each.
 
-    Unless ``wanted``, no mask has words, and the instructions are those on i1.
+    Unless ``wanted``, no mask has words, and the instructions are those on i1.  The mask of one lane is an i1.
     """
 
-    __slots__ = ("_known", "_lanes", "_mask", "_w", "_words", "loops", "wanted")
+    __slots__ = ("_all", "_known", "_lanes", "_mask", "_w", "_words", "loops", "wanted")
 
     def __init__(self, w: Writer, lanes: int, *, wanted: bool) -> None:
         self._w: Final = w
         self._lanes: Final = lanes
-        self._mask: Final = f"<{lanes} x i1>"
+        self._mask: Final = f"<{lanes} x i1>" if lanes > 1 else "i1"
+        self._all: Final = "splat (i1 true)" if lanes > 1 else "true"
         self._words: Final = f"<{lanes} x i32>"
         self._known: Final[dict[str, str]] = {}
         self.wanted: Final = wanted
@@ -65,12 +66,14 @@ class WordMasks:
         """Returns the mask of the other lanes."""
         words = self._known.get(mask)
         if words is None:
-            return self._w.pure(f"xor {self._mask} {{}}, splat (i1 true)", mask)
+            return self._w.pure(f"xor {self._mask} {{}}, {self._all}", mask)
         return self._named(self._w.pure(f"xor {self._words} {{}}, splat (i32 -1)", words))
 
     def any(self, mask: str) -> str:
         """Returns an i1 that is true if a lane is active."""
         words, lanes = self._known.get(mask), self._lanes
+        if lanes == 1:
+            return mask
         if words is not None:
             while lanes > _TESTED:
                 halves = (self._part(words, lanes, 0), self._part(words, lanes, lanes // 2))

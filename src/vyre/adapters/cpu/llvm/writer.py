@@ -124,6 +124,11 @@ class Writer:
         if self._known.setdefault(key, result) is result:
             self._scopes[0].append(key)
 
+    def remember(self, key: str, result: str) -> None:
+        """Keeps a result under a key that has none, until the end of the current scope."""
+        self._known[key] = result
+        self._scopes[-1].append(key)
+
     def declare(self, line: str) -> None:
         """Adds a line outside of the function, once."""
         self.module[line] = None

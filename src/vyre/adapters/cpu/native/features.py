@@ -5,18 +5,20 @@ system saves when it switches threads: a vector extension counts only if both ag
 machine code.  On AArch64 the Linux kernel hands every process a word of bits.  Names are LLVM's.
 
 The name of the processor is not used: virtual machines report names whose instruction sets they lack, or the
-reverse.  Code is compiled for the oldest processor of the architecture plus exactly these features.
+reverse.  Code is compiled for the oldest processor of the architecture plus exactly these features.  The name of the
+maker tells only how fast gathers are, which no bit does.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from vyre.adapters.cpu.native.memory import MAPPABLE, Pages, Protection
 from vyre.domain.errors import BackendError
@@ -30,12 +32,15 @@ class CpuFeatures(NamedTuple):
     """The instruction sets and vector registers that machine code may use.
 
     ``arch`` is ``x86_64``, ``aarch64`` or the machine's own name; ``features`` are LLVM's names, sorted;
-    ``vector_bits`` is the width of the widest vector register, in bits: 128, 256 or 512.
+    ``vector_bits`` is the width of the widest vector register, in bits: 128, 256 or 512.  ``slow_gathers`` tells that
+    the processor reads the elements of a gather by a microprogram, which takes longer than a load for each of them: the
+    same code runs, but other code may be faster.
     """
 
     arch: str
     features: tuple[str, ...]
     vector_bits: int
+    slow_gathers: bool = False
 
     @property
     def text(self) -> str:
@@ -59,7 +64,7 @@ class CpuFeatures(NamedTuple):
     def at_most(self, vector_bits: int) -> CpuFeatures:
         """Returns these features without those that work on vectors wider than ``vector_bits`` bits."""
         kept = (name for name in self.features if _FEATURE_BITS.get(name, 128) <= vector_bits)
-        return _described(self.arch, kept)
+        return _described(self.arch, kept)._replace(slow_gathers=self.slow_gathers)
 
 
 def parse_features(text: str) -> CpuFeatures:
@@ -81,7 +86,7 @@ def host() -> CpuFeatures:
     """Returns what this processor and this operating system support.  The first call takes well below a millisecond."""
     arch = _architecture()
     if arch == X86_64:
-        return _described(arch, x86_features())
+        return _described(arch, x86_features())._replace(slow_gathers=x86_maker() in _SLOW_GATHERS)
     if arch == AARCH64:
         return _described(arch, _aarch64_features())
     return CpuFeatures(arch, (), 128)
@@ -141,6 +146,9 @@ _X86: Final[Mapping[str, _Leaf]] = {
 }
 """The features that help compiled kernels.  The conversions of AVX512-BF16 flush subnormal numbers and are left out."""
 
+_SLOW_GATHERS: Final = frozenset(("AuthenticAMD", "HygonGenuine"))
+"""The makers of processors with AVX2 of which all generations so far, Zen 1 to 5, run gathers as microprograms."""
+
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "fma": ("avx",),
     "f16c": ("avx",),
@@ -181,17 +189,30 @@ CpuId = Callable[[int, int], tuple[int, int, int, int]]
 """Answers CPUID: (leaf, part of the leaf) to (EAX, EBX, ECX, EDX)."""
 
 
+Answer = TypeVar("Answer")
+
+
 def x86_features() -> tuple[str, ...]:
     """Returns the features of this x86-64 processor, from itself, or from Linux if no code may be made here."""
+    return _asked(decode_cpuid, partial(listed_by_linux, CPUINFO))
+
+
+def x86_maker() -> str:
+    """Returns the name of the maker of this x86-64 processor, such as ``AuthenticAMD``; empty if it is not known."""
+    return _asked(decode_maker, partial(maker_by_linux, CPUINFO))
+
+
+def _asked(decode: Callable[[CpuId, Callable[[], int]], Answer], otherwise: Callable[[], Answer]) -> Answer:
+    """Returns what ``decode`` finds in the answers of CPUID and XCR0, or ``otherwise`` if no code may be made here."""
     if MAPPABLE:
         try:
-            return _asked_from_the_processor()
+            return _asked_from_the_processor(decode)
         except (BackendError, OSError):  # no executable pages, or a process without the C library's symbols
             pass
-    return listed_by_linux(CPUINFO)
+    return otherwise()
 
 
-def _asked_from_the_processor() -> tuple[str, ...]:
+def _asked_from_the_processor(decode: Callable[[CpuId, Callable[[], int]], Answer]) -> Answer:
     pages = Pages(1)
     try:
         pages.write(0, _CODE)
@@ -207,7 +228,7 @@ def _asked_from_the_processor() -> tuple[str, ...]:
             eax, ebx, ecx, edx = answer
             return eax, ebx, ecx, edx
 
-        return decode_cpuid(cpuid, saved)
+        return decode(cpuid, saved)
     finally:
         pages.close()
 
@@ -231,6 +252,12 @@ def decode_cpuid(cpuid: CpuId, xcr0: Callable[[], int]) -> tuple[str, ...]:
         and saved & place.saved == place.saved
     }
     return _consistent(found)
+
+
+def decode_maker(cpuid: CpuId, _: Callable[[], int]) -> str:
+    """Returns the name of the maker: twelve letters in EBX, EDX and ECX of leaf 0."""
+    registers = cpuid(0, 0)
+    return struct.pack("<3I", registers[1], registers[3], registers[2]).decode("latin-1")
 
 
 def _consistent(found: set[str]) -> tuple[str, ...]:
@@ -265,13 +292,22 @@ CPUINFO: Final = Path("/proc/cpuinfo")
 
 def listed_by_linux(path: Path) -> tuple[str, ...]:
     """Returns the features in a file of the form of ``/proc/cpuinfo``, sorted; none if there is no such file."""
+    words = set(_line(path, "flags").split())
+    return _consistent({name for name in _X86 if _KERNEL_NAMES.get(name, name) in words})
+
+
+def maker_by_linux(path: Path) -> str:
+    """Returns the maker in a file of the form of ``/proc/cpuinfo``; empty if there is no such file."""
+    return _line(path, "vendor_id").strip()
+
+
+def _line(path: Path, name: str) -> str:
+    """Returns what such a file says first under a name; empty if it says nothing."""
     try:
         with path.open(encoding="ascii", errors="replace") as lines:
-            listed = next((line for line in lines if line.startswith("flags")), "")
+            return next((line for line in lines if line.startswith(name)), "").partition(":")[2]
     except OSError:
-        return ()
-    words = set(listed.partition(":")[2].split())
-    return _consistent({name for name in _X86 if _KERNEL_NAMES.get(name, name) in words})
+        return ""
 
 
 # ---------------------------------------------------------------- AArch64

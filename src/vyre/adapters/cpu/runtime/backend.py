@@ -76,7 +76,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
     Raises ``BackendUnavailable`` for a machine that it cannot run on, and ``InvalidConfig`` for an invalid option.
     """
     if options.lanes is not None and options.lanes not in LANES:
-        raise InvalidConfig(f"lanes={options.lanes} is no width of a vector", fix="use 4, 8, 16 or 32.")
+        raise InvalidConfig(f"lanes={options.lanes} is no width of a vector", fix="use 1, 4, 8, 16 or 32.")
     counters = Counters()
     profile = profile_of(tools.features, options)
 

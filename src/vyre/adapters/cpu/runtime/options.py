@@ -16,7 +16,7 @@ class CpuOptions:
 
     ``threads``: most threads that take part in a launch, None for the lesser of the usable CPUs and the CPU quota.
     ``affinity``: the CPUs on which worker threads run, None for all that the process may use.  ``lanes``: lanes of a
-    vector, one of 4, 8, 16 and 32; None for what suits the processor and the program.  ``list_after``: runs of one
+    vector, one of 1, 4, 8, 16 and 32; None for what suits the processor and the program.  ``list_after``: runs of one
     shape after which its operations are run as a command list by one native call; "costs": when that pays; None: never.
     ``vector_bits``: code uses no vector register of more bits, None for all that the processor has.
     ``recompile``: whether kernels that run long are compiled again by the full pipeline, in the background.
@@ -25,7 +25,7 @@ class CpuOptions:
     _: KW_ONLY
     threads: Annotated[int, IntRange(1, MOST_THREADS)] | None = None
     affinity: frozenset[int] | None = None
-    lanes: Annotated[int, IntRange(4, 32)] | None = None
+    lanes: Annotated[int, IntRange(1, 32)] | None = None
     vector_bits: Annotated[int, IntRange(128, 512)] | None = None
     list_after: Count | Literal["costs"] | None = "costs"
     costs: LaunchCosts | None = None

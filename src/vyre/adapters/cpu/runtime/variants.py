@@ -31,7 +31,7 @@ class VariantInputs(NamedTuple):
 
     def vector(self, *, joined: bool) -> VectorInputs:
         """Returns the inputs of the decision on a vector, which may be of several workgroups if they are ``joined``."""
-        return vector_inputs(self.program, self.features.vector_bits, forced=self.lanes, joined=joined)
+        return vector_inputs(self.program, self.features, forced=self.lanes, joined=joined)
 
     def width(self, sink: DecisionSink | None, *, joined: bool) -> int:
         """Returns the number of lanes of a vector, which may be of several workgroups where they are ``joined``."""

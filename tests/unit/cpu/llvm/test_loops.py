@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -217,6 +218,70 @@ def test_budgets_of_divergent_loops(budget: int) -> None:
         )
         == []
     )
+
+
+STRIDED: Final = """
+workgroup_size 37, 1, 1
+buffer first @0 read {dtype}[1]
+buffer size @1 read {dtype}[1]
+buffer stop @2 read {dtype}[37]
+buffer text @3 read {element}[301]
+buffer sums @4 write {dtype}[37]
+buffer rounds @5 write u32[37]
+buffer out @6 read_write u32[301]
+body {{
+  let lane = gid.x
+  let sum = {zero}
+  let count = 0u
+  for at in first[0u] + {factor} .. stop[lane] step {step} {{
+    if at % {three} == {two} {{
+      continue
+    }}
+    let index = cast<u32>(at)
+    count := count + cast<u32>(text[index])
+    out[index] = count + index
+    sum := sum * {three} + at
+    if count > 900u {{
+      break
+    }}
+  }}
+  sums[lane] = sum
+  rounds[lane] = count
+}}
+"""
+
+
+def _strided(dtype: str, element: str, factor: int, step: str, first: int, size: int) -> Case:
+    """Every lane counts from ``first + factor * lane`` up to a bound of its own, and reads ``text`` there."""
+    suffix = SUFFIX[dtype]
+    numbers = {"zero": f"0{suffix}", "two": f"2{suffix}", "three": f"3{suffix}"}
+    at = f"cast<{dtype}>(lane) * {factor}{suffix}"
+    text = STRIDED.format(dtype=dtype, element=element, factor=at, step=step, **numbers)
+    inputs = {
+        "first": [first],
+        "size": [size],
+        "stop": [max(0, 40 * (lane % 8) + (lane * 7) % 50 - 20) for lane in range(37)],
+        "text": [(5 * place + 3) % 11 for place in range(301)],
+    }
+    return case(text, inputs, grid=1)
+
+
+def test_counters_that_keep_their_distance() -> None:
+    cases = {}
+    for dtype, suffix in SUFFIX.items():
+        least = -40 if dtype[0] == "i" else (1 << BITS[dtype]) - 20
+        rows = [("u8", 1, "size[0u]", least), ("u32", 1, f"37{suffix}", 0), ("u16", 3, "size[0u]", 5)]
+        for element, factor, step, first in rows:
+            name = f"{dtype} {element} {factor} {step} {first}"
+            cases[name] = _strided(dtype, element, factor, step, first, 41)
+    assert disagreements(cases) == []
+
+
+@pytest.mark.parametrize(("step", "gathers"), [("size[0u]", False), ("37u", False), ("size[0u] + lane", True)])
+def test_strided_rounds_access_memory_in_one_piece(step: str, gathers: bool) -> None:
+    program = _strided("u32", "u32", 1, step, 0, 41).program
+    text = emit(program, EmitOptions(lanes=16, predicated=True)).text
+    assert ("masked.scatter" in text) == gathers
 
 
 ROUNDS = f"""{HEAD}

@@ -2,7 +2,8 @@
 
 Lanes that run the same rounds share a counter and ordinary jumps.  Other loops run until no lane is left in them; a
 counter whose start and step the lanes share is one number even then, because lanes that are left have run as many
-rounds.  Bounds are compared by distance, ``stop - i > step``, so that nothing wraps.
+rounds.  For the same reason a counter whose start is affine stays affine if the lanes share the step, so that what it
+indexes is accessed in one piece.  Bounds are compared by distance, ``stop - i > step``, so that nothing wraps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.shapes import Agreement
-from vyre.adapters.cpu.llvm.values import SCALAR, Value
+from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
 from vyre.domain.ir.stmt import Assign, Body, Continue, Loop, Return, Stmt, Trap, bodies, walk_statements
 
 FEW_ROUNDS: Final = 256
@@ -52,9 +53,9 @@ class Bounds:
         return all(bound.is_uniform for bound in (self.start, self._stop, self.step))
 
     @property
-    def counts_together(self) -> bool:
-        """Tells whether the lanes in the loop agree on the counter."""
-        return self.start.is_uniform and self.step.is_uniform
+    def keeps_stride(self) -> bool:
+        """Tells whether the counters of neighbouring lanes always differ by the same constant, which may be 0."""
+        return self.start.shape is not Shape.VARYING and self.step.is_uniform
 
     @property
     def runs_never(self) -> bool:
@@ -107,8 +108,19 @@ class Bounds:
         rising = self._compare("icmp sgt", self.step, zero)
         return self._combined("or", self._conjunction(rising, up), self._conjunction(self._inverse(rising), down))
 
+    def counter(self, operand: str) -> Value:
+        """Returns a counter of the shape of ``start``: ``operand`` is a scalar if ``keeps_stride``, else a vector."""
+        if not self.keeps_stride:
+            return self._k.varying(self._dtype, operand)
+        if self.start.is_uniform:
+            return self._k.uniform(self._dtype, operand)
+        return self._k.affine(self._dtype, operand, self.start.stride)
+
     def next(self, counter: Value) -> Value:
         """Returns the counter of the next round."""
+        if counter.shape is Shape.AFFINE and self.step.is_uniform:
+            base = self._k.w.pure(f"add {SCALAR[self._dtype]} {{}}, {{}}", counter.operand, self.step.operand)
+            return self._k.affine(self._dtype, base, counter.stride)
         return self._arithmetic("add", counter, self.step)
 
     def _arithmetic(self, op: str, a: Value, b: Value) -> Value:
@@ -279,7 +291,7 @@ class _Apart:
         k, w, stmt, bounds = self._k, self._k.w, self._stmt, self._bounds
         mask, masks = k.mask, k.masks
         dtype = bounds.start.dtype
-        kind = SCALAR[dtype] if bounds.counts_together else k.vector_type(SCALAR[dtype])
+        kind = SCALAR[dtype] if bounds.keeps_stride else k.vector_type(SCALAR[dtype])
         entering, exit_ = w.label("enter"), w.label("exit")
         entered, is_scalar = bounds.entered()
         first = k.both(mask, k.splat("i1", entered) if is_scalar else entered)
@@ -291,7 +303,7 @@ class _Apart:
         k.open_values()
         w.place(entering)
         place = w.at_entry(f"alloca {kind}")
-        start = bounds.start.operand if bounds.counts_together else k.vector(bounds.start)
+        start = bounds.start.operand if bounds.keeps_stride else k.vector(bounds.start)
         w.line(f"store {kind} {start}, ptr {place}")
         masks.store(first, self._live)
         masks.loops += 1
@@ -300,7 +312,7 @@ class _Apart:
         w.open_loop(head)
         k.open_values()
         found = w.here(f"load {kind}, ptr {place}")
-        counter = k.uniform(dtype, found) if bounds.counts_together else k.varying(dtype, found)
+        counter = bounds.counter(found)
         k.take(masks.load(self._live))
         if self._skipped is not None:
             w.line(f"store {masks.place} zeroinitializer, ptr {self._skipped}")
@@ -325,7 +337,7 @@ class _Apart:
             elif not bounds.is_short:
                 budget.poll(k)
             following = bounds.next(counter)
-            text = following.operand if bounds.counts_together else k.vector(following)
+            text = following.operand if bounds.keeps_stride else k.vector(following)
             w.line(f"store {kind} {text}, ptr {place}")
             masks.store(left, self._live)
             going = k.any(left)

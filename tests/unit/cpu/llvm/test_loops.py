@@ -312,3 +312,57 @@ def test_rounds_of_narrow_code_hold_no_packed_masks() -> None:
     rounds = [block for block in re.split(r"^\.LBB", code, flags=re.M) if "vmulps" in block]
     assert rounds
     assert not [block for block in rounds if "vpack" in block]
+
+
+TIGHT = {
+    "a sum": "s := s * 3u + z[k]",
+    "a store": "z[k] = k + s",
+    "an atomic": "let old = atomic_add(z, k, 3u)\ns := s + old",
+    "a break": "if z[k] > 90u { break }\ns := s + z[k]",
+    "a continue": "if z[k] > 50u { continue }\ns := s + z[k] + k",
+    "several buffers": "s := s * 3u + z[k] + x[k]",
+    "another index": "s := s * 3u + z[k + 1u] + z[k * 2u]",
+}
+"""Rounds of a loop from ``x[0]`` to ``x[1]`` whose counter may be an index of ``z``, which has 300 elements."""
+SPANS = (
+    (0, 9),
+    (0, 256),
+    (0, 257),
+    (0, 300),
+    (290, 300),
+    (290, 301),
+    (299, 320),
+    (9, 9),
+    (9, 3),
+    (0, 4000),
+    (2**32 - 3, 2**32 - 1),
+)
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_loops_of_one_lane_in_two_copies(name: str) -> None:
+    text = f"""
+workgroup_size 1, 1, 1
+buffer x @0 read u32[2]
+buffer y @1 write u32[1]
+buffer z @2 read_write u32[runtime]
+body {{
+  let s = 1u
+  for k in x[gid.x] .. x[gid.x + 1u] {{
+    {TIGHT[name]}
+  }}
+  y[0u] = s
+}}
+"""
+    cases = {f"{span}": case(text, {"x": span, "z": [7 * n % 97 for n in range(300)]}, grid=1) for span in SPANS}
+    assert "short" in emit(next(iter(cases.values())).program, EmitOptions(lanes=1)).text
+    variants = [Variant(1), Variant(1, Pipeline.FULL), Variant(1, Pipeline.FULL, wide=True), Variant(1, counting=True)]
+    assert disagreements(cases, variants) == []
+
+
+def test_few_rounds_of_one_lane_compare_no_counter_and_look_at_no_flag() -> None:
+    body = "let s = 0u\n  for k in x[i] .. x[i + 1u] { s := s + x[k] }\n  y[i] = s\n}"
+    text = emit(case(f"{HEAD}{body}", grid=1).program, EmitOptions(lanes=1)).text
+    _, short, long = re.split(r"\n(?:short|long)\d+:", text)
+    assert "load atomic" not in short and "icmp ult i64" not in short
+    assert "load atomic" in long and "icmp ult i64" in long

@@ -48,7 +48,7 @@ def inside(k: Kernel, access: Load | Store | Atomic, index: Value) -> str | bool
             return False
         if count:
             return number < count
-    if k.proven(access):
+    if k.proven(access) or (access.buffer, index.operand) in k.in_range:
         return True
     return checked(k, access.buffer, index)
 

@@ -169,6 +169,8 @@ class Kernel:
         """The scratch memory of private buffers, by name."""
         self.copies: Final[dict[str, Tag]] = {}
         """The asynchronous copies that have been planned so far, by tag."""
+        self.in_range: Final[set[tuple[str, str]]] = set()
+        """Buffers with operands that are certainly indices in their range at the current place."""
         self.loops: Final[list[LoopFrame]] = []
         """The loops around the current place, innermost last."""
         self.slotted: Final[set[str]] = set()

@@ -8,19 +8,38 @@ indexes is accessed in one piece.  Bounds are compared by distance, ``stop - i >
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm.addressing import extended
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.shapes import Agreement
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
-from vyre.domain.ir.stmt import Assign, Body, Continue, Loop, Return, Stmt, Trap, bodies, walk_statements
+from vyre.domain.ir.expr import Atomic, Load, Var
+from vyre.domain.ir.stmt import (
+    Assign,
+    Body,
+    Continue,
+    Loop,
+    Return,
+    Stmt,
+    Store,
+    Trap,
+    bodies,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
 
 FEW_ROUNDS: Final = 256
 """The number of rounds up to which a loop does not look at the stop flag."""
+MOST_COPIED: Final = 64
+"""The number of statements up to which a loop of one lane is written twice."""
 WriteBody = Callable[[Kernel, Body], Flow]
 
 
@@ -31,8 +50,46 @@ def write_loop(k: Kernel, stmt: Loop, write_body: WriteBody) -> Flow:
     if bounds.runs_never:
         return Flow.THROUGH
     if (not k.options.counting or _count_steps(k)) and bounds.is_uniform and k.shapes.rounds(stmt) <= Agreement.VECTOR:
+        if k.lanes == 1 and not k.options.counting and bounds.steps_by_one and _is_tight(stmt):
+            return _in_two_copies(k, stmt, bounds, write_body)
         return _Together(k, stmt, bounds).write(write_body)
     return _Apart(k, stmt, bounds).write(write_body)
+
+
+def _is_tight(stmt: Loop) -> bool:
+    """Returns whether a loop is short and the innermost one, and all of its lanes go on behind it."""
+    inside = list(islice(walk_statements(stmt.body), MOST_COPIED + 1))
+    return len(inside) <= MOST_COPIED and not any(isinstance(s, Loop | Return | Trap) for s in inside)
+
+
+def _in_two_copies(k: Kernel, stmt: Loop, bounds: Bounds, write_body: WriteBody) -> Flow:
+    """Writes a loop of one lane twice: for few rounds whose counter is in the range of all buffers that it indexes, and
+    for any rounds.
+
+    The first copy neither compares the counter with lengths nor looks at the stop flag.
+    """
+    w = k.w
+    nodes = [node for s in walk_statements(stmt.body) for node in unique_nodes(operands(s))]
+    accesses = [a for a in (*nodes, *walk_statements(stmt.body)) if isinstance(a, Load | Store | Atomic)]
+    indexed = [a for a in accesses if isinstance(a.index, Var) and a.index.name == stmt.var]
+    names = sorted({a.buffer for a in indexed if not k.proven(a)})
+    usual = bounds.are_few(FEW_ROUNDS)
+    for name in names:
+        usual = w.pure("and i1 {}, {}", usual, bounds.stop_within(k.length(name)))
+    short, long, end = w.label("short"), w.label("long"), w.label("end")
+    w.branch(usual, short, long, likely=True)
+    for label, is_short in ((short, True), (long, False)):
+        w.open_scope()
+        k.open_values()
+        w.place(label)
+        flow = _Together(k, stmt, bounds, in_range=names if is_short else None).write(write_body)
+        assert flow is Flow.THROUGH
+        w.jump(end)
+        k.close_values()
+        w.close_scope()
+    w.place(end)
+    k.forget({s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)})
+    return Flow.THROUGH
 
 
 class Bounds:
@@ -67,6 +124,20 @@ class Bounds:
             return False
         first, last = (_signed(self._dtype.bits, n or 0, self._signed) for n in numbers)
         return first >= last if self._number > 0 else first <= last
+
+    @property
+    def steps_by_one(self) -> bool:
+        """Tells whether the loop counts u32 up by one."""
+        return self._number == 1 and self._dtype is ScalarType.U32
+
+    def are_few(self, most: int) -> str:
+        """Returns whether a loop that steps by one runs no more rounds, an i1 operand; only if it runs any."""
+        count = self._arithmetic("sub", self._stop, self.start)
+        return self._compare("icmp ule", count, self._k.number(self._dtype, most))[0]
+
+    def stop_within(self, length: str) -> str:
+        """Returns whether the stop of a u32 is no more than a length, an i64 operand; an i1 operand."""
+        return self._k.w.pure("icmp ule i64 {}, {}", extended(self._k, self._stop), length)
 
     @property
     def is_short(self) -> bool:
@@ -152,9 +223,13 @@ class Bounds:
 
 
 class _Together:
-    """A loop whose rounds the lanes run together; its mask is that of its start, or empty."""
+    """A loop whose rounds the lanes run together; its mask is that of its start, or empty.
 
-    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds) -> None:
+    ``in_range`` are buffers in which every value of the counter is an index, in a copy for few rounds; None in others.
+    """
+
+    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds, *, in_range: Sequence[str] | None = None) -> None:
+        self._in_range: Final = in_range
         self._k: Final = k
         self._stmt: Final = stmt
         self._bounds: Final = bounds
@@ -200,6 +275,7 @@ class _Together:
         mark = k.locals.mark
         k.locals.declare(stmt.var, counter)
         k.loops.append(self)
+        k.in_range.update((name, counter.operand) for name in self._in_range or ())
         flow = write_body(k, stmt.body)
         k.loops.pop()
         k.locals.leave(mark)
@@ -217,7 +293,7 @@ class _Together:
         w.close_scope()
         if self._advance.finish() is not Flow.LEFT:
             k.mask = mask
-            if not bounds.is_short:
+            if self._in_range is None and not bounds.is_short:
                 budget.poll(k)
             more = bounds.more(counter)[0]
             w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")

@@ -215,13 +215,41 @@ class _Mentions:
                         self._visit(one)
 
     def _note(self, name: str, use: Use, node: ast.AST) -> None:
-        self.found.setdefault(name, []).append(Mention(use, self._place, node))
+        mention = Mention(use, self._place, node)
+        known = self.found.get(name)
+        if known is None:
+            self.found[name] = [mention]
+        else:
+            known.append(mention)
 
     def _skip(self, node: ast.AST) -> None:
         """Passes over a constant, and over a function or a class, whose names are its own."""
 
     def _name(self, node: ast.Name) -> None:
-        self._note(node.id, _READ if isinstance(node.ctx, ast.Load) else _BIND, node)
+        self._note(node.id, _READ if type(node.ctx) is ast.Load else _BIND, node)
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        self._visit(node.value)
+
+    def _subscript(self, node: ast.Subscript) -> None:
+        self._visit(node.value)
+        self._visit(node.slice)
+
+    def _binary(self, node: ast.BinOp) -> None:
+        self._visit(node.left)
+        self._visit(node.right)
+
+    def _compare(self, node: ast.Compare) -> None:
+        self._visit(node.left)
+        for other in node.comparators:
+            self._visit(other)
+
+    def _call(self, node: ast.Call) -> None:
+        self._visit(node.func)
+        for argument in node.args:
+            self._visit(argument)
+        for keyword in node.keywords:
+            self._visit(keyword.value)
 
     def _assign(self, node: ast.Assign) -> None:
         self._visit(node.value)
@@ -280,6 +308,11 @@ class _Mentions:
 
 _VISITED: Final[dict[type[ast.AST], Callable[[_Mentions, Any], None]]] = {
     ast.Name: _Mentions._name,
+    ast.Attribute: _Mentions._attribute,
+    ast.Subscript: _Mentions._subscript,
+    ast.BinOp: _Mentions._binary,
+    ast.Compare: _Mentions._compare,
+    ast.Call: _Mentions._call,
     ast.Constant: _Mentions._skip,
     ast.Assign: _Mentions._assign,
     ast.AnnAssign: _Mentions._ann_assign,
@@ -295,4 +328,4 @@ _VISITED: Final[dict[type[ast.AST], Callable[[_Mentions, Any], None]]] = {
     ast.Lambda: _Mentions._skip,
     ast.ClassDef: _Mentions._skip,
 }
-"""How the kinds of syntax are visited that are not visited field by field."""
+"""How the kinds of syntax are visited that are frequent, or whose names are not mentioned field by field."""

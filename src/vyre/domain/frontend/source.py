@@ -43,10 +43,10 @@ class Source:
 
     def place(self, node: ast.AST) -> SourceLocation:
         """Returns file and line of a node."""
-        line = self.first + getattr(node, "lineno", 1) - 1
-        found = self._places.get(line)
+        number = getattr(node, "lineno", 1)
+        found = self._places.get(number)
         if found is None:
-            found = self._places[line] = SourceLocation(self.file, line)
+            found = self._places[number] = SourceLocation(self.file, self.first + number - 1)
         return found
 
     def fail(self, node: ast.AST, message: str, fix: str) -> NoReturn:

@@ -172,6 +172,8 @@ def _sample(work: Work, repeat: int, clock: Clock = time.perf_counter) -> float:
     gc.collect()
     gc.disable()
     try:
+        if repeat > 1:
+            work()  # the collection has read all objects, and left short work with cold caches
         start = clock()
         for _ in range(repeat):
             work()

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -127,6 +128,29 @@ def test_several_jobs_after_one(pool: WorkerPool) -> None:
     first.stop()
     assert all(job.wait(LIMIT_S) for job, _ in made)
     assert [frame.data[0] for _, frame in made] == [SUM, SUM, 0, SUM, SUM]
+
+
+def test_a_job_that_ends_while_it_is_looked_at_is_among_the_submitted(pool: WorkerPool) -> None:
+    class Ending:
+        """A job whose run ends between two looks at it."""
+
+        group = None
+
+        def __init__(self) -> None:
+            self._looks = 0
+
+        @property
+        def done(self) -> bool:
+            self._looks += 1
+            return self._looks > 1
+
+    job: Any = Ending()
+    pool._in_flight[1] = job
+    try:
+        assert job in pool.submitted(None)  # else nobody waits for it, and nothing releases it
+        assert job not in pool.submitted(None) and 1 not in pool._in_flight
+    finally:
+        pool._in_flight.pop(1, None)
 
 
 def test_dropped_jobs_end_and_their_memory_is_used_again(pool: WorkerPool) -> None:

@@ -233,14 +233,18 @@ class WorkerPool:
 
     def submitted(self, group: JobGroup | None) -> list[Job]:
         """Returns the submitted jobs of a group whose runs are under way, after releasing all that have ended."""
-        self._reap()
-        return [job for job in list(self._in_flight.values()) if job.group is group and not job.done]
+        return [job for job in self._reap() if job.group is group]
 
-    def _reap(self) -> None:
+    def _reap(self) -> list[Job]:
+        """Releases the jobs whose runs have ended; returns the others, each of which is looked at once."""
+        running: list[Job] = []
         for address, job in list(self._in_flight.items()):
             if job.done:
                 self._in_flight.pop(address, None)
+            else:
+                running.append(job)
         self._reap_at = max(_REAP, 2 * len(self._in_flight))
+        return running
 
     # ------------------------------------------------------------ threads
     def _provide(self, job: Job) -> None:

@@ -1,0 +1,60 @@
+"""``Pass``: one step of the optimizer, and ``run_passes``, which runs several in order and counts what they did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.program import Program
+
+Counts: TypeAlias = Counter[str]
+"""What a pass did, by the name of the change: ``{"folded": 3}``."""
+PassFunction: TypeAlias = Callable[[Program, Counts], Program]
+"""From a valid program to one with the same bytes and errors for all inputs; adds to the counts.  It returns the very
+program if it changes nothing.
+"""
+
+
+class Pass(NamedTuple):
+    """A step of the optimizer.
+
+    ``version`` grows with every change of what the pass makes, and is part of the keys of stored code.
+    """
+
+    name: str
+    version: int
+    run: PassFunction
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.version}"
+
+
+class PassResult(NamedTuple):
+    """What one pass did to a program: the numbers of nodes before and after it, and its counts."""
+
+    name: str
+    nodes_before: int
+    nodes_after: int
+    counts: Mapping[str, int]
+
+
+class Optimized(NamedTuple):
+    """An optimized program, and what each pass did, in order."""
+
+    program: Program
+    results: tuple[PassResult, ...]
+
+
+def run_passes(program: Program, passes: Iterable[Pass]) -> Optimized:
+    """Returns the program after these passes, in their order.  ``program`` must be valid."""
+    results = []
+    before = node_facts(program).nodes
+    for step in passes:
+        counts: Counts = Counter()
+        program = step.run(program, counts)
+        after = node_facts(program).nodes
+        results.append(PassResult(step.name, before, after, dict(counts)))
+        before = after
+    return Optimized(program, tuple(results))

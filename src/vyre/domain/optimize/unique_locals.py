@@ -1,0 +1,124 @@
+"""``with_unique_locals``: a program whose locals have names of their own, so that a name identifies a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from vyre.domain.ir.expr import Var
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.stmt import Assign, Body, GridLoop, If, Let, Loop, Stmt, Switch, if_chain, walk_statements
+from vyre.domain.ir.unique_names import UniqueNames
+
+_CACHED: Final = "unique_locals"
+
+
+def with_unique_locals(program: Program) -> Program:
+    """Returns ``program`` if every local of it has a name of its own, else one in which locals are renamed.
+
+    Locals are what ``Let``, ``Loop`` and ``GridLoop`` declare.  The first local of a name keeps it.  Cached on the
+    program.  O(nodes).
+    """
+    found = program._cache.get(_CACHED)
+    if isinstance(found, Program):
+        return found
+    names = list(_declared(program.body))
+    made = program if len(set(names)) == len(names) else _Renaming(names).program(program)
+    made._cache[_CACHED] = made
+    program._cache[_CACHED] = made
+    return made
+
+
+def _declared(body: Body) -> Iterator[str]:
+    for stmt in walk_statements(body):
+        if isinstance(stmt, Let | GridLoop):
+            yield stmt.name
+        elif isinstance(stmt, Loop):
+            yield stmt.var
+
+
+class _Renaming:
+    """One walk in program order.  ``_shown`` maps the visible locals that have another name now to that name."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._taken = UniqueNames()
+        for name in names:
+            self._taken.reserve(name)
+        self._given: set[str] = set()
+        self._shown: dict[str, str] = {}
+
+    def program(self, program: Program) -> Program:
+        return replace(program, body=self._body(program.body))
+
+    def _body(self, body: Body) -> Body:
+        outer = self._shown
+        self._shown = dict(outer)
+        made = tuple([self._statement(stmt) for stmt in body])
+        self._shown = outer
+        return made
+
+    def _declare(self, name: str) -> str:
+        if name not in self._given:
+            self._given.add(name)
+            return name
+        self._shown[name] = renamed = self._taken.unique(name)
+        return renamed
+
+    def _expressions(self, stmt: Stmt) -> Stmt:
+        """Returns a statement with its own operands renamed; bodies and names are left as they are."""
+        if not self._shown:
+            return stmt
+        made: dict[int, Any] = {}
+        changed = {}
+        for field in stmt.__match_args__:
+            old = getattr(stmt, field)
+            if isinstance(old, tuple | str) or not hasattr(old, "__match_args__"):
+                continue
+            new = rebuilt(old, self._visible, made)
+            if new is not old:
+                changed[field] = new
+        return replace(stmt, **changed) if changed else stmt
+
+    def _visible(self, node: Any) -> Any:
+        if type(node) is Var and node.name in self._shown:
+            return replace(node, name=self._shown[node.name])
+        return node
+
+    def _statement(self, stmt: Stmt) -> Stmt:
+        found: Any = self._expressions(stmt)
+        match found:
+            case Let():
+                return replace(found, name=self._declare(found.name))
+            case Assign():
+                return replace(found, name=self._shown.get(found.name, found.name))
+            case If():
+                return self._chain(found)
+            case Switch():
+                arms = tuple([replace(arm, body=self._body(arm.body)) for arm in found.arms])
+                return replace(found, arms=arms, default=self._body(found.default))
+            case Loop():
+                outer, self._shown = self._shown, dict(self._shown)
+                var = self._declare(found.var)
+                made = replace(found, var=var, body=self._body(found.body))
+                self._shown = outer
+                return made
+            case GridLoop():
+                body = self._body(found.body)
+                return replace(found, body=body, name=self._declare(found.name))
+            case _ if hasattr(found, "body"):
+                return replace(found, body=self._body(found.body))
+        return cast("Stmt", found)
+
+    def _link(self, link: If, first: If) -> Any:
+        return link if link is first else self._expressions(link)
+
+    def _chain(self, first: If) -> Stmt:
+        """Renames in a chain of ``else if`` of any length without recursion over its links."""
+        links, last = if_chain(first)
+        done = [(self._link(link, first), self._body(link.then)) for link in links]
+        otherwise = self._body(last)
+        for link, then in reversed(done):
+            otherwise = (replace(link, then=then, otherwise=otherwise),)
+        return otherwise[0]

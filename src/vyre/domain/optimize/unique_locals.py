@@ -9,7 +9,20 @@ from typing import Any, Final, cast
 from vyre.domain.ir.expr import Var
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Assign, Body, GridLoop, If, Let, Loop, Stmt, Switch, if_chain, walk_statements
+from vyre.domain.ir.stmt import (
+    Assign,
+    Block,
+    Body,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Switch,
+    if_chain,
+    walk_statements,
+)
 from vyre.domain.ir.unique_names import UniqueNames
 
 _CACHED: Final = "unique_locals"
@@ -107,7 +120,7 @@ class _Renaming:
             case GridLoop():
                 body = self._body(found.body)
                 return replace(found, body=body, name=self._declare(found.name))
-            case _ if hasattr(found, "body"):
+            case Block() | Region():
                 return replace(found, body=self._body(found.body))
         return cast("Stmt", found)
 

@@ -68,7 +68,6 @@ _Bindless = bindless.BindlessInputs
 _Table = bindless.ResourceTableInputs
 _Jit = trace_jit.TraceJitInputs
 _Seen = speculation.SpeculationObservation
-_Race = speculate.VariantRaceInputs
 _Path = speculate.PathInputs
 _FULL, _STATIC = bindless.BindlessSupport.FULL, bindless.BindlessSupport.STATIC
 _READER = arm_independence.ArmAccess(frozenset({0, 1, 2}), frozenset({3}))
@@ -81,7 +80,7 @@ _HINTS = extraction_cost.NodeHints(fp16_eligible=True, compile_time_constant=Tru
 _TENSORS = extraction_cost.ExtractionProfile(supports_tensor_cores=True, supports_f16=True, hot=True)
 _DEVICE = occupancy.DeviceEnvelope(9, 0, 1024, 49_152, True, True)
 _IDENTITY = plan_cache.PlanIdentity(
-    1, plan_cache.MegakernelAnalysisKind.DATAFLOW, plan_cache.device_key(_DEVICE, warp_size=32)
+    1, plan_cache.MegakernelAnalysisKind.DATAFLOW, plan_cache.MegakernelDeviceKey(9, 0, 32, True, True, 1024)
 )
 _NEED = partial(occupancy.KernelRequirement, 8, 0, 256)
 _GRIDS = tuple(grid_sync_mode.GridSyncInputs(True, 264, 132, resident) for resident in (1, 2))
@@ -133,7 +132,6 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         _Path(SpeculationMode.FORCE, True, _ADAPTIVE),
         _Path(SpeculationMode.DISABLE, True, _ADAPTIVE),
     ),
-    "speculate.race": _calls(speculate.race_variants, _Race(100, 90, 10, 30), _Race(100, 50, 10, 30)),
     "arm_independence": _calls(
         arm_independence.can_dispatch_concurrently,
         (_READER, _APART),
@@ -243,9 +241,6 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
     ),
     "topology.memory": _calls(topology.memory_plan, *(topology.MemoryInputs(*_WAVE, t) for t in topology.Topology)),
     "occupancy": _calls(occupancy.estimate, (_SM, _USAGE)),
-    "occupancy.cooperative": _calls(
-        occupancy.max_cooperative_blocks, occupancy.CooperativeInputs(_SM, _USAGE, 132, True)
-    ),
     "residency.session": _calls(
         residency.plan_session,
         residency.SessionProfile(1, 10**6, 100, 1000, 1000, 1000, 10**8, residency.Readback.FINAL_ONLY),
@@ -254,27 +249,9 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
 """The same, but the answer is a record of several figures."""
 
 COMPOSED: Final[dict[str, tuple[Call, ...]]] = {
-    "dispatch_policy": _calls(
-        dispatch_policy.evaluate_dispatch_policy,
-        *(
-            dispatch_policy.DispatchPolicyInputs(
-                _Persistent(64, 5000, 900, 50_000),
-                _READER,
-                other,
-                slot,
-                _Reuse(64, 5000, 900, 500),
-                _Bindless(64, _FULL, True),
-                _Jit(9, 9000, 100, 1000),
-            )
-            for other in (_APART, _SAME)
-            for slot in (None, 0, 9)
-        ),
-    ),
     "topology.execution": _calls(
         topology.execution_plan,
         *(topology.ExecutionInputs(*_WAVE, _SAMPLE, 5000.0, pressure) for pressure in (0.2, 0.9)),
     ),
-    "occupancy.pair": _calls(occupancy.can_run_together, occupancy.PairInputs(_SM, _USAGE, _USAGE, True)),
 }
-"""Several decisions in one: all launch decisions of a dispatch, each of them positive; shape and memory of a wave; two
-estimates."""
+"""Several decisions in one: the shape and the memory of a wave."""

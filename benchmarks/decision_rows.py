@@ -133,7 +133,7 @@ def _every(cases: Mapping[str, Sequence[Call]]) -> tuple[Call, ...]:
 ROWS: Final = (
     _row("worst_decision", _every(SCALAR_DECISIONS), SCALAR_US),
     _row("worst_plan", _every(SCALAR_PLANS), SCALAR_US),
-    _row("dispatch_policy", COMPOSED["dispatch_policy"], COMPOSED_US),
+    _row("topology.execution", COMPOSED["topology.execution"], COMPOSED_US),
     *_multiples("composed:", COMPOSED, COMPOSED_MULTIPLES),
     *_multiples("decision:", SCALAR_DECISIONS, DECISION_MULTIPLES),
     *_multiples("plan:", SCALAR_PLANS, PLAN_MULTIPLES),

@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
 from vyre.policies.concurrency.arm_independence import (
     ArmAccess,
     Independent,
@@ -26,7 +27,6 @@ from vyre.policies.concurrency.hazards import (
     first_conflict,
     hazard_graph,
 )
-from vyre.policies.stage_fusion.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
 
 BYTES = 12
 Operation = tuple[Access, ...]

@@ -17,19 +17,18 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.capture import CaptureInputs, plan_capture
+from vectors.seeds.occupancy_choices import BlockSizeInputs, pick_block_size
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.domain.record import U64, U64_MAX
 from vyre.policies.concurrency.hazards import HazardInputs, hazard_graph
 from vyre.policies.devices.occupancy import (
     SM_MODELS,
-    BlockSizeInputs,
     DeviceEnvelope,
     KernelUsage,
     LaunchShape,
     ShapeDiagnosisInputs,
     diagnose_shape,
-    pick_block_size,
 )
 from vyre.policies.egraphs.egraph_kernels import (
     BucketInputs,

@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
+from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
+from vectors.seeds.fused_speculation import RaceWinner, counter_tail, parse_counter_tail, race_variants
+from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
 from vyre.policies.concurrency.arm_independence import (
     ArmAccess,
     BindingSlotSet,
@@ -21,11 +24,9 @@ from vyre.policies.concurrency.hazards import ConflictReason
 from vyre.policies.launching.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
 from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
 from vyre.policies.launching.dispatch_policy import (
-    DispatchPolicyInputs,
     RunCommandReuse,
     RunPersistentKernel,
     RunPlainLaunches,
-    evaluate_dispatch_policy,
     select_primary_execution_mode,
 )
 from vyre.policies.launching.param_inlining import (
@@ -39,13 +40,10 @@ from vyre.policies.launching.persistent_kernel import PersistentKernel, Persiste
 from vyre.policies.prediction.shape_prediction import WINDOW, ShapeHistory
 from vyre.policies.prediction.speculate import (
     PairedWindow,
-    RaceWinner,
     SpeculationReport,
     SpeculatorSettings,
     SpeculatorState,
     VariantRaceInputs,
-    parse_counter_tail,
-    race_variants,
 )
 from vyre.policies.prediction.speculation import SpeculationChoice, SpeculationObservation, decide_speculation
 from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitInputs, decide_trace_jit_speculation
@@ -61,13 +59,7 @@ from vyre.policies.stage_fusion.fusion import (
     WorkgroupSizeMismatch,
     decide_fusion,
 )
-from vyre.policies.stage_fusion.pipeline_fusion import (
-    Fuse,
-    FusionPlanInputs,
-    KeepSeparate,
-    decide_cross_pipeline_fusion,
-    plan_cross_pipeline_fusion,
-)
+from vyre.policies.stage_fusion.pipeline_fusion import Fuse, KeepSeparate, decide_cross_pipeline_fusion
 
 U32 = integers(0, 2**32 - 1)
 SMALL_TIMES = st.integers(0, 2**40)
@@ -408,8 +400,8 @@ REPORTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=3
 
 @given(records(SpeculationReport), st.binary(max_size=40).map(lambda b: b[: len(b) // 4 * 4]), integers(0, 2**32 - 1))
 def test_reports_survive_their_tail(report: SpeculationReport, before: bytes, percent: int) -> None:
-    assert parse_counter_tail(before + report.to_tail()) == report
-    assert parse_counter_tail(before + b"x" + report.to_tail()) is None
+    assert parse_counter_tail(before + counter_tail(report)) == report
+    assert parse_counter_tail(before + b"x" + counter_tail(report)) is None
     if report.attempted:
         assert report.commit_rate_ppm == report.committed * 10**6 // report.attempted
     assert report.worthwhile(percent) == (report.commit_rate_ppm >= percent * 10_000)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
+from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entries
 from vectors.seeds.dispatch_shape import (
     LaunchConfig,
     dispatch_configs_share_launch_shape,
@@ -25,7 +26,6 @@ from vyre.policies.caching.cache_eviction import (
     select_retention_set,
 )
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.caching.cache_invalidation import InvalidationInputs, impacted_entries
 from vyre.policies.devices.subgroup import (
     ReductionInputs,
     SubgroupCapabilities,

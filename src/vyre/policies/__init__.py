@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         artifact_dependencies as artifact_dependencies,
         cache_eviction as cache_eviction,
         cache_eviction_heat as cache_eviction_heat,
-        cache_invalidation as cache_invalidation,
         cache_outcome as cache_outcome,
         cost_eviction as cost_eviction,
     )
@@ -106,9 +105,7 @@ else:
 # The names of the block above at run time: package -> modules in it.
 _HOME: Final[dict[str, str]] = {
     "vyre.policies": "arith journal record",
-    "vyre.policies.caching": (
-        "artifact_dependencies cache_eviction cache_eviction_heat cache_invalidation cache_outcome cost_eviction"
-    ),
+    "vyre.policies.caching": ("artifact_dependencies cache_eviction cache_eviction_heat cache_outcome cost_eviction"),
     "vyre.policies.concurrency": "arm_independence async_copy_overlap hazards",
     "vyre.policies.devices": "backend_ranking occupancy subgroup",
     "vyre.policies.egraphs": "device_extraction egraph_kernels extraction_cost",

@@ -24,11 +24,6 @@ def ratio(part: int, whole: int, scale: int, *, if_zero: int, cap: int) -> int:
     return min(part * scale // whole, cap) if whole else if_zero
 
 
-def compose_bps(left: int, right: int, cap: int = U32_MAX) -> int:
-    """Returns the product of two ratios in basis points, rounded down, at most ``cap``."""
-    return min(left * right // BPS, cap)
-
-
 def weighted(value: int, bps: int) -> int:
     """Returns ``floor(value * bps / 10 000)``."""
     return value * bps // BPS
@@ -41,11 +36,6 @@ def scale_round_clamped(base: int, bps: int, *, if_zero: int, max_bps: int) -> i
     """
     effective = min(bps, max_bps) if max_bps else bps
     return min((base * effective + BPS // 2) // BPS, U64_MAX) if bps else if_zero
-
-
-def scale_floor_min(base: int, bps: int, minimum: int) -> int:
-    """Returns ``max(floor(base * bps / 10 000), minimum)``, at most 2^64-1."""
-    return min(max(base * bps // BPS, minimum), U64_MAX)
 
 
 def ceil_div(value: int, divisor: int) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.cache_invalidation import InvalidationInputs
 from vyre.domain.errors import InvalidField
 from vyre.policies.caching.cache_eviction_heat import (
     HeatEntry,
@@ -16,7 +17,6 @@ from vyre.policies.caching.cache_eviction_heat import (
     entries_to_evict,
     heat,
 )
-from vyre.policies.caching.cache_invalidation import InvalidationInputs
 
 
 def test_heat() -> None:

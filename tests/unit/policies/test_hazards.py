@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from support.counting import at_most
+from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
+from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
 from vyre.domain.errors import InvalidField
 from vyre.policies.concurrency.arm_independence import (
     ArmAccess,
@@ -32,7 +34,6 @@ from vyre.policies.concurrency.hazards import (
 )
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs
-from vyre.policies.launching.dispatch_policy import DispatchPolicyInputs, evaluate_dispatch_policy
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
 from vyre.policies.prediction.trace_jit import TraceJitInputs
 from vyre.policies.stage_fusion.fusion import (
@@ -48,7 +49,6 @@ from vyre.policies.stage_fusion.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.stage_fusion.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
 
 R, W, RW = AccessMode.READ, AccessMode.WRITE, AccessMode.READ_WRITE
 LOW, HIGH = ((0, 8),), ((8, 16),)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.domain.errors import InvalidProgram
 from vyre.policies.concurrency.arm_independence import ArmAccess
@@ -25,11 +26,6 @@ from vyre.policies.launching.bindless import (
     plan_resource_table,
 )
 from vyre.policies.launching.command_reuse import CommandReuseInputs, CommandReuseThresholds
-from vyre.policies.launching.dispatch_policy import (
-    DispatchPolicyInputs,
-    DispatchPolicyThresholds,
-    evaluate_dispatch_policy,
-)
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, PersistentKernelThresholds
 from vyre.policies.prediction.trace_jit import (

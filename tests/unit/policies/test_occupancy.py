@@ -9,33 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.occupancy_choices import (
+    BlockSizeInputs,
+    Concurrent,
+    CooperativeInputs,
+    NotConcurrent,
+    PairInputs,
+    PairObstacle,
+    can_run_together,
+    max_cooperative_blocks,
+    pick_block_size,
+)
 from vyre.domain.errors import PlanError
 from vyre.policies.devices.occupancy import (
     NO_LIMIT,
     SM_MODELS,
     AxisLimit,
     AxisLimits,
-    BlockSizeInputs,
-    Concurrent,
-    CooperativeInputs,
     DeviceEnvelope,
     DiagnosisInputs,
     KernelRequirement,
     KernelUsage,
     LaunchShape,
-    NotConcurrent,
-    PairInputs,
-    PairObstacle,
     ShapeDiagnosisInputs,
     SharedMemory,
     SmModel,
     ThreadsPerBlock,
-    can_run_together,
     diagnose,
     diagnose_shape,
     estimate,
-    max_cooperative_blocks,
-    pick_block_size,
 )
 
 SM_90 = SM_MODELS["sm_90"]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from vectors.seeds.device_keys import device_key
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import InvalidField, PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
@@ -21,7 +22,6 @@ from vyre.policies.frontiers.plan_cache import (
     PlanIdentity,
     TopologyLookup,
     WavePressures,
-    device_key,
     plan_key,
 )
 from vyre.policies.frontiers.topology import (

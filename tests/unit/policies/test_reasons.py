@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.fused_speculation import race_variants
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
 from vyre.policies.concurrency.arm_independence import ArmAccess, can_dispatch_concurrently
@@ -44,7 +45,6 @@ from vyre.policies.prediction.speculate import (
     SpeculatorState,
     VariantRaceInputs,
     choose_path,
-    race_variants,
 )
 from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
 from vyre.policies.prediction.trace_jit import TraceJitInputs, decide_trace_jit_speculation

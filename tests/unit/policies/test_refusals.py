@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.cache_invalidation import InvalidationInputs
+from vectors.seeds.dispatch_bundle import DispatchPolicyInputs
+from vectors.seeds.fused_speculation import CounterTail, read_fused_result
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import VyreError
 from vyre.policies import arith
-from vyre.policies.caching.cache_invalidation import InvalidationInputs
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
 from vyre.policies.concurrency.hazards import Access, AccessMode
@@ -32,7 +34,6 @@ from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion
 from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs
-from vyre.policies.launching.dispatch_policy import DispatchPolicyInputs
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
@@ -46,7 +47,6 @@ from vyre.policies.launching.queueing import (
     plan_queue,
     plan_queue_with_expansion,
 )
-from vyre.policies.prediction.speculate import CounterTail, read_fused_result
 from vyre.policies.prediction.trace_jit import TraceJitInputs
 from vyre.policies.stage_fusion.fusion import BufferPlace
 from vyre.policies.transfer.residency import (

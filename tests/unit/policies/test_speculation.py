@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from vectors.seeds.fused_speculation import CounterTail, counter_tail, read_fused_result
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
 from vyre.policies.prediction.speculate import (
     ADAPTIVE,
-    CounterTail,
     PairedWindow,
     PathInputs,
     SpeculationPath,
@@ -19,7 +19,6 @@ from vyre.policies.prediction.speculate import (
     SpeculatorState,
     VariantRaceInputs,
     choose_path,
-    read_fused_result,
 )
 from vyre.policies.prediction.speculation import (
     SpeculationChoice,
@@ -40,7 +39,7 @@ def test_racing_without_a_minimum_needs_no_dispatches() -> None:
 
 def test_a_fused_result_is_split_from_its_report() -> None:
     report = SpeculationReport(3, 1)
-    whole = b"data" + report.to_tail()
+    whole = b"data" + counter_tail(report)
     assert read_fused_result((b"ab", whole), CounterTail(1)) == (report, (b"ab", b"data"))
     assert read_fused_result((b"ab", whole), CounterTail(1, strip=False)).outputs == (b"ab", whole)
     assert (report.commit_rate_pct, report.worthwhile(75), report.worthwhile(76)) == (75, True, False)

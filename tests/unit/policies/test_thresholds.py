@@ -50,7 +50,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
 from vyre.policies.caching.cost_eviction import CostThresholds
-from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
 from vyre.policies.egraphs.egraph_kernels import LaunchConfig
 from vyre.policies.egraphs.extraction_cost import (
@@ -71,13 +70,7 @@ from vyre.policies.evidence.claims import (
 )
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
-from vyre.policies.launching.command_reuse import CommandReuseInputs
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
-from vyre.policies.launching.dispatch_policy import (
-    DispatchPolicyInputs,
-    DispatchPolicyThresholds,
-    evaluate_dispatch_policy,
-)
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.policies.launching.param_inlining import (
@@ -87,7 +80,6 @@ from vyre.policies.launching.param_inlining import (
     ParamInliningPolicy,
     decide_param_inlining,
 )
-from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
 from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory
 from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
@@ -266,20 +258,6 @@ def priced(base: int, **others: Any) -> Callable[[ExtractionThresholds], object]
     return lambda t: device_aware_cost(asked, replace(t, **others))
 
 
-def bundle(thresholds: DispatchPolicyThresholds) -> object:
-    nothing = ArmAccess(frozenset(), frozenset())
-    asked = DispatchPolicyInputs(
-        PersistentKernelInputs(2, 9, 0, 1),
-        nothing,
-        nothing,
-        None,
-        CommandReuseInputs(0, 0, 0, 0),
-        BindlessInputs(0, BindlessSupport.FULL, False),
-        TraceJitInputs(8, 6_000, 0, 100),
-    )
-    return evaluate_dispatch_policy(asked, thresholds)
-
-
 def learned(thresholds: CostThresholds) -> object:
     """From keys that are asked for again in many ways, then from those that never are, but one."""
     cache: CostEviction[int] = CostEviction(thresholds)
@@ -413,8 +391,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("RaceThresholds", "worth_bps"): lambda t: race(t)[0].futile.line,
     **{("PredictionThresholds", field.name): guesses for field in fields(PredictionThresholds)},
     ("PredictionThresholds", "max_order"): lambda t: guesses(t, every_order=False),
-    ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
-    ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,
     ("ExecutionThresholds", "standard_errors"): execution(graph_replay=measured(8_000, 200)),
     ("ExecutionThresholds", "min_gain_bps"): execution(graph_replay=9_799),
     ("ExecutionThresholds", "persistent.min_batch"): execution(persistent_setup=0, persistent_poll=0),

@@ -7,14 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from vectors.seeds.telemetry_samples import FrontierCount, TelemetryInputs, sample_from_telemetry
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.fusion_pressure import (
-    FrontierCount,
-    FusionPressureInputs,
-    TelemetryInputs,
-    fusion_pressures,
-    sample_from_telemetry,
-)
+from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.topology import (
     DEFAULT_THRESHOLDS,
     ExecutionInputs,

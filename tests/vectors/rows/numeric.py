@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vectors.codec import Row
+from vectors.seeds.ratios import compose_bps, scale_floor_min
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
 
@@ -22,7 +23,7 @@ def _bps_wide(part: int, whole: int, denominator_zero_value: int) -> int:
 
 
 def _compose(left: int, right: int) -> int:
-    return arith.compose_bps(left, right)
+    return compose_bps(left, right)
 
 
 def _compose_checked(left: int, right: int) -> int | None:
@@ -35,7 +36,7 @@ def _dim_product(dims: tuple[int, int, int]) -> dict[str, int | None]:
 
 
 def _scale_floor(base: int, scale_bps: int, min_value: int) -> int:
-    return arith.scale_floor_min(base, scale_bps, min_value)
+    return scale_floor_min(base, scale_bps, min_value)
 
 
 def _scale_round(base: int, scale_bps: int, zero_scale_value: int, max_scale_bps: int) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 
 from vectors.codec import Json, Row, bits_of_float, float_of_bits, matches
 from vectors.rows.identity import CODEC as IDENTITY
+from vectors.seeds.ratios import compose_bps, scale_floor_min
 from vyre.domain.errors import VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits, infer_grid
 from vyre.domain.input_identity import domain_separated_exact_input_key, exact_input_key
@@ -185,13 +186,13 @@ def _ratio(given: Json) -> Json:
 def _compose(given: Json) -> Json:
     left, right = map(int, given)
     exact = arith.weighted(left, right)
-    return {"u32": arith.compose_bps(left, right), "checked_u64": exact if exact <= U64_MAX else None}
+    return {"u32": compose_bps(left, right), "checked_u64": exact if exact <= U64_MAX else None}
 
 
 def _scale(given: Json) -> Json:
     base, bps = int(given["base"]), given["scale_bps"]
     return {
-        "floor_min1": arith.scale_floor_min(base, bps, 1),
+        "floor_min1": scale_floor_min(base, bps, 1),
         "round_clamped": arith.scale_round_clamped(
             base, bps, if_zero=int(given["zero_value"]), max_bps=given["max_bps"]
         ),

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from vectors.codec import Codec, Json, Row
+from vectors.seeds.fused_speculation import (
+    CounterTail,
+    counter_tail,
+    parse_counter_tail,
+    race_variants,
+    read_fused_result,
+)
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import ErrorCode, InvalidProgram
 from vyre.policies.prediction.speculate import (
-    CounterTail,
     PairedWindow,
     PathInputs,
     SpeculationPath,
@@ -18,9 +24,6 @@ from vyre.policies.prediction.speculate import (
     SpeculatorState,
     VariantRaceInputs,
     choose_path,
-    parse_counter_tail,
-    race_variants,
-    read_fused_result,
 )
 from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
 
@@ -40,7 +43,7 @@ def _report(committed: int, rolled_back: int, threshold_pct: int) -> dict[str, o
         "commit_rate_ppm": report.commit_rate_ppm,
         "commit_rate_pct": report.commit_rate_pct,
         "worthwhile": report.worthwhile(threshold_pct),
-        "tail_hex": report.to_tail().hex(),
+        "tail_hex": counter_tail(report).hex(),
     }
 
 

@@ -7,10 +7,12 @@ from dataclasses import fields
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row
+from vectors.seeds.device_keys import device_key
+from vectors.seeds.telemetry_samples import sample_from_telemetry
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
-from vyre.policies.frontiers.fusion_pressure import fusion_pressures, sample_from_telemetry
+from vyre.policies.frontiers.fusion_pressure import fusion_pressures
 from vyre.policies.frontiers.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
@@ -19,7 +21,6 @@ from vyre.policies.frontiers.plan_cache import (
     PlanIdentity,
     TopologyLookup,
     WavePressures,
-    device_key,
     plan_key,
 )
 from vyre.policies.frontiers.topology import (

@@ -11,16 +11,17 @@ says why an entry was dropped, this walks the dependencies that the keys state a
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
-from vyre.policies.caching.cache_invalidation import reached_from
 from vyre.policies.caching.cache_outcome import parts_of, shown
 from vyre.policies.record import Reason, record, verdict, why_field
+
+N = TypeVar("N", bound=Hashable)
 
 DIGITS: Final = 12
 """Number of hexadecimal digits of a digest that are shown."""
@@ -153,3 +154,20 @@ def _why(key: ArtifactKey, before: Mapping[_Node, _Node | None]) -> Reason:
 
 _DIGESTS: Final = frozenset((Dependency.PROGRAM, Dependency.EMITTER))
 _OF_MACHINE_CODE: Final = frozenset((Dependency.DEVICE, Dependency.DRIVER, Dependency.TOOL))
+
+
+def reached_from(roots: Iterable[N], successors: Callable[[N], Iterable[N]]) -> dict[N, N | None]:
+    """Returns every reachable node with its predecessor on a shortest path, which is None for a root.
+
+    The search is breadth-first in the order in which roots and successors are given, so that the nearest nodes come
+    first.  O(V + E).
+    """
+    before: dict[N, N | None] = dict.fromkeys(roots)
+    waiting = deque(before)
+    while waiting:
+        node = waiting.popleft()
+        for target in successors(node):
+            if target not in before:
+                before[target] = node
+                waiting.append(target)
+    return before

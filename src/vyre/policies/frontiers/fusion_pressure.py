@@ -7,10 +7,9 @@ Units: nanoseconds, bytes; pressures and densities are shares in 0..1.  The scor
 clamped to 0..1, where cost and readback are relative to the largest among the samples and launch is ``overhead /
 (overhead + cost)``.  O(samples * steps).
 
-vyre-driver hides this score in a time-stepping loop, which only makes it return a part of the score; and its density is
-the fill of the launch grid, which says how well the block size divides the work and nothing about the graph.  Here the
-default of one step of length 1 returns the score itself, other steps return vyre-driver's values, and a counted
-frontier replaces the fill.  The weights are vyre-driver's and are not measured.
+vyre-driver hides this score in a time-stepping loop, which only makes it return a part of the score.  Here the default
+of one step of length 1 returns the score itself, and other steps return vyre-driver's values.  The weights are
+vyre-driver's and are not measured.
 """
 
 from __future__ import annotations
@@ -19,43 +18,9 @@ import math
 from typing import Final
 
 from vyre.domain.errors import PlanError
-from vyre.policies.arith import BPS, unit
+from vyre.policies.arith import unit
 from vyre.policies.frontiers.topology import FrontierSample
-from vyre.policies.record import U32, U64, BasisPoints, record
-
-
-@record
-class FrontierCount:
-    """The population of a frontier.
-
-    A queue that holds nodes twice may be longer than the graph and counts as full.
-    """
-
-    active_nodes: U64
-    node_count: U64
-
-
-@record
-class TelemetryInputs:
-    """The report of a launch; ``logical_thread_utilization_bps`` is the share of its lanes that had work.
-
-    ``frontier`` is the counted population, from which the density follows.  With None the density is the fill of the
-    grid, as in vyre-driver.
-    """
-
-    logical_thread_utilization_bps: BasisPoints
-    readback_bytes: U64
-    dispatch_cost_ns: float
-    frontier: FrontierCount | None = None
-
-
-def sample_from_telemetry(inputs: TelemetryInputs) -> FrontierSample:
-    """Returns a sample whose density is the counted share of active nodes, or without a count the fill of the grid."""
-    density = inputs.logical_thread_utilization_bps / BPS
-    if inputs.frontier is not None:
-        nodes = inputs.frontier.node_count
-        density = min(inputs.frontier.active_nodes, nodes) / nodes if nodes else 0.0
-    return FrontierSample(inputs.dispatch_cost_ns, density, inputs.readback_bytes)
+from vyre.policies.record import U32, record
 
 
 @record

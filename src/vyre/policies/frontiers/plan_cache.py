@@ -17,7 +17,6 @@ from enum import Enum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.policies.arith import float_ratio_bps, float_unit_bps, round_half_away, unit
-from vyre.policies.devices.occupancy import DeviceEnvelope
 from vyre.policies.frontiers.topology import (
     DEFAULT_THRESHOLDS,
     ExecutionPlan,
@@ -50,26 +49,6 @@ class MegakernelDeviceKey:
     supports_grid_sync: bool
     supports_tensor_cores: bool
     max_workgroup_size: U32
-
-
-_GRID_SYNC_SM_MAJOR: Final = 6
-_TENSOR_CORES_SM_MAJOR: Final = 7
-
-
-def device_key(device: DeviceEnvelope, warp_size: int) -> MegakernelDeviceKey:
-    """Returns the key of a device.
-
-    A grid-wide barrier requires compute capability 6.0 and cooperative launches.  Tensor cores require 7.0 and a device
-    that has them, which not all of that generation do.
-    """
-    return MegakernelDeviceKey(
-        sm_major=device.sm_major,
-        sm_minor=device.sm_minor,
-        warp_size=warp_size,
-        supports_grid_sync=device.supports_cooperative_launch and device.sm_major >= _GRID_SYNC_SM_MAJOR,
-        supports_tensor_cores=device.supports_tensor_cores and device.sm_major >= _TENSOR_CORES_SM_MAJOR,
-        max_workgroup_size=device.max_threads_per_block,
-    )
 
 
 class MegakernelAnalysisKind(Enum):

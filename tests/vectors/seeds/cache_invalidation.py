@@ -10,14 +10,9 @@ number of squarings and so silently invalidates too little, this computes full r
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
-
 from vyre.domain.errors import InvalidField
+from vyre.policies.caching.artifact_dependencies import reached_from
 from vyre.policies.record import U32, Count, record
-
-N = TypeVar("N", bound=Hashable)
 
 
 @record
@@ -74,23 +69,6 @@ def impacted_entries(inputs: InvalidationInputs) -> Invalidation:
         cell < n and (impacted[cell] or bool(derived[cell] & impacted_bits)) for cell in inputs.lineage_cells
     )
     return Invalidation(impacted, entries)
-
-
-def reached_from(roots: Iterable[N], successors: Callable[[N], Iterable[N]]) -> dict[N, N | None]:
-    """Returns every reachable node with its predecessor on a shortest path, which is None for a root.
-
-    The search is breadth-first in the order in which roots and successors are given, so that the nearest nodes come
-    first.  O(V + E).
-    """
-    before: dict[N, N | None] = dict.fromkeys(roots)
-    waiting = deque(before)
-    while waiting:
-        node = waiting.popleft()
-        for target in successors(node):
-            if target not in before:
-                before[target] = node
-                waiting.append(target)
-    return before
 
 
 def _provenance(inputs: InvalidationInputs) -> list[int]:

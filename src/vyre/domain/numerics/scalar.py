@@ -17,7 +17,8 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir.operators import TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
@@ -25,8 +26,8 @@ from vyre.domain.ir.types import ScalarType, TypeKind
 _S = ScalarType
 
 
-class _FloatFormat(NamedTuple):
-    """A binary interchange format: stored fraction bits, exponent bits, and its names in ``struct``."""
+class FloatFormat(NamedTuple):
+    """A binary interchange format: stored fraction bits, exponent bits, and its names in ``struct``, if it has any."""
 
     fraction: int
     exponent: int
@@ -52,31 +53,63 @@ class _FloatFormat(NamedTuple):
         return 2 - (1 << (self.exponent - 1)) - self.fraction
 
 
-_FORMATS: Final = {
-    _S.F16: _FloatFormat(10, 5, "<e", "<H"),
-    _S.F32: _FloatFormat(23, 8, "<f", "<I"),
-    _S.F64: _FloatFormat(52, 11, "<d", "<Q"),
+@dataclass(frozen=True, eq=False)
+class ModelType:
+    """A type that no program has, with the rules of this module at another width; laws are tried on all its values.
+
+    ``exponent`` is the number of exponent bits of a float type.
+    """
+
+    text: str
+    bits: int
+    kind: TypeKind
+    exponent: int = 0
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a signed integer type."""
+        return self.kind is TypeKind.SIGNED
+
+
+ValueType: TypeAlias = ScalarType | ModelType
+"""A type on which the rules of this module act."""
+
+MINIFLOAT: Final = ModelType("minifloat", 8, TypeKind.FLOAT, 4)
+"""A float of 8 bits with 4 exponent and 3 fraction bits, with subnormals, infinities and NaN."""
+SMALL_MINIFLOAT: Final = ModelType("small minifloat", 6, TypeKind.FLOAT, 3)
+"""A float of 6 bits with 3 exponent and 2 fraction bits, with subnormals, infinities and NaN."""
+
+_FORMATS: Final[dict[ValueType, FloatFormat]] = {
+    _S.F16: FloatFormat(10, 5, "<e", "<H"),
+    _S.F32: FloatFormat(23, 8, "<f", "<I"),
+    _S.F64: FloatFormat(52, 11, "<d", "<Q"),
+    MINIFLOAT: FloatFormat(3, 4, "", ""),
+    SMALL_MINIFLOAT: FloatFormat(2, 3, "", ""),
 }
-_BF16: Final = _FloatFormat(7, 8, "", "<H")
+_BF16: Final = FloatFormat(7, 8, "", "<H")
 
 
 # ------------------------------------------------------------------------------ bits and values
 
 
-def _is_nan(form: _FloatFormat, bits: int) -> bool:
+def _is_nan(form: FloatFormat, bits: int) -> bool:
     return bits & (form.sign - 1) > form.infinity
 
 
-def _to_float(form: _FloatFormat, bits: int) -> float:
+def _to_float(form: FloatFormat, bits: int) -> float:
     """Returns the value of a pattern; exact, because every format here is contained in binary64."""
+    if not form.float_code:
+        return _value_of_parts(form, bits)
     value: float = struct.unpack(form.float_code, struct.pack(form.word_code, bits))[0]
     return value
 
 
-def _from_float(form: _FloatFormat, value: float) -> int:
+def _from_float(form: FloatFormat, value: float) -> int:
     """Returns the pattern nearest to a binary64 value, ties to even; overflow gives infinity, NaN the canonical one."""
     if value != value:
         return form.quiet_nan
+    if not form.float_code:
+        return _rounded_value(form, value)
     try:
         packed = struct.pack(form.float_code, value)
     except OverflowError:  # struct refuses a finite value that rounds beyond the format
@@ -85,26 +118,57 @@ def _from_float(form: _FloatFormat, value: float) -> int:
     return bits
 
 
-def _to_int(dtype: ScalarType, bits: int) -> int:
+def _value_of_parts(form: FloatFormat, bits: int) -> float:
+    if _is_nan(form, bits):
+        return math.nan
+    sign = -1.0 if bits & form.sign else 1.0
+    if bits & (form.sign - 1) == form.infinity:
+        return sign * math.inf
+    significand, exponent = _exact_parts(form, bits & (form.sign - 1))
+    return sign * math.ldexp(significand, exponent)
+
+
+def _rounded_value(form: FloatFormat, value: float) -> int:
+    negative = math.copysign(1.0, value) < 0
+    if math.isinf(value):
+        return form.infinity | (form.sign if negative else 0)
+    significand, denominator = abs(value).as_integer_ratio()
+    if not significand:
+        return form.sign if negative else 0
+    return _round_exact(form, significand, 1 - denominator.bit_length(), negative)
+
+
+def float_format(dtype: ValueType) -> FloatFormat:
+    """Returns the format of a float type; raises ``KeyError`` for other types."""
+    return _FORMATS[dtype]
+
+
+def is_nan(dtype: ValueType, bits: int) -> bool:
+    """Returns whether a bit pattern is a NaN of a float type; False for all patterns of other types."""
+    form = _FORMATS.get(dtype)
+    return form is not None and _is_nan(form, bits)
+
+
+def _to_int(dtype: ValueType, bits: int) -> int:
     return bits - (1 << dtype.bits) if dtype.is_signed and bits >> (dtype.bits - 1) else bits
 
 
-def _wrap(dtype: ScalarType, value: int) -> int:
+def _wrap(dtype: ValueType, value: int) -> int:
     return value & ((1 << dtype.bits) - 1)
 
 
-def _limits(dtype: ScalarType) -> tuple[int, int]:
+def _limits(dtype: ValueType) -> tuple[int, int]:
     if dtype.is_signed:
         return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
     return 0, (1 << dtype.bits) - 1
 
 
-def _clamp(dtype: ScalarType, value: int) -> int:
+def _clamp(dtype: ValueType, value: int) -> int:
     low, high = _limits(dtype)
     return max(low, min(high, value))
 
 
-def canonical(dtype: ScalarType, bits: int) -> int:
+def canonical(dtype: ValueType, bits: int) -> int:
     """Returns ``bits``, with every NaN of a float type (f16 included) replaced by the canonical one."""
     form = _FORMATS.get(dtype)
     return form.quiet_nan if form is not None and _is_nan(form, bits) else bits
@@ -113,7 +177,7 @@ def canonical(dtype: ScalarType, bits: int) -> int:
 # ------------------------------------------------------------------------------ exact rounding
 
 
-def _round_exact(form: _FloatFormat, magnitude: int, exponent: int, sign: int) -> int:
+def _round_exact(form: FloatFormat, magnitude: int, exponent: int, sign: int) -> int:
     """Returns the pattern nearest to ``(-1)**sign * magnitude * 2**exponent``, ties to even; ``magnitude`` > 0."""
     # The last place of the result: fraction + 1 significant bits, but never below the subnormals' place.
     place = max(exponent + magnitude.bit_length() - form.fraction - 1, form.least_exponent)
@@ -131,7 +195,7 @@ def _round_exact(form: _FloatFormat, magnitude: int, exponent: int, sign: int) -
     return min(bits, form.infinity) | (form.sign if sign else 0)
 
 
-def _exact_parts(form: _FloatFormat, bits: int) -> tuple[int, int]:
+def _exact_parts(form: FloatFormat, bits: int) -> tuple[int, int]:
     """Returns ``(significand, exponent)``, signed, with value ``significand * 2**exponent``; for finite patterns."""
     field, fraction = (bits & (form.sign - 1)) >> form.fraction, bits & ((1 << form.fraction) - 1)
     significand = fraction | (1 << form.fraction if field else 0)
@@ -139,7 +203,7 @@ def _exact_parts(form: _FloatFormat, bits: int) -> tuple[int, int]:
     return (-significand if bits & form.sign else significand), exponent
 
 
-def fma(dtype: ScalarType, a: int, b: int, c: int) -> int:
+def fma(dtype: ValueType, a: int, b: int, c: int) -> int:
     """Returns ``a * b + c`` rounded once, for f32 and f64."""
     form = _FORMATS[dtype]
     x, y, z = (_to_float(form, bits) for bits in (a, b, c))
@@ -166,13 +230,13 @@ def _quotient(a: int, b: int) -> int:
     return -quotient if (a < 0) != (b < 0) else quotient
 
 
-def _divide_integers(t: ScalarType, a: int, b: int) -> int:
+def _divide_integers(t: ValueType, a: int, b: int) -> int:
     if b == 0:
         return 0 if t.is_signed else -1
     return _quotient(a, b)
 
 
-def _rotate_left(t: ScalarType, a: int, count: int) -> int:
+def _rotate_left(t: ValueType, a: int, count: int) -> int:
     bits = _wrap(t, a)
     return bits << count | bits >> (t.bits - count)
 
@@ -193,7 +257,7 @@ _INTEGER_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.MAX: max,
 }
 # Operators whose rules depend on the type.
-_TYPED_BINARY: Final[dict[BinaryOp, Callable[[ScalarType, int, int], int]]] = {
+_TYPED_BINARY: Final[dict[BinaryOp, Callable[[ValueType, int, int], int]]] = {
     BinaryOp.DIV: _divide_integers,
     BinaryOp.ROTATE_LEFT: _rotate_left,
     BinaryOp.ROTATE_RIGHT: lambda t, a, count: _rotate_left(t, a, t.bits - count),
@@ -248,7 +312,7 @@ _BOOL_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
 }
 
 
-def binary(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
+def binary(op: BinaryOp, dtype: ValueType, a: int, b: int) -> int:
     """Returns ``a op b``; ``dtype`` is the type of ``a`` (and of ``b``, except for counts, which may be any int).
 
     The result has type ``operators.binary_result(op, dtype, dtype)``.
@@ -267,7 +331,7 @@ def binary(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
     return _wrap(dtype, _TYPED_BINARY[op](dtype, left, right) if rule is None else rule(left, right))
 
 
-def unsigned_rule(op: BinaryOp, dtype: ScalarType) -> Callable[[int, int], int]:
+def unsigned_rule(op: BinaryOp, dtype: ValueType) -> Callable[[int, int], int]:
     """Returns ``binary`` for one operator and one unsigned type, prepared for many calls; a comparison returns a
     bool.
 
@@ -286,7 +350,7 @@ def unsigned_rule(op: BinaryOp, dtype: ScalarType) -> Callable[[int, int], int]:
 # ------------------------------------------------------------------------------ unary operators
 
 # On the unsigned bit pattern, because the counts and the mirror image are about bits; results wrap.
-_INTEGER_UNARY: Final[dict[UnaryOp, Callable[[ScalarType, int], int]]] = {
+_INTEGER_UNARY: Final[dict[UnaryOp, Callable[[ValueType, int], int]]] = {
     UnaryOp.NEGATE: lambda t, bits: -bits,
     UnaryOp.ABS: lambda t, bits: abs(_to_int(t, bits)),
     UnaryOp.BIT_NOT: lambda t, bits: ~bits,
@@ -336,7 +400,7 @@ _CLASSIFY: Final[dict[UnaryOp, Callable[[float], bool]]] = {
 }
 
 
-def _unary_float(op: UnaryOp, form: _FloatFormat, a: int) -> int:
+def _unary_float(op: UnaryOp, form: FloatFormat, a: int) -> int:
     if op is UnaryOp.NEGATE:
         return a ^ form.sign
     if op is UnaryOp.ABS:
@@ -353,7 +417,7 @@ def _unary_float(op: UnaryOp, form: _FloatFormat, a: int) -> int:
     return _from_float(form, _FLOAT_UNARY[op](_to_float(form, a)))
 
 
-def unary(op: UnaryOp, dtype: ScalarType, a: int) -> int:
+def unary(op: UnaryOp, dtype: ValueType, a: int) -> int:
     """Returns ``op a``; the result has type ``operators.unary_result(op, dtype)``."""
     form = _FORMATS.get(dtype)
     if form is not None:
@@ -366,7 +430,7 @@ def unary(op: UnaryOp, dtype: ScalarType, a: int) -> int:
 # ------------------------------------------------------------------------------ conversions
 
 
-def cast(source: ScalarType, target: ScalarType, a: int) -> int:
+def cast(source: ValueType, target: ValueType, a: int) -> int:
     """Returns the value of ``a`` in another executable type.
 
     Integers are taken modulo 2^width, floats become integers by truncation and saturation (NaN: 0), numbers become
@@ -389,13 +453,13 @@ def cast(source: ScalarType, target: ScalarType, a: int) -> int:
     return _wrap(target, _clamp(target, math.trunc(number)))
 
 
-def wrap_cast(source: ScalarType, target: ScalarType, a: int) -> int:
+def wrap_cast(source: ValueType, target: ValueType, a: int) -> int:
     """Returns a float (f32 or f64) as an integer: truncated toward zero, modulo 2^width; infinities and NaN give 0."""
     number = _to_float(_FORMATS[source], a)
     return _wrap(target, math.trunc(number)) if math.isfinite(number) else 0
 
 
-def bitcast(source: ScalarType, target: ScalarType, a: int) -> int:
+def bitcast(source: ValueType, target: ValueType, a: int) -> int:
     """Returns the bits of ``a`` under another type of the same width; a NaN of the operand becomes canonical."""
     return canonical(source, a)
 

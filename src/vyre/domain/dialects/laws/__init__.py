@@ -1,0 +1,1 @@
+"""Laws of the operators: equations between expressions, each checked before anything relies on it."""

@@ -1,0 +1,197 @@
+"""Pure expressions interpreted by an algebra: on bit patterns, on tables of all values, or as terms of a prover.
+
+One walk serves all of them.  An algebra says what an operator does to its own kind of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from vyre.domain.ir.expr import (
+    Binary,
+    Bitcast,
+    Cast,
+    Expr,
+    Fma,
+    Literal,
+    Narrow,
+    Pack,
+    Select,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+from vyre.domain.numerics.scalar import ValueType
+
+V = TypeVar("V")
+Types: TypeAlias = Mapping[ScalarType, ValueType]
+"""The type with whose rules the values of each executable type are computed; absent types are computed as they are."""
+
+PURE_NODES: Final[frozenset[type[Node]]] = frozenset(
+    {Literal, Var, Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma}
+)
+"""The expressions whose value depends on the values of their operands alone."""
+
+
+class Algebra(Protocol[V]):
+    """What the operators do to values of one kind.  The types are those of the operands (or of the result, if named
+    ``target``), as programs have them.
+    """
+
+    def literal(self, dtype: ScalarType, bits: int) -> V:
+        """Returns the value of a literal."""
+        ...
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: V, right: V) -> V:
+        """Returns ``left op right``; ``count`` is the type of the right operand."""
+        ...
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: V) -> V:
+        """Returns ``op operand``."""
+        ...
+
+    def select(self, dtype: ScalarType, condition: V, on_true: V, on_false: V) -> V:
+        """Returns one of two values."""
+        ...
+
+    def convert(self, node: type[Node], source: ScalarType, target: ScalarType, operand: V) -> V:
+        """Returns what ``Cast``, ``Bitcast``, ``Narrow``, ``Pack``, ``Unpack`` or ``WrapCast`` makes of a value."""
+        ...
+
+    def fma(self, dtype: ScalarType, a: V, b: V, c: V) -> V:
+        """Returns ``a * b + c``, rounded once."""
+        ...
+
+
+def evaluated(expr: Expr, holes: Mapping[str, ScalarType], values: Mapping[str, V], algebra: Algebra[V]) -> V:
+    """Returns the value of a well-typed expression of ``PURE_NODES``; ``holes`` and ``values`` are of its variables.
+
+    Recurses over the expression.  Raises ``KeyError`` for an unknown variable or another kind of node.
+    """
+    value: V = _Evaluation(holes, values, algebra).of(expr)[1]
+    return value
+
+
+class _Evaluation:
+    """One evaluation; shared nodes are computed once."""
+
+    def __init__(self, holes: Mapping[str, ScalarType], values: Mapping[str, Any], algebra: Algebra[Any]) -> None:
+        self._holes, self._values, self._algebra = holes, values, algebra
+        self._known: dict[int, tuple[ScalarType, Any]] = {}
+
+    def of(self, expr: Expr) -> tuple[ScalarType, Any]:
+        found = self._known.get(id(expr))
+        if found is None:
+            found = self._known[id(expr)] = _RULES[type(expr)](self, expr)
+        return found
+
+    def _literal(self, expr: Literal) -> tuple[ScalarType, Any]:
+        return expr.dtype, self._algebra.literal(expr.dtype, expr.bits)
+
+    def _var(self, expr: Var) -> tuple[ScalarType, Any]:
+        return self._holes[expr.name], self._values[expr.name]
+
+    def _binary(self, expr: Binary) -> tuple[ScalarType, Any]:
+        (dtype, left), (count, right) = self.of(expr.left), self.of(expr.right)
+        result = binary_result(expr.op, dtype, count)
+        assert result is not None
+        return result, self._algebra.binary(expr.op, dtype, count, left, right)
+
+    def _unary(self, expr: Unary) -> tuple[ScalarType, Any]:
+        dtype, operand = self.of(expr.operand)
+        result = unary_result(expr.op, dtype)
+        assert result is not None
+        return result, self._algebra.unary(expr.op, dtype, operand)
+
+    def _select(self, expr: Select) -> tuple[ScalarType, Any]:
+        condition = self.of(expr.condition)[1]
+        dtype, on_true = self.of(expr.on_true)
+        return dtype, self._algebra.select(dtype, condition, on_true, self.of(expr.on_false)[1])
+
+    def _convert(self, expr: Any) -> tuple[ScalarType, Any]:
+        source, operand = self.of(expr.operand)
+        value = self._algebra.convert(type(expr), source, expr.dtype, operand)
+        return _converted_type(type(expr), expr.dtype), value
+
+    def _fma(self, expr: Fma) -> tuple[ScalarType, Any]:
+        (dtype, a), (_, b), (_, c) = self.of(expr.a), self.of(expr.b), self.of(expr.c)
+        return dtype, self._algebra.fma(dtype, a, b, c)
+
+
+def _converted_type(node: type[Node], target: ScalarType) -> ScalarType:
+    return ScalarType.U32 if node is Pack else target.widened
+
+
+_RULES: Final[dict[type[Node], Callable[[_Evaluation, Any], tuple[ScalarType, Any]]]] = {
+    Literal: _Evaluation._literal,
+    Var: _Evaluation._var,
+    Binary: _Evaluation._binary,
+    Unary: _Evaluation._unary,
+    Select: _Evaluation._select,
+    Cast: _Evaluation._convert,
+    Bitcast: _Evaluation._convert,
+    Narrow: _Evaluation._convert,
+    Pack: _Evaluation._convert,
+    Unpack: _Evaluation._convert,
+    WrapCast: _Evaluation._convert,
+    Fma: _Evaluation._fma,
+}
+
+
+class ScalarAlgebra:
+    """Bit patterns, by the rules of ``numerics.scalar``; ``types`` computes with the rules of other widths.
+
+    Literals are taken to the other width by their low bits, floats by rounding their value.
+    """
+
+    def __init__(self, types: Types | None = None) -> None:
+        self._types: Types = {} if types is None else types
+
+    def _type(self, dtype: ScalarType) -> ValueType:
+        return self._types.get(dtype, dtype)
+
+    def literal(self, dtype: ScalarType, bits: int) -> int:
+        """Returns the bits of a literal."""
+        target = self._type(dtype)
+        if target is dtype:
+            return bits
+        return scalar.cast(dtype, target, bits) if dtype.is_float else bits & ((1 << target.bits) - 1)
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: int, right: int) -> int:
+        """Returns ``left op right``."""
+        return scalar.binary(op, self._type(dtype), left, right)
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: int) -> int:
+        """Returns ``op operand``."""
+        return scalar.unary(op, self._type(dtype), operand)
+
+    def select(self, dtype: ScalarType, condition: int, on_true: int, on_false: int) -> int:
+        """Returns one of two values."""
+        return on_true if condition else on_false
+
+    def convert(self, node: type[Node], source: ScalarType, target: ScalarType, operand: int) -> int:
+        """Returns the converted value; narrow types have real widths only."""
+        return CONVERSIONS[node](self._type(source), self._type(target), operand)
+
+    def fma(self, dtype: ScalarType, a: int, b: int, c: int) -> int:
+        """Returns ``a * b + c``, rounded once."""
+        return scalar.fma(self._type(dtype), a, b, c)
+
+
+CONVERSIONS: Final[dict[type[Node], Callable[[Any, Any, int], int]]] = {
+    Cast: scalar.cast,
+    Bitcast: scalar.bitcast,
+    WrapCast: scalar.wrap_cast,
+    Narrow: lambda source, target, bits: scalar.narrow(target, bits),
+    Pack: lambda source, target, bits: scalar.pack(target, bits),
+    Unpack: lambda source, target, bits: scalar.unpack(target, bits),
+}
+"""The rule of each conversion on bit patterns, from source type, target type and bits."""
+SCALARS: Final = ScalarAlgebra()
+"""The rules of the language itself."""

@@ -1,0 +1,331 @@
+"""Constant folding: operators on literals become what the rules of one lane give, and operands that change nothing go.
+
+The values come from ``vyre.domain.numerics.scalar``, which decides every operator.  Besides literals the pass knows
+the lengths of buffers of a fixed count, the width of a subgroup, identities with one literal operand (``x * 1``,
+``x + 0`` on integers, ``c and true``), selections between equal values, and conversions that undo each other.  A float
+``x + 0.0`` is left alone, because it turns -0 into +0; two floats count as equal if both are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from vyre.domain.ir.expr import (
+    CHILDREN,
+    LEAVES,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    Literal,
+    Narrow,
+    Pack,
+    Select,
+    SubgroupSize,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Body, GridLoop, Let, Loop
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE
+from vyre.domain.optimize.rebuilding import rewritten
+from vyre.domain.optimize.static_types import StaticTypes
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+
+_Simpler = TypeVar("_Simpler", bound=Expr)
+_U32, _BOOL = ScalarType.U32, ScalarType.BOOL
+_SUBGROUP_LANES: Final = 32
+_ONE: Final = {ScalarType.F32: 0x3F80_0000, ScalarType.F64: 0x3FF0_0000_0000_0000}
+
+
+def fold(program: Program, counts: Counts) -> Program:
+    """Returns the program with constants folded; counts ``folded`` and ``simplified`` expressions."""
+    return rewritten_by(_Folding, program, counts)
+
+
+FOLDING: Final = Pass("folding", 1, fold)
+
+
+class _Folding(Rewriter):
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._types = StaticTypes(program)
+        self._made: dict[int, Expr] = {}
+        self._impure: dict[int, Expr] = {}
+        """Expressions of the new program that must not be dropped, by identity."""
+
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten(expr, self._rule, self._made)
+
+    # ---- declarations
+    def visit_let(self, stmt: Let) -> None:
+        made = self.operands(stmt)
+        self._types.declare(stmt.name, self._types.of(made.value))
+        self.out.append(made)
+
+    def repeated(self, stmt: Loop | GridLoop) -> Body:
+        if isinstance(stmt, Loop):
+            self._types.declare(stmt.var, self._types.of(stmt.start))
+        else:
+            self._types.declare(stmt.name, _U32)
+        return self.body(stmt.body)
+
+    # ---- expressions
+    def _rule(self, node: Expr) -> Expr:
+        """Returns what an expression becomes whose operands are folded."""
+        kind = type(node)
+        rule = _RULES.get(kind)
+        new = node if rule is None else rule(self, node)
+        if kind in IMPURE or (self._impure and self._is_around_impure(new)):
+            self._impure[id(new)] = new
+        return new
+
+    def _is_around_impure(self, expr: Expr) -> bool:
+        kind = type(expr)
+        return kind not in LEAVES and any(id(operand) in self._impure for operand in CHILDREN[kind](expr))
+
+    def _literal(self, node: Expr, dtype: ScalarType, bits: int) -> Literal:
+        self.counts["folded"] += 1
+        return Literal(dtype, bits, loc=node.loc)
+
+    def _simpler(self, expr: _Simpler) -> _Simpler:
+        self.counts["simplified"] += 1
+        return expr
+
+    def _is_free(self, expr: Expr) -> bool:
+        """Returns whether an expression may be dropped."""
+        return id(expr) not in self._impure
+
+    def _length(self, node: BufferLength) -> Expr:
+        count = self.source.buffers_by_name[node.buffer].count
+        return self._literal(node, _U32, count) if count else node
+
+    def _subgroup_size(self, node: SubgroupSize) -> Expr:
+        return self._literal(node, _U32, _SUBGROUP_LANES)
+
+    def _binary(self, node: Binary) -> Expr:
+        left, right = node.left, node.right
+        if type(right) is Literal:
+            if type(left) is Literal:
+                dtype = binary_result(node.op, left.dtype, right.dtype)
+                assert dtype is not None
+                return self._literal(node, dtype, scalar.binary(node.op, left.dtype, left.bits, right.bits))
+            return self._with_literal(node, left, right, left_is_literal=False)
+        if type(left) is Literal:
+            return self._with_literal(node, right, left, left_is_literal=True)
+        return node
+
+    def _with_literal(self, node: Binary, other: Expr, literal: Literal, *, left_is_literal: bool) -> Expr:
+        """Returns an operator of which one operand is a literal, simplified."""
+        op = node.op
+        dtype = literal.dtype
+        if left_is_literal and op not in _COMMUTING:
+            return node
+        if dtype is _BOOL:
+            return self._with_bool(node, other, literal)
+        if literal.bits == _neutral(op, dtype):
+            return self._simpler(other)
+        if op in _COUNTED and not literal.bits & (self._types.of(other).bits - 1):
+            return self._simpler(other)
+        result = _absorbing(op, dtype)
+        if result is not None and result[0] == literal.bits and self._is_free(other):
+            return self._literal(node, dtype, result[1])
+        return node
+
+    def _with_bool(self, node: Binary, other: Expr, literal: Literal) -> Expr:
+        op, holds = node.op, bool(literal.bits)
+        if op is BinaryOp.AND or op is BinaryOp.OR:
+            if holds is (op is BinaryOp.AND):
+                return self._simpler(other)
+            return self._literal(node, _BOOL, literal.bits) if self._is_free(other) else node
+        if op is BinaryOp.EQ or op is BinaryOp.NE:
+            if holds is (op is BinaryOp.EQ):
+                return self._simpler(other)
+            return self._simpler(self._not(Unary(UnaryOp.LOGICAL_NOT, other, loc=node.loc)))
+        return node
+
+    def _unary(self, node: Unary) -> Expr:
+        operand = node.operand
+        if type(operand) is Literal:
+            dtype = unary_result(node.op, operand.dtype)
+            assert dtype is not None
+            return self._literal(node, dtype, scalar.unary(node.op, operand.dtype, operand.bits))
+        return self._not(node) if node.op is UnaryOp.LOGICAL_NOT else node
+
+    def _not(self, node: Unary) -> Expr:
+        operand = node.operand
+        if type(operand) is Unary and operand.op is UnaryOp.LOGICAL_NOT:
+            return self._simpler(operand.operand)
+        return node
+
+    def _select(self, node: Select) -> Expr:
+        condition, yes, no = node.condition, node.on_true, node.on_false
+        if type(condition) is Literal:
+            chosen, dropped = (yes, no) if condition.bits else (no, yes)
+            return self._simpler(chosen) if self._is_free(dropped) else node
+        if _is_same(yes, no) and self._is_free(condition) and self._is_free(no):
+            return self._simpler(yes)
+        return node
+
+    def _cast(self, node: Cast) -> Expr:
+        operand, dtype = node.operand, node.dtype
+        if type(operand) is Literal:
+            return self._literal(node, dtype, scalar.cast(operand.dtype, dtype, operand.bits))
+        if self._types.of(operand) is dtype:
+            return self._simpler(operand)
+        if type(operand) is Cast and dtype.is_integer and operand.dtype.is_integer and operand.dtype.bits >= dtype.bits:
+            source = self._types.of(operand.operand)
+            if source is dtype:
+                return self._simpler(operand.operand)
+            if source.is_integer:  # the low bits survive the first conversion
+                return self._cast(self._simpler(Cast(dtype, operand.operand, loc=node.loc)))
+        return node
+
+    def _bitcast(self, node: Bitcast) -> Expr:
+        operand, dtype = node.operand, node.dtype
+        if type(operand) is Literal:
+            return self._literal(node, dtype, scalar.bitcast(operand.dtype, dtype, operand.bits))
+        return self._simpler(operand) if self._types.of(operand) is dtype else node
+
+    def _narrow(self, node: Narrow) -> Expr:
+        operand = node.operand
+        if type(operand) is Literal:
+            return self._literal(node, operand.dtype, scalar.narrow(node.dtype, operand.bits))
+        return node
+
+    def _pack(self, node: Pack) -> Expr:
+        operand = node.operand
+        return self._literal(node, _U32, scalar.pack(node.dtype, operand.bits)) if type(operand) is Literal else node
+
+    def _unpack(self, node: Unpack) -> Expr:
+        operand = node.operand
+        if type(operand) is Literal:
+            return self._literal(node, node.dtype.widened, scalar.unpack(node.dtype, operand.bits))
+        return node
+
+    def _wrap_cast(self, node: WrapCast) -> Expr:
+        operand = node.operand
+        if type(operand) is Literal:
+            return self._literal(node, node.dtype, scalar.wrap_cast(operand.dtype, node.dtype, operand.bits))
+        return node
+
+    def _fma(self, node: Fma) -> Expr:
+        a, b, c = node.a, node.b, node.c
+        if type(a) is Literal and type(b) is Literal and type(c) is Literal:
+            return self._literal(node, a.dtype, scalar.fma(a.dtype, a.bits, b.bits, c.bits))
+        return node
+
+
+_RULES: Final[dict[type[Node], Callable[[_Folding, Any], Expr]]] = {
+    BufferLength: _Folding._length,
+    SubgroupSize: _Folding._subgroup_size,
+    Binary: _Folding._binary,
+    Unary: _Folding._unary,
+    Select: _Folding._select,
+    Cast: _Folding._cast,
+    Bitcast: _Folding._bitcast,
+    Narrow: _Folding._narrow,
+    Pack: _Folding._pack,
+    Unpack: _Folding._unpack,
+    WrapCast: _Folding._wrap_cast,
+    Fma: _Folding._fma,
+}
+
+# ---------------------------------------------------------------- literal operands that decide or change nothing
+_COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
+_COMMUTING: Final = frozenset(
+    {
+        BinaryOp.ADD,
+        BinaryOp.MUL,
+        BinaryOp.BIT_AND,
+        BinaryOp.BIT_OR,
+        BinaryOp.BIT_XOR,
+        BinaryOp.AND,
+        BinaryOp.OR,
+        BinaryOp.EQ,
+        BinaryOp.NE,
+        BinaryOp.MIN,
+        BinaryOp.MAX,
+        BinaryOp.SATURATING_ADD,
+        BinaryOp.SATURATING_MUL,
+    }
+)
+_ZERO_CHANGES_NOTHING: Final = frozenset(
+    {
+        BinaryOp.ADD,
+        BinaryOp.SUB,
+        BinaryOp.BIT_OR,
+        BinaryOp.BIT_XOR,
+        BinaryOp.SATURATING_ADD,
+        BinaryOp.SATURATING_SUB,
+    }
+)
+_ONE_CHANGES_NOTHING: Final = frozenset({BinaryOp.MUL, BinaryOp.DIV, BinaryOp.SATURATING_MUL})
+_ZERO_ABSORBS: Final = frozenset({BinaryOp.MUL, BinaryOp.BIT_AND, BinaryOp.SATURATING_MUL, BinaryOp.MUL_HIGH})
+
+
+def _least(dtype: ScalarType) -> int:
+    return 1 << (dtype.bits - 1) if dtype.is_signed else 0
+
+
+def _greatest(dtype: ScalarType) -> int:
+    return (1 << (dtype.bits - dtype.is_signed)) - 1
+
+
+def _neutral(op: BinaryOp, dtype: ScalarType) -> int | None:
+    """Returns the bits of the right operand, of a number type, with which ``op`` gives its left operand; None: none.
+
+    Of a float, the result may be another NaN than the operand.
+    """
+    if dtype.is_float:
+        if op is BinaryOp.SUB:
+            return 0
+        if op is BinaryOp.ADD:
+            return 1 << (dtype.bits - 1)  # -0.0
+        return _ONE[dtype] if op is BinaryOp.MUL or op is BinaryOp.DIV else None
+    if op in _ZERO_CHANGES_NOTHING:
+        return 0
+    if op in _ONE_CHANGES_NOTHING:
+        return 1
+    if op is BinaryOp.BIT_AND:
+        return (1 << dtype.bits) - 1
+    if op is BinaryOp.MIN:
+        return _greatest(dtype)
+    return _least(dtype) if op is BinaryOp.MAX else None
+
+
+def _absorbing(op: BinaryOp, dtype: ScalarType) -> tuple[int, int] | None:
+    """Returns the bits of the right operand, of an integer type, with which ``op`` gives the same for every left
+    operand, and what it gives; None: there are none.
+    """
+    if dtype.is_float:
+        return None
+    if op in _ZERO_ABSORBS:
+        return 0, 0
+    if op is BinaryOp.MOD:
+        return 1, 0
+    if op is BinaryOp.BIT_OR:
+        ones = (1 << dtype.bits) - 1
+        return ones, ones
+    if op is BinaryOp.MIN:
+        return _least(dtype), _least(dtype)
+    return (_greatest(dtype), _greatest(dtype)) if op is BinaryOp.MAX else None
+
+
+def _is_same(a: Expr, b: Expr) -> bool:
+    """Returns whether two operands are the same literal, local or object."""
+    if a is b:
+        return True
+    if type(a) is Var and type(b) is Var:
+        return a.name == b.name
+    return type(a) is Literal and type(b) is Literal and a.dtype is b.dtype and a.bits == b.bits

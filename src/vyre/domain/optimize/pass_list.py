@@ -1,0 +1,14 @@
+"""The passes of the optimizer by name, and the order in which they run where nothing else is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vyre.domain.optimize.folding import FOLDING
+from vyre.domain.optimize.passes import Pass
+
+PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (FOLDING,)}
+"""Every pass.  Each is correct alone, and in any order with the others."""
+DEFAULT_ORDER: Final[tuple[str, ...]] = ("folding",)
+"""Names of passes; one may run several times."""

@@ -1,0 +1,45 @@
+"""Expressions that must be evaluated exactly as often, in the order and by the lanes that the program says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.expr import LEAVES, Atomic, Expr, SubgroupAdd, SubgroupBallot, SubgroupShuffle, children
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import operands, walk_statements
+
+ATOMICS: Final[frozenset[type[Node]]] = frozenset({Atomic})
+IMPURE: Final[frozenset[type[Node]]] = frozenset({Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle})
+"""Expressions that are never dropped, copied, moved or put in another order."""
+
+
+def containing(program: Program, kinds: frozenset[type[Node]]) -> frozenset[int]:
+    """Returns the identities of the expressions of a program that are of these types or contain such expressions.
+
+    Linear in distinct nodes; does not recurse.
+    """
+    if kinds.isdisjoint(node_facts(program).types):
+        return frozenset()
+    found: dict[int, bool] = {}
+    for stmt in walk_statements(program.body):
+        for root in operands(stmt):
+            _search(root, kinds, found)
+    return frozenset(key for key, contains in found.items() if contains)
+
+
+def _search(root: Expr, kinds: frozenset[type[Node]], found: dict[int, bool]) -> None:
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if id(node) in found:
+            stack.pop()
+            continue
+        below = () if type(node) in LEAVES else children(node)
+        waiting = [operand for operand in below if id(operand) not in found]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        found[id(node)] = type(node) in kinds or any(found[id(operand)] for operand in below)

@@ -1,0 +1,118 @@
+"""``StaticTypes``: the type of an expression of a valid program, found without typing the whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    LaunchId,
+    Literal,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BINARY, UNARY, Result
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.types import ScalarType
+
+_U32: Final = ScalarType.U32
+_FIXED: Final[dict[type[Node], Callable[[Any], ScalarType]]] = {
+    Literal: lambda e: e.dtype,
+    BufferLength: lambda e: _U32,
+    LaunchId: lambda e: _U32,
+    SubgroupLane: lambda e: _U32,
+    SubgroupSize: lambda e: _U32,
+    SubgroupBallot: lambda e: _U32,
+    Pack: lambda e: _U32,
+    Cast: lambda e: e.dtype,
+    Bitcast: lambda e: e.dtype,
+    WrapCast: lambda e: e.dtype,
+    Unpack: lambda e: e.dtype.widened,
+    SpecConst: lambda e: e.default.dtype,
+}
+"""The types of expressions that state them."""
+_SAME: Final[dict[type[Node], Callable[[Any], Expr]]] = {
+    Binary: lambda e: e.left,
+    Unary: lambda e: e.operand,
+    Select: lambda e: e.on_true,
+    Narrow: lambda e: e.operand,
+    Fma: lambda e: e.a,
+    SubgroupAdd: lambda e: e.value,
+    SubgroupShuffle: lambda e: e.value,
+}
+"""The operands whose type other expressions have."""
+_BOOL: Final[frozenset[object]] = frozenset(
+    [op for op, row in BINARY.items() if row.result is Result.BOOL]
+    + [op for op, row in UNARY.items() if row.result is Result.BOOL]
+)
+
+
+class StaticTypes:
+    """Types of expressions of a valid program in which every local has a name of its own.
+
+    ``declare`` tells the type of a local before the expressions that read it.  A type costs as many steps as the left
+    spine of an expression is deep, once for each node of it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._buffers: Mapping[str, Buffer] = program.buffers_by_name
+        self._locals: dict[str, ScalarType] = {}
+        self._known: dict[int, tuple[Expr, ScalarType]] = {}
+
+    def declare(self, name: str, dtype: ScalarType) -> None:
+        """Sets the type of a local."""
+        self._locals[name] = dtype
+
+    def of(self, expr: Expr) -> ScalarType:
+        """Returns the type of an expression; does not recurse."""
+        passed: list[Expr] = []
+        node = expr
+        while True:
+            kind = type(node)
+            if kind in _FIXED:
+                found = _FIXED[kind](node)
+                break
+            known = self._known.get(id(node))
+            if known is not None:
+                found = known[1]
+                break
+            passed.append(node)
+            if kind in _SAME:
+                if (type(node) is Binary or type(node) is Unary) and node.op in _BOOL:
+                    found = ScalarType.BOOL
+                    break
+                node = _SAME[kind](node)
+            else:
+                found = self._of_name(node)
+                break
+        for above in passed:
+            self._known[id(above)] = (above, found)
+        return found
+
+    def _of_name(self, node: Expr) -> ScalarType:
+        if type(node) is Var:
+            return self._locals[node.name]
+        assert type(node) is Load or type(node) is Atomic
+        element = self._buffers[node.buffer].element
+        assert isinstance(element, ScalarType)
+        return element.widened

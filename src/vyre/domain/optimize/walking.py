@@ -1,0 +1,184 @@
+"""``Rewriter``: one walk over a program in the order in which it runs, which writes its statements anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.limits import U32_MAX
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    OPERANDS,
+    STMT_TYPES,
+    Assign,
+    Block,
+    Body,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    Switch,
+    if_chain,
+)
+from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.rebuilding import STATEMENTS, same_statements, with_body, with_branches
+from vyre.domain.optimize.unique_locals import with_unique_locals
+
+_NO_END: Final = U32_MAX + 1
+
+
+class Rewriter:
+    """A walk in program order, recursive over bodies only.
+
+    Subclasses say what becomes of an expression, and refine the visits of statements.  ``out`` are the statements made
+    so far of the body that is being walked; what is None there is left out.
+    """
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        self.source: Program = program
+        self.counts: Counts = counts
+        self.out: list[Stmt | None] = []
+
+    def expression(self, expr: Expr) -> Expr:
+        """Returns what stands for an expression that the current statement evaluates."""
+        raise NotImplementedError
+
+    # ---- bodies
+    def body(self, body: Body) -> Body:
+        """Returns what a body becomes; the very tuple if nothing has changed."""
+        around, self.out = self.out, []
+        for stmt in body:
+            getattr(self, _VISITS[type(stmt)])(stmt)
+        made, self.out = [stmt for stmt in self.out if stmt is not None], around
+        return same_statements(body, made)
+
+    def branch(self, body: Body) -> Body:
+        """Returns what a body of an ``if`` or a ``switch`` becomes; lanes may skip it."""
+        return self.body(body)
+
+    def begin_branches(self) -> None:
+        """Is called after the operand of an ``if`` or ``switch``, before its bodies."""
+
+    def end_branches(self) -> None:
+        """Is called after the bodies of an ``if`` or ``switch``."""
+
+    def repeated(self, stmt: Loop | GridLoop) -> Body:
+        """Returns what the body of a loop becomes; lanes may run it any number of times."""
+        return self.body(stmt.body)
+
+    # ---- statements
+    def operands(self, stmt: Stmt) -> Any:
+        """Returns a statement with its own expressions replaced; bodies are left as they are."""
+        old = OPERANDS[type(stmt)](stmt)
+        new = [self.expression(expr) for expr in old]
+        for one, other in zip(old, new, strict=True):
+            if one is not other:
+                return STATEMENTS[type(stmt)](stmt, *new)
+        return stmt
+
+    def plain(self, stmt: Stmt) -> None:
+        """Visits a statement without a body."""
+        self.out.append(self.legal(stmt, self.operands(stmt)))
+
+    def legal(self, old: Stmt, new: Stmt) -> Stmt:
+        """Returns the new form of a statement, or the old one where the new one would break a rule about literals."""
+        if new is not old and (is_misplaced_store(new, self.source) or is_still(new)):
+            return old
+        return new
+
+    def link(self, link: If) -> Expr:
+        """Returns what the condition of an ``else if`` becomes; it is evaluated by some of the lanes."""
+        return self.expression(link.condition)
+
+    def visit_if(self, stmt: If) -> None:
+        """Visits an ``if`` with all links of its chain."""
+        links, last = if_chain(stmt)
+        conditions = [self.expression(stmt.condition)]
+        thens: list[Body] = []
+        self.begin_branches()
+        for link in links:
+            if link is not stmt:
+                conditions.append(self.link(link))
+            thens.append(self.branch(link.then))
+        otherwise = self.branch(last)
+        self.end_branches()
+        for link, condition, then in zip(reversed(links), reversed(conditions), reversed(thens), strict=True):
+            if condition is not link.condition or then is not link.then or not _is_otherwise(link, otherwise):
+                link = If(condition, then, otherwise, loc=link.loc)
+            otherwise = (link,)
+        self.out.append(link)
+
+    def visit_switch(self, stmt: Switch) -> None:
+        """Visits a ``switch``."""
+        made = self.operands(stmt)
+        self.begin_branches()
+        arms = [self.branch(arm.body) for arm in stmt.arms]
+        default = self.branch(stmt.default)
+        self.end_branches()
+        self.out.append(with_branches(made, arms, default))
+
+    def visit_loop(self, stmt: Loop) -> None:
+        """Visits a loop; its bounds are evaluated once, before its body."""
+        made = self.legal(stmt, self.operands(stmt))
+        self.out.append(with_body(made, self.repeated(stmt)))
+
+    def visit_grid_loop(self, stmt: GridLoop) -> None:
+        """Visits a grid loop."""
+        made = self.operands(stmt)
+        self.out.append(with_body(made, self.repeated(stmt)))
+
+    def visit_block(self, stmt: Block | Region) -> None:
+        """Visits a scope."""
+        self.out.append(with_body(stmt, self.body(stmt.body)))
+
+    def visit_let(self, stmt: Let) -> None:
+        """Visits a declaration."""
+        self.plain(stmt)
+
+    def visit_assign(self, stmt: Assign) -> None:
+        """Visits an assignment."""
+        self.plain(stmt)
+
+
+def rewritten_by(walk: Callable[[Program, Counts], Rewriter], program: Program, counts: Counts) -> Program:
+    """Returns a program after a walk over it with unique locals; the very program if the walk changes nothing."""
+    unique = with_unique_locals(program)
+    body = walk(unique, counts).body(unique.body)
+    return program if body is unique.body else replace(unique, body=body)
+
+
+def _is_otherwise(link: If, otherwise: Body) -> bool:
+    old = link.otherwise
+    return old is otherwise or (len(old) == len(otherwise) == 1 and old[0] is otherwise[0])
+
+
+def is_misplaced_store(stmt: Stmt, program: Program) -> bool:
+    """Returns whether a statement stores to a literal index that the buffer does not have, which is an error."""
+    if type(stmt) is not Store or type(stmt.index) is not Literal:
+        return False
+    return not 0 <= stmt.index.value < (program.buffers_by_name[stmt.buffer].count or _NO_END)
+
+
+def is_still(stmt: Stmt) -> bool:
+    """Returns whether a statement is a loop with the literal step 0, which is an error."""
+    return type(stmt) is Loop and type(stmt.step) is Literal and stmt.step.bits == 0
+
+
+_VISITS: Final[dict[type[Node], str]] = {
+    **dict.fromkeys(STMT_TYPES, "plain"),
+    If: "visit_if",
+    Switch: "visit_switch",
+    Loop: "visit_loop",
+    GridLoop: "visit_grid_loop",
+    Block: "visit_block",
+    Region: "visit_block",
+    Let: "visit_let",
+    Assign: "visit_assign",
+}
+"""The names of the methods that visit statements, by type."""

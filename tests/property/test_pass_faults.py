@@ -1,0 +1,56 @@
+"""Each pass with a fault: the comparison of programs before and after it must notice."""
+
+from __future__ import annotations
+
+from itertools import chain
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.optimized_programs import check_passes_kept, random_cases
+from support.pass_texts import program_of
+from support.small_programs import case_of
+from vyre.domain.errors import VyreError
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+from vyre.domain.optimize.pass_list import PASSES
+
+SEEDS = range(200)
+PACKAGE = "vyre.domain.optimize"
+
+
+class Fault(NamedTuple):
+    """A fault of a pass: what stands for a name of a module.  ``body``: a program that few random ones resemble."""
+
+    name: str
+    target: str
+    wrong: Any
+    body: str = ""
+
+
+def _adds_one(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
+    return scalar.binary(op, dtype, a, b) ^ (op is BinaryOp.ADD)
+
+
+FAULTS = [
+    Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
+    Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.target for fault in FAULTS])
+def test_a_fault_is_noticed(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{PACKAGE}.{fault.target}", fault.wrong)
+    assert _is_noticed(fault)
+
+
+def _is_noticed(fault: Fault) -> bool:
+    written = [case_of(program_of(fault.body))] if fault.body else []
+    for case in chain(written, random_cases(SEEDS)):
+        try:
+            check_passes_kept(case, [PASSES[fault.name]])
+        except (AssertionError, VyreError):
+            return True
+    return False

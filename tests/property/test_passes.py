@@ -1,0 +1,30 @@
+"""Every pass of the optimizer, alone and in random orders, keeps the bytes and errors of programs, and their rules."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from support.optimized_programs import check_passes_kept, random_cases
+from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
+
+SEEDS = range(300)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_alone(name: str) -> None:
+    changed = sum(check_passes_kept(case, [PASSES[name]]) is not case.program for case in random_cases(SEEDS))
+    assert changed > len(SEEDS) // 20
+
+
+def test_passes_in_random_orders() -> None:
+    for seed, case in zip(SEEDS, random_cases(SEEDS), strict=True):
+        order = random.Random(seed).choices(list(PASSES), k=len(PASSES) + 2)
+        check_passes_kept(case, [PASSES[name] for name in order])
+
+
+def test_passes_in_the_default_order() -> None:
+    assert set(DEFAULT_ORDER) <= set(PASSES)
+    for case in random_cases(SEEDS):
+        check_passes_kept(case, [PASSES[name] for name in DEFAULT_ORDER])

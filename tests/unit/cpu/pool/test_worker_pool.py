@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_int32
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,7 @@ from support.cpu_pool import TARGET, Frame, entries, kernels, until
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool import CommandList, Job, JobGroup, Kernel, Outcome, StopReason, WorkerPool, shared_pool
+from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.pool.primitives import Target
 from vyre.adapters.cpu.pool.worker_pool import HANDOFFS
@@ -613,6 +615,52 @@ def test_results_do_not_depend_on_how_threads_wait(spin_ns: int, cpus: int) -> N
     job = pool.job(CommandList([], [Kernel(kernels()["spread"], frame.address, 30, 1, 3)], 300))
     assert pool.run(job) is Outcome.COMPLETED
     assert sum(frame.data) == 300 * 30 * 31 // 2
+    assert pool.close()
+
+
+def habit(pool: WorkerPool, place: int = at.POOL_HABIT) -> tuple[int, int]:
+    """The waits that will not spin, and their number after the last time that a thread spun in vain."""
+    left, length = (c_int32.from_address(pool.block + place + at_word).value for at_word in (0, 4))
+    return left, length
+
+
+def test_a_thread_that_spins_in_vain_sleeps_at_once_the_next_times(pool: WorkerPool) -> None:
+    (job,) = begun(pool, 1)
+    pool.entries.wait(job.address, 0)  # a look, which never spins
+    assert habit(pool) == (0, 0)
+    seen = []
+    for _ in range(1 + 1 + 1 + 3 + 1):
+        pool.entries.wait(job.address, 1)
+        seen.append(habit(pool))
+    assert seen == [(1, 1), (0, 1), (3, 3), (2, 3), (1, 3), (0, 3), (7, 7)]
+    for _ in range(7 + 1 + 15 + 1 + 31 + 1 + 63 + 1):
+        pool.entries.wait(job.address, 1)
+    assert habit(pool) == (at.MOST_SKIPPED, at.MOST_SKIPPED)
+    job.halt()
+
+
+def test_a_thread_that_spins_until_its_job_has_ended_goes_on_to_spin() -> None:
+    pool = WorkerPool(entries(), size=2, cpus=64, spin_ns=LIMIT_S * 10**9)
+
+    def ended_meanwhile() -> bool:
+        """Stops a job while this thread waits for it, if it does so already."""
+        (job,) = begun(pool, 1)
+        c_int32.from_address(pool.block + at.POOL_HABIT + at.HABIT_LENGTH).value = 7
+        stopping = elsewhere(job.stop)
+        assert job.wait(LIMIT_S)
+        stopping.join()
+        return habit(pool) == (0, 0)
+
+    until(ended_meanwhile)
+    assert pool.close()
+
+
+def test_a_worker_that_spins_in_vain_sleeps_at_once_the_next_time() -> None:
+    pool = WorkerPool(entries(), size=1, cpus=64, spin_ns=1)
+    of_worker = at.POOL_CONTEXTS + at.CALLER_CONTEXTS * at.CONTEXT_BYTES + at.CONTEXT_HABIT
+    job, _ = adding(pool, 1)
+    assert pool.run(job) is Outcome.COMPLETED
+    until(lambda: habit(pool, of_worker)[1] > 0)
     assert pool.close()
 
 

@@ -30,8 +30,10 @@ its table gives every thread copies of the buffers.
 Threads
     A pool has as many workers as ``options.default_threads`` says: the lesser of the usable CPUs and the CPU quota.  A
     job with ``threads`` above that adds workers.  Workers sleep while nothing is to be done.  A thread spins for
-    ``SPIN_NS`` before it sleeps, and only while no more threads are awake in the pool than there are CPUs.  A run never
-    waits for a worker that does not come: whoever leads it takes all the groups that nobody else takes.
+    ``SPIN_NS`` before it sleeps, and only while no more threads are awake in the pool than there are CPUs.  Who spun
+    for a job or for work in vain sleeps at once the next times (``by_habit``), twice as often after each failure up to
+    ``MOST_SKIPPED``: the system may have put the thread that is waited for on the same CPU.  A run never waits for a
+    worker that does not come: whoever leads it takes all the groups that nobody else takes.
     A fork has a pool without workers, which starts its own; jobs of its parent are refused there.  At the exit of the
     interpreter every run is stopped, and the threads are given ``LEAVE_S`` seconds to leave.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.building import I1, I32, I64, NULL, PTR, VOID, Body, Value, constant
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
-from vyre.adapters.cpu.pool.primitives import Text, lock, now, reset_failure, sleep_on, spin, unlock, wake
+from vyre.adapters.cpu.pool.primitives import Text, by_habit, lock, now, reset_failure, sleep_on, spin, unlock, wake
 
 _ENDLESS = constant(I64, -1)
 _ALL = constant(I32, 0x7FFFFFFF)
@@ -297,10 +297,12 @@ def _write_wait(m: Text) -> None:
     pool, word = _pool_of(f, job), f.at(job, at.JOB_STATE)
     with f.unless(f.compare("eq", f.peek(I32, pool, at.POOL_DEAD), 0)):
         f.ret(at.REFUSED_DEAD)
-    for _ in range(_SPINS):
-        found = f.peek(I32, word, order="acquire")
-        with f.when(_is_live(f, job)):
-            spin(f, pool, word, found, counted=False)
+    is_look, is_done = f.compare("eq", timeout, 0), lambda: f.negate(_is_live(f, job))
+    with f.unless(is_look), f.when(_is_live(f, job)), by_habit(f, f.at(pool, at.POOL_HABIT), is_done):
+        for _ in range(_SPINS):
+            found = f.peek(I32, word, order="acquire")
+            with f.when(_is_live(f, job)):
+                spin(f, pool, word, found, counted=False)
     marked = f.update("or", I32, at.WAITED_FOR, word)
     with f.when(_is_live(f, job)):
         sleep_on(f, word, f.either(marked, at.WAITED_FOR), timeout)
@@ -385,10 +387,11 @@ def _write_worker(m: Text) -> None:
             working.next()
         with f.when(f.call(I1, "vyre_help", pool, context)):
             working.next()
-        f.update("add", I32, 1, pool, at.POOL_SPINNERS)
-        rung = spin(f, pool, f.at(pool, at.POOL_BELL), bell)
-        f.update("sub", I32, 1, pool, at.POOL_SPINNERS)
-        with f.when(rung):
+        with by_habit(f, f.at(context, at.CONTEXT_HABIT), lambda: _is_rung(f, pool, bell)):
+            f.update("add", I32, 1, pool, at.POOL_SPINNERS)
+            spin(f, pool, f.at(pool, at.POOL_BELL), bell)
+            f.update("sub", I32, 1, pool, at.POOL_SPINNERS)
+        with f.when(_is_rung(f, pool, bell)):
             working.next()
         with f.when(f.compare("ugt", f.load(I64, context, at.CONTEXT_SIZE), at.KEPT_SCRATCH)):
             f.call(VOID, "vyre_free_scratch", context)
@@ -401,6 +404,10 @@ def _write_worker(m: Text) -> None:
     f.call(VOID, "vyre_free_scratch", context)
     m.restore_mode(f, saved)
     f.ret()
+
+
+def _is_rung(f: Body, pool: Value, bell: Value) -> Value:
+    return f.compare("ne", f.peek(I32, pool, at.POOL_BELL, order="acquire"), bell)
 
 
 def _write_watch(m: Text) -> None:

@@ -86,6 +86,7 @@ POOL_SPINNERS: Final = 132  # i32
 POOL_BUSY: Final = 136  # i32: threads in here that do not sleep
 POOL_QUEUED: Final = 140  # i32
 POOL_BEGUN: Final = 144  # i32: how many jobs were taken from the queue
+POOL_HABIT: Final = 152  # the habit of the threads that wait for jobs
 POOL_OPEN: Final = 192  # bits: teams that may want help
 POOL_FREE_TEAMS: Final = 256  # bits
 POOL_FREE_CONTEXTS: Final = 320  # bits, of contexts for callers
@@ -124,6 +125,8 @@ CONTEXT_SCRATCH: Final = 0
 CONTEXT_SIZE: Final = 8
 CONTEXT_RING: Final = 16
 """The ring that the worker looked at last."""
+CONTEXT_HABIT: Final = 24
+"""The habit of a worker that waits for work."""
 KEPT_SCRATCH: Final = 1 << 24
 """A worker that falls asleep frees scratch of more bytes than this."""
 POOL_CONTEXTS: Final = POOL_TEAMS + TEAMS * TEAM_BYTES
@@ -132,6 +135,12 @@ POOL_RINGS: Final = POOL_CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * CONTEXT_B
 RINGS: Final = 64
 RING_BYTES: Final = 512
 POOL_BYTES: Final = POOL_RINGS + RINGS * RING_BYTES
+
+# ---------------------------------------------------------------- habit: 8 bytes
+HABIT_LEFT: Final = 0  # i32: the waits from now on in which nobody spins
+HABIT_LENGTH: Final = 4  # i32: how many those were after the last time that somebody spun in vain; 0 if it helped
+MOST_SKIPPED: Final = 63
+"""The most waits in a row in which nobody spins: one of 64 tries whether it helps again."""
 
 # ---------------------------------------------------------------- privatisation table
 TABLE_ENTRIES: Final = 0

@@ -5,6 +5,8 @@ On Linux threads sleep on a futex, elsewhere in steps of some microseconds.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.pool import layout as at
@@ -160,6 +162,26 @@ def spin(f: Body, pool: Value, word: Value, old: Value, *, counted: bool = True)
     ``counted`` says whether the thread is among those that are awake in the pool.
     """
     return f.call(I1, "vyre_spin", pool, word, old, constant(I32, 0 if counted else 1))
+
+
+@contextmanager
+def by_habit(f: Body, habit: Value, helped: Callable[[], Value]) -> Iterator[None]:
+    """Encloses code that spins, which runs only if spinning has helped in the last waits of the same habit.
+
+    A thread that spins in vain loses that time, and may keep the thread that it waits for from its own CPU.  After each
+    such time twice as many waits go to sleep at once, up to ``MOST_SKIPPED``; after a time in which it ``helped`` none
+    does.  Threads that share a habit may lose a change to it.
+    """
+    left = f.peek(I32, habit, at.HABIT_LEFT)
+    resting = f.compare("ne", left, 0)
+    with f.when(resting):
+        f.poke(I32, f.sub(left, 1), habit, at.HABIT_LEFT)
+    with f.unless(resting):
+        yield
+        longer = f.either(f.mul(f.peek(I32, habit, at.HABIT_LENGTH), 2), 1)
+        length = f.choose(helped(), constant(I32, 0), f.both(longer, at.MOST_SKIPPED))
+        f.poke(I32, length, habit, at.HABIT_LENGTH)
+        f.poke(I32, length, habit, at.HABIT_LEFT)
 
 
 def _write_clock(m: Text) -> None:

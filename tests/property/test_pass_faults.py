@@ -34,9 +34,13 @@ def _adds_one(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
     return scalar.binary(op, dtype, a, b) ^ (op is BinaryOp.ADD)
 
 
+ASSIGNED = "let x = gid.x + 1u\nlet y = x\nx := 9u\nout[gid.x] = y"
+BRANCH = "let x = gid.x + 1u\nlet y = x\nif x < 3u {\n  x := 9u\n}\nout[gid.x] = y"
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
+    Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
+    Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),
 ]
 
 

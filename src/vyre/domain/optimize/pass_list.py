@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.passes import Pass
 
-PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (FOLDING,)}
+PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, FOLDING)}
 """Every pass.  Each is correct alone, and in any order with the others."""
-DEFAULT_ORDER: Final[tuple[str, ...]] = ("folding",)
+DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding")
 """Names of passes; one may run several times."""

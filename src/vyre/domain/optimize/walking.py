@@ -77,10 +77,14 @@ class Rewriter:
         """Returns a statement with its own expressions replaced; bodies are left as they are."""
         old = OPERANDS[type(stmt)](stmt)
         new = [self.expression(expr) for expr in old]
+        self.evaluated(stmt)
         for one, other in zip(old, new, strict=True):
             if one is not other:
                 return STATEMENTS[type(stmt)](stmt, *new)
         return stmt
+
+    def evaluated(self, stmt: Stmt) -> None:
+        """Is called when the operands of a statement have been visited, before it has an effect of its own."""
 
     def plain(self, stmt: Stmt) -> None:
         """Visits a statement without a body."""
@@ -100,6 +104,7 @@ class Rewriter:
         """Visits an ``if`` with all links of its chain."""
         links, last = if_chain(stmt)
         conditions = [self.expression(stmt.condition)]
+        self.evaluated(stmt)
         thens: list[Body] = []
         self.begin_branches()
         for link in links:

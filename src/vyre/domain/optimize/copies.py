@@ -1,0 +1,126 @@
+"""Copy propagation: a local that holds a literal, an id or another local is replaced by that.
+
+It is replaced where neither the local nor the one that it copies has changed since, on any path.  The copies themselves
+stay; nothing reads them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir.expr import (
+    BufferLength,
+    Expr,
+    LaunchId,
+    Literal,
+    SpecConst,
+    SubgroupLane,
+    SubgroupSize,
+    Var,
+)
+from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
+from vyre.domain.optimize.flow import FlowRewriter
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.rebuilding import rewritten
+from vyre.domain.optimize.walking import rewritten_by
+
+
+def propagate(program: Program, counts: Counts) -> Program:
+    """Returns the program with copies replaced by what they copy; counts ``propagated`` reads of locals."""
+    return rewritten_by(_Copies, program, counts)
+
+
+COPIES: Final = Pass("copies", 1, propagate)
+
+_AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
+    Literal: lambda e, loc: Literal(e.dtype, e.bits, loc=loc),
+    Var: lambda e, loc: Var(e.name, loc=loc),
+    LaunchId: lambda e, loc: LaunchId(e.kind, e.axis, loc=loc),
+    BufferLength: lambda e, loc: BufferLength(e.buffer, loc=loc),
+    SpecConst: lambda e, loc: SpecConst(e.name, e.default, loc=loc),
+    SubgroupLane: lambda e, loc: SubgroupLane(loc=loc),
+    SubgroupSize: lambda e, loc: SubgroupSize(loc=loc),
+}
+"""Functions that copy an expression without operands, whose value stays, to another place in the source."""
+
+
+class _Copy(NamedTuple):
+    """What a local holds since ``time``, and when the local that it copies had changed then."""
+
+    value: Expr
+    time: int
+    copied: str | None
+    copied_time: int
+
+
+class _Copies(FlowRewriter):
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._copies: dict[str, _Copy] = {}
+        self._visible: set[str] = set()
+        self._declared: list[str] = []
+
+    # ---- scopes
+    def body(self, body: Body) -> Body:
+        mark = len(self._declared)
+        made = super().body(body)
+        self._visible.difference_update(self._declared[mark:])
+        del self._declared[mark:]
+        return made
+
+    def _declare(self, name: str) -> None:
+        self._visible.add(name)
+        self._declared.append(name)
+
+    def loop_body(self, stmt: Loop | GridLoop) -> Body:
+        if isinstance(stmt, Loop):
+            self._visible.add(stmt.var)
+        made = self.body(stmt.body)
+        if isinstance(stmt, Loop):
+            self._visible.discard(stmt.var)
+        return made
+
+    def visit_grid_loop(self, stmt: GridLoop) -> None:
+        super().visit_grid_loop(stmt)
+        self._declare(stmt.name)
+
+    # ---- copies
+    def visit_let(self, stmt: Let) -> None:
+        made = self.operands(stmt)
+        self.out.append(made)
+        self._declare(stmt.name)
+        self._remember(stmt.name, made.value)
+
+    def visit_assign(self, stmt: Assign) -> None:
+        made = self.operands(stmt)
+        if type(made.value) is Var and made.value.name == stmt.name:
+            self.counts["self_assigned"] += 1
+            return
+        self.out.append(made)
+        self.touch(stmt.name)
+        self._remember(stmt.name, made.value)
+
+    def _remember(self, name: str, value: Expr) -> None:
+        if type(value) in _AT:
+            copied = value.name if type(value) is Var else None
+            self._copies[name] = _Copy(value, self.time(name), copied, self.time(copied))
+
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten(expr, self._resolved, {}) if self._copies else expr
+
+    def _resolved(self, node: Expr) -> Expr:
+        if type(node) is not Var:
+            return node
+        copy = self._copies.get(node.name)
+        if copy is None or copy.time != self.time(node.name):
+            return node
+        if copy.copied is not None and not self._is_current(copy):
+            return node
+        self.counts["propagated"] += 1
+        return _AT[type(copy.value)](copy.value, node.loc)
+
+    def _is_current(self, copy: _Copy) -> bool:
+        return copy.copied in self._visible and copy.copied_time == self.time(copy.copied)

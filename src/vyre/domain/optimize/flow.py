@@ -1,0 +1,154 @@
+"""``FlowRewriter``: a walk that knows when each local and each buffer last changed on the way to a statement.
+
+A fact that was found at one statement holds at a later one if nothing on which it depends has changed on any path
+between them.  Times are numbers of changes.  A body of a branch starts from the times before the branch, and what any
+of the bodies changed counts as changed after it.  A loop changes at its head, and again at its end, all that its body
+changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.expr import Expr
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    OPERANDS,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Body,
+    GridLoop,
+    If,
+    Loop,
+    Stmt,
+    Store,
+    bodies,
+    if_chain,
+)
+from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.purity import ATOMICS, containing
+from vyre.domain.optimize.walking import Rewriter
+
+Key: TypeAlias = str | tuple[str] | None
+"""What changes: a local by its name, a buffer by a tuple of its name, or ``FENCE``."""
+FENCE: Final = None
+"""What changes where other lanes may have written: at barriers, atomics and asynchronous copies."""
+_FENCES: Final = (Barrier, AsyncLoad, AsyncStore, AsyncWait, GridLoop)
+
+
+class FlowRewriter(Rewriter):
+    """A walk over a program in which every local has a name of its own."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self.times: dict[Key, int] = {}
+        """When what has changed last did; what is missing has not changed."""
+        self.clock: int = 0
+        self._atomics = containing(program, ATOMICS)
+        self._log: list[tuple[Key, int]] = []
+        self._joined: list[dict[Key, None]] = []
+        self._changes: list[Key] = []
+        self._spans: dict[int, tuple[int, int]] = {}
+        """The part of ``_changes`` that belongs to each loop, by identity."""
+        self._collect(program.body)
+
+    # ---- changes
+    def time(self, key: Key) -> int:
+        """Returns when something last changed; 0: not yet."""
+        return self.times.get(key, 0)
+
+    def touch(self, key: Key) -> None:
+        """Notes that something changes."""
+        self.clock += 1
+        self._log.append((key, self.times.get(key, 0)))
+        self.times[key] = self.clock
+
+    def has_atomic(self, stmt: Stmt) -> bool:
+        """Returns whether an operand of a statement of the source contains an atomic."""
+        return bool(self._atomics) and any(id(expr) in self._atomics for expr in OPERANDS[type(stmt)](stmt))
+
+    def _collect(self, body: Body) -> None:
+        """Lists the changes of a body and its parts in program order."""
+        for stmt in body:
+            if isinstance(stmt, If):
+                links, last = if_chain(stmt)
+                for link in links:
+                    self._note(link)
+                    self._collect(link.then)
+                self._collect(last)
+                continue
+            self._note(stmt)
+            start = len(self._changes)
+            for inner in bodies(stmt):
+                self._collect(inner)
+            if isinstance(stmt, Loop | GridLoop):
+                self._spans[id(stmt)] = start, len(self._changes)
+
+    def _note(self, stmt: Stmt) -> None:
+        key = changed_by(stmt)
+        if key is not FENCE or isinstance(stmt, _FENCES):
+            self._changes.append(key)
+        if self.has_atomic(stmt):
+            self._changes.append(FENCE)
+
+    # ---- flow
+    def begin_branches(self) -> None:
+        self._joined.append({})
+
+    def branch(self, body: Body) -> Body:
+        mark = len(self._log)
+        made = self.body(body)
+        changed = self._joined[-1]
+        for key, old in reversed(self._log[mark:]):
+            self.times[key] = old
+            changed[key] = None
+        del self._log[mark:]
+        return made
+
+    def end_branches(self) -> None:
+        for key in self._joined.pop():
+            self.touch(key)
+
+    def repeated(self, stmt: Loop | GridLoop) -> Body:
+        start, end = self._spans[id(stmt)]
+        changed = dict.fromkeys(self._changes[start:end])
+        if isinstance(stmt, GridLoop):
+            changed[FENCE] = None
+        for key in changed:
+            self.touch(key)
+        mark = len(self._log)
+        made = self.loop_body(stmt)
+        del self._log[mark:]
+        for key in changed:
+            self.touch(key)
+        return made
+
+    def loop_body(self, stmt: Loop | GridLoop) -> Body:
+        """Returns what the body of a loop becomes, whose changes have been noted."""
+        return self.body(stmt.body)
+
+    # ---- statements
+    def evaluated(self, stmt: Stmt) -> None:
+        if self.has_atomic(stmt):
+            self.touch(FENCE)
+
+    def plain(self, stmt: Stmt) -> None:
+        super().plain(stmt)
+        key = changed_by(stmt)
+        if key is not FENCE or isinstance(stmt, _FENCES):
+            self.touch(key)
+
+    def link(self, link: If) -> Expr:
+        made = super().link(link)
+        self.evaluated(link)
+        return made
+
+
+def changed_by(stmt: Stmt) -> Key:
+    """Returns what a statement without a body changes: the local or the buffer that it writes."""
+    if isinstance(stmt, Assign):
+        return stmt.name
+    return (stmt.buffer,) if isinstance(stmt, Store) else FENCE

@@ -1,7 +1,8 @@
-"""Which execution mode is primary, given the verdicts on a resident kernel and on replaying?  O(1).
+"""Which execution mode is primary, given the verdicts on a resident kernel and on replaying?
 
-vyre-driver compares two savings that come from different counts and baselines.  ``plan_execution`` prices all modes for
-one workload instead, and returns this verdict beside its own.
+``plan_execution`` prices all modes for one workload, and returns this verdict beside its own.  O(1).
+
+vyre-driver decides by this verdict alone, and compares two savings that come from different counts and baselines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Can two neighbouring pipelines become one launch?
 
 Rule: they can if their accesses do not conflict (``arm_independence``).  O(slots).
+
+vyre-driver also cuts lists of pipelines into neighbours, and tests neighbours alone, so that the first and third of a
+segment may conflict; here only pairs are asked for.
 """
 
 from __future__ import annotations

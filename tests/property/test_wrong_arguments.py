@@ -366,7 +366,7 @@ class World:
     def function_rows(self) -> dict[str, Row]:
         open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
         open_right |= {"catalog": None, "telemetry": None, "environment": None, "threads": None, "affinity": None}
-        open_right["max_in_flight"] = 4
+        open_right |= {"max_in_flight": 4, "resident_budget": None}
         emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None, "form": None}
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
@@ -396,6 +396,7 @@ class World:
                     "threads": {"none"},
                     "affinity": {"none"},
                     "max_in_flight": {"one"},
+                    "resident_budget": {"none", "one"},
                 }
                 | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
             ),

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from vyre.app.asynchrony.order import Accesses, MemoryOrder
 from vyre.app.forks import tell_in_forks
-from vyre.domain.errors import InvalidResource, used_in_a_fork
+from vyre.domain.errors import InvalidConfig, InvalidResource, used_in_a_fork
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
 from vyre.ports.backend import Backend
 
 if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.calibration.review import CostReview
+    from vyre.app.residency import ResidentBudget
     from vyre.app.resident import ResidentArray
+    from vyre.policies.journal import DecisionSink
 
 LEAST_SWEPT: Final = 64
 """The arrays from which on those that are gone are looked for."""
@@ -24,6 +29,12 @@ LEAST_SWEPT: Final = 64
 
 def _unheard() -> None:
     """Does nothing: the notification of a lease without a cost review."""
+
+
+def check_resident_budget(nbytes: object) -> None:
+    """Raises ``InvalidConfig`` for what is no limit on resident memory; None is none."""
+    if nbytes is not None and (type(nbytes) is not int or not 0 < nbytes <= U64_MAX):
+        raise InvalidConfig(f"resident_budget={shown(nbytes)}", fix="give a number of bytes above 0, or None.")
 
 
 def session_closed() -> InvalidResource:
@@ -46,6 +57,7 @@ class BackendLease:
         "_review",
         "_sweep_at",
         "backend",
+        "budget",
         "closed",
         "has_residents",
         "is_inherited",
@@ -72,9 +84,19 @@ class BackendLease:
         """The asynchronous operations on the arrays."""
         self.work: AsyncWork | None = None
         """The state that these operations share; None until a session has made it."""
+        self.budget: ResidentBudget | None = None
+        """The limit on resident memory; None without one."""
         self._lock = Lock()
         self._opened_in = os.getpid()
         tell_in_forks(self)
+
+    def keep_to(self, nbytes: int, sink: DecisionSink | None) -> None:
+        """Has the arrays take at most ``nbytes`` of the memory of the device from now on."""
+        from vyre.app.residency import BudgetedMemory, ResidentBudget  # imported on use
+
+        lifecycle = self.backend.lifecycle
+        self.budget = ResidentBudget(nbytes, sink, lambda: lifecycle.epoch)
+        self.backend = replace(self.backend, memory=BudgetedMemory(self.backend.require_memory(), self.budget))
 
     def inherited(self) -> None:
         """Marks the lease as closed in a forked process."""

@@ -14,6 +14,7 @@ from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, check_in_flight
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.journal import DecisionJournal
+from vyre.app.lease import check_resident_budget
 from vyre.app.selection import BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
@@ -41,6 +42,7 @@ def open(
     threads: int | None = None,
     affinity: Iterable[int] | None = None,
     max_in_flight: int = USUAL_IN_FLIGHT,
+    resident_budget: int | None = None,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -53,8 +55,11 @@ def open(
     decisions for replay; see ``Session.write_journal``.  ``threads`` and ``affinity``: how many threads take part in a
     launch of ``cpu`` at most, and the numbers of the CPUs on which they run; None: ``VYRE_CPU_THREADS`` and
     ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many
-    submitted dispatches may be under way at once, 1 to 2^20.  ``catalog``, ``telemetry`` and ``environment`` replace
-    the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
+    submitted dispatches may be under way at once, 1 to 2^20.  ``resident_budget``: the most bytes of device memory that
+    resident arrays, queries, queues and work graphs of the session may take at once; arrays of its resident caches move
+    to the host where others need room.  None: as many as the device has.  ``catalog``, ``telemetry`` and
+    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
+    applications.  Raises
     ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or affinity of
     a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
@@ -62,6 +67,7 @@ def open(
         raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
     expect("backend", backend, str, "the name of a backend")
     check_in_flight(max_in_flight)
+    check_resident_budget(resident_budget)
     expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
     telemetry = ApplicationTelemetry() if telemetry is None else telemetry
     environment = ProcessEnvironment() if environment is None else environment
@@ -72,7 +78,7 @@ def open(
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning, predict, journal, max_in_flight)
+    return Session(selector.select(backend), telemetry, tuning, predict, journal, max_in_flight, resident_budget)
 
 
 def _expect_methods(name: str, value: object, *methods: str) -> None:

@@ -94,12 +94,17 @@ class Session(
         predict: bool | PredictionConfig = False,
         journal: DecisionJournal | None = None,
         max_in_flight: int = USUAL_IN_FLIGHT,
+        resident_budget: int | None = None,
     ) -> None:
         self._journal = journal
         self._decisions = selection.services.decisions
         self._selection = selection
         self._telemetry = telemetry
+        if resident_budget is not None:
+            selection.backend.require_memory()
         self._lease = BackendLease(selection.backend)
+        if resident_budget is not None:
+            self._lease.keep_to(resident_budget, self._decisions)
         self._race_checks = RaceChecks(selection, self._lease, telemetry)
         self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()

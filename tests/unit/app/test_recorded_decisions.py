@@ -54,8 +54,6 @@ UNRECORDED: Final = {
     ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
     ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
     ("app/queries/cache.py", "ResidentCache._gain", "heat"): "the order that what is recorded is taken by",
-    ("app/queries/cache.py", "ResidentCache._make_room", "select_retention_set"): "tried for fewer and fewer arrays; "
-    "the one that fits is recorded",
     ("app/queries/cache.py", "ResidentCache.explain", "eviction_basis_points"): _REPORT,
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,
     ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "plan_remembered"): _KEPT,
@@ -181,6 +179,7 @@ def test_the_page_lists_what_is_recorded() -> None:
 ONE_OUTCOME: Final = {
     "least_worth": "somebody leaves, or it is not asked",
     "plan_queue_grid": "a number of workgroups",
+    "plan_session": "a number of bytes, or it raises",
 }
 """Recorded policies whose verdicts all have one label, and why."""
 

@@ -78,6 +78,11 @@ class MemoryOrder:
         for follower in ready:
             follower.begin()
 
+    def conflicts(self, accesses: Accesses) -> bool:
+        """Returns whether something is under way that conflicts with these accesses."""
+        with self._changed:
+            return bool(self._conflicting(accesses))
+
     def wait_for(self, accesses: Accesses) -> None:
         """Waits until nothing is under way that conflicts with these accesses."""
         with self._changed:

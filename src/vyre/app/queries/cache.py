@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from vyre.app.asynchrony.order import accesses_to
 from vyre.app.host_memory import host_memory
+from vyre.app.residency import Candidate, Eviction, make_room
 from vyre.app.resident import ResidentArray
 from vyre.domain.arguments import expect
 from vyre.domain.errors import DeviceOutOfMemory, InvalidConfig, InvalidInput, InvalidResource
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
-from vyre.policies.caching.cache_eviction import (
-    EvictionCounts,
-    RetentionInputs,
-    eviction_basis_points,
-    select_retention_set,
-)
+from vyre.policies.caching.cache_eviction import EvictionCounts, eviction_basis_points
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatThresholds, heat
-from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.journal import DecisionSink
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,15 +36,6 @@ FADING: Final = HeatThresholds(half_life_s=32.0)
 _UNIT: Final = 1 << 16
 _WORD: Final = 4
 """The bytes of a truth value on the device."""
-
-
-class Eviction(NamedTuple):
-    """An array that left the device: ``copied_bytes`` were copied to the host, 0 for one that is constant."""
-
-    name: str
-    nbytes: int
-    copied_bytes: int
-    why: str
 
 
 @dataclass(slots=True)
@@ -77,21 +66,30 @@ class ResidentCache:
         self,
         lease: BackendLease,
         make: Callable[[npt.NDArray[Any], str], ResidentArray],
-        budget: int,
+        budget: int | None,
         sink: DecisionSink | None,
         telemetry: Telemetry,
     ) -> None:
+        shared = lease.budget
+        if budget is None and shared is not None:
+            budget = shared.nbytes
         if type(budget) is not int or not 0 < budget <= U64_MAX:
-            raise InvalidConfig(f"budget={shown(budget)}", fix="give a number of bytes above 0.")
+            raise InvalidConfig(
+                f"budget={shown(budget)}",
+                fix="give a number of bytes above 0, or open the session with a resident_budget.",
+            )
         self._lease, self._make = lease, make
         self._sink, self._telemetry = sink, telemetry
         self.budget: Final = budget
         self._entries: dict[str, _Entry] = {}
-        self._lock = RLock()
+        self._shared = shared
+        self._lock = RLock() if shared is None else shared.lock  # one for all, as arrays of each may leave for others
         self._now = 0
         self._closed = False
         self._evictions: list[Eviction] = []
         self._uploaded_bytes = 0
+        if shared is not None:
+            shared.add(self)
 
     # ---------------------------------------------------------------- arrays
     def add(self, name: str, data: ReadableBuffer, *, constant: bool = False) -> None:
@@ -120,9 +118,11 @@ class ResidentCache:
     def use(self, name: str) -> Iterator[ResidentArray]:
         """Gives the array of that name in the memory of the device, where it stays until the block ends.
 
-        Uploads it if it is not there, for which others may leave.  Raises ``InvalidInput`` for an unknown name, and
-        ``DeviceOutOfMemory`` if the arrays in use leave no room in the budget.
+        Uploads it if it is not there, for which others may leave, once the asynchronous operations under way have
+        ended.  Raises ``InvalidInput`` for an unknown name, and ``DeviceOutOfMemory`` if the arrays in use leave no
+        room in the budget.
         """
+        self._wait_if_some_leave(name)
         with self._lock:
             self._check_open()
             entry = self._entry(name)
@@ -219,25 +219,41 @@ class ResidentCache:
             raise InvalidInput(f"the cache has no array {shown(name)}", fix=f"its arrays are {known}.")
         return found
 
+    def candidates(self) -> list[Candidate]:
+        """Returns the arrays that may leave the device now: those that no block and no operation uses."""
+        order = self._lease.order
+        found: list[Candidate] = []
+        for name, entry in self._entries.items():
+            array = entry.resident
+            if array is None or entry.users:
+                continue
+            if order.under_way and order.conflicts(accesses_to(((array.buffer, True),))):
+                continue
+            gain = self._gain(entry)
+            found.append(Candidate(entry.nbytes, gain, partial(self._evict, name, entry, gain)))
+        return found
+
+    def _wait_if_some_leave(self, name: str) -> None:
+        """Waits for asynchronous operations, which may use what has to leave; not on a thread that runs them."""
+        lease = self._lease
+        if not lease.order.under_way or (lease.work is not None and lease.work.is_thread_of_it()):
+            return
+        with self._lock:
+            entry = self._entries.get(name)
+            stays = entry is None or entry.resident is not None
+            if entry is not None and not stays:
+                fits = self.resident_bytes + entry.nbytes <= self.budget
+                stays = fits and (self._shared is None or self._shared.holds(entry.nbytes))
+        if not stays:
+            lease.wait_for(None)
+
     def _make_room(self, nbytes: int, asking: str) -> None:
         """Moves arrays that nobody uses to the host, the least valuable first, until there is room for ``nbytes``."""
-        held = [(name, entry) for name, entry in self._entries.items() if entry.resident is not None]
-        free = [(name, entry) for name, entry in held if not entry.users]
-        room = self.budget - nbytes - sum(entry.nbytes for _, entry in held if entry.users)
+        candidates = self.candidates()
+        room = self.budget - nbytes - self.resident_bytes + sum(each.nbytes for each in candidates)
         if room < 0:
             raise DeviceOutOfMemory(requested=nbytes, available=room + nbytes)
-        gains = tuple(self._gain(entry) for _, entry in free)
-        sizes = [entry.nbytes for _, entry in free]
-        for kept in range(len(free), -1, -1):
-            chosen = select_retention_set(RetentionInputs(gains, len(free), kept))
-            if sum(size for size, stays in zip(sizes, chosen, strict=True) if stays) <= room:
-                break
-        if kept == len(free):
-            return
-        chosen = decide(self._sink, select_retention_set, RetentionInputs(gains, len(free), kept))
-        for (name, entry), stays, gain in zip(free, chosen, gains, strict=True):
-            if not stays:
-                self._evict(name, entry, gain, f"{nbytes} bytes of `{asking}`")
+        make_room(candidates, room, f"{nbytes} bytes of `{asking}`", self._sink)
 
     def _gain(self, entry: _Entry) -> int:
         worth = heat(HeatEntry(0, min(entry.uses, U32_MAX), float(entry.last)), float(self._now), FADING)
@@ -247,7 +263,10 @@ class ResidentCache:
         ago = self._now - entry.last
         why = f"used {entry.uses} time(s), last {ago} use(s) ago: worth {gain / _UNIT:.3g}, it made room for {asking}"
         copied = self._leave(entry)
-        self._evictions.append(Eviction(name, entry.nbytes, copied, why))
+        eviction = Eviction(name, entry.nbytes, copied, why)
+        self._evictions.append(eviction)
+        if self._shared is not None:
+            self._shared.left(eviction)
         self._telemetry.event("vyre.resident.evicted", name=name, nbytes=entry.nbytes, copied_bytes=copied, why=why)
 
     def _leave(self, entry: _Entry) -> int:

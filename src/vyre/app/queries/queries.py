@@ -68,6 +68,8 @@ class Queries:
         self._answered = 0
         self._shared = SharedInputs(lease, program, shared)
         most = U64_MAX if budget is None else budget
+        if lease.budget is not None:
+            most = min(most, lease.budget.nbytes)
         self._planner = QueryPlanner(lease, program, pipeline.config, self._shared, most, sink)
         finalize(self, _free, self._shared, self._planner)
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from vyre.app.shorthand import Keywords
+from vyre.domain.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Argument, Pipeline
     from vyre.app.queries.cache import ResidentCache
     from vyre.app.queries.queries import Queries
+    from vyre.app.residency import ResidencyReport
     from vyre.app.resident import ResidentArray
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import ProgramLike
@@ -54,12 +56,14 @@ class SessionQueries:
         pipeline = self.compile(program, config, **shorthand)
         return Queries(self._lease, pipeline, shared, budget, self._decisions)
 
-    def resident_cache(self, budget: int) -> ResidentCache:
-        """Returns a cache of arrays, of which as many are on the device as ``budget`` bytes hold.
+    def resident_cache(self, budget: int | None = None) -> ResidentCache:
+        """Returns a cache of arrays, of which as many are on the device as ``budget`` bytes hold; None: as many as the
+        ``resident_budget`` of the session holds.
 
         ``cache.add("roads", edges)`` takes an array, and ``with cache.use("roads") as array:`` gives it as resident
         memory for the block.  Where the budget is full, the arrays that are used least, and not now, move to the host,
-        and come back with their content when they are used; ``cache.explain()`` tells which, and why.
+        and come back with their content when they are used; ``cache.explain()`` tells which, and why.  They also move
+        for other arrays of the session where it was opened with a ``resident_budget``; see ``residency``.
 
         Raises ``InvalidConfig`` for an invalid budget, and ``UnsupportedFeature`` on a backend without device memory.
         """
@@ -74,3 +78,16 @@ class SessionQueries:
             self._decisions,
             self._telemetry,
         )
+
+    def residency(self) -> ResidencyReport:
+        """Returns what the session's arrays take of its ``resident_budget``, what moved to the host, and why.
+
+        ``print`` the result.  Raises ``InvalidConfig`` for a session that was opened without a ``resident_budget``.
+        """
+        budget = self._lease.budget
+        self._lease.check_open()
+        if budget is None:
+            raise InvalidConfig(
+                "the session has no limit on resident memory", fix="open it with vyre.open(resident_budget=...)."
+            )
+        return budget.report()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
+from vyre.policies.transfer.residency import SessionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class WorkPlan:
     ``PERSISTENT``, found in a queue by resident workers.  ``groups``: the launches of ``first`` and of one round, in
     order.  ``quotes``: the prices on which the planner decided; empty where nothing was to be decided.
     ``temporary_bytes``: the memory that temporary arrays have in this plan.
-    ``notes``: limits of the prices' validity.
+    ``notes``: limits of the prices' validity.  ``residency``: what the rounds keep on the device, in bytes, and the
+    uploads that this avoids; None where the plan is not that of a number of rounds, or no array stays.
     """
 
     mode: ExecutionMode
@@ -42,6 +44,7 @@ class WorkPlan:
     quotes: tuple[Quote, ...] = ()
     temporary_bytes: int = 0
     notes: tuple[str, ...] = ()
+    residency: SessionPlan | None = None
 
     @property
     def unallocated_bytes(self) -> int:
@@ -56,6 +59,11 @@ class WorkPlan:
         for quoted in self.quotes:
             text = f"{quoted.total_ns} ns" if isinstance(quoted, Price) else f"unavailable: {quoted.why}"
             lines.append(f"  {quoted.mode.value}: {text}")
+        if (held := self.residency) is not None:
+            lines.append(
+                f"  memory: {held.peak_resident_bytes} bytes at once for all rounds;"
+                f" {held.avoided_graph_upload_bytes} bytes of uploads avoided"
+            )
         return "\n".join((*lines, *(f"note: {note}" for note in self.notes)))
 
 

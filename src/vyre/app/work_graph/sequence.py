@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -18,6 +19,7 @@ from vyre.app.work_graph.execution import AsLists, ByWorkers, OneByOne, Ran, Wor
 from vyre.app.work_graph.modes import ModesWanted, modes_of
 from vyre.app.work_graph.plan import SequenceRun, WorkPlan
 from vyre.app.work_graph.planner import Chosen, WorkPlanner
+from vyre.app.work_graph.residency import plan_residency
 from vyre.app.work_graph.steps import Item, Step, parts_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from vyre.app.work_graph.wave_plans import WavePlans
     from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
+    from vyre.policies.transfer.residency import SessionPlan
     from vyre.ports.backend import ResidentBuffer
 
 _BYTE: Final = np.dtype(np.uint8)
@@ -150,7 +153,8 @@ class StepSequence:
         """Returns what a run of so many rounds would do now, and why; runs nothing."""
         _check_rounds(rounds)
         with self._lock:
-            return self._planner.choose(rounds, seen=False).plan
+            chosen = self._planner.choose(rounds, seen=False)
+            return replace(chosen.plan, residency=self._residency(chosen, rounds))
 
     def explain(
         self, rounds: int = 1, *, repeats: int = 1, costs: CostsWanted = None, kernel_time_ns: int | None = None
@@ -197,6 +201,12 @@ class StepSequence:
     def __repr__(self) -> str:
         return f"<StepSequence {' '.join(self._names)}>"
 
+    def _residency(self, chosen: Chosen, rounds: int) -> SessionPlan | None:
+        """Returns what the rounds keep on the device.  Raises ``PlanError`` if it exceeds the session's budget."""
+        budget = self._services.lease.budget
+        nbytes = None if budget is None else budget.nbytes
+        return plan_residency(chosen.structure, rounds, nbytes, self._services.decisions)
+
     def _prepare(self, rounds: int) -> tuple[_Ready, int, int]:
         """Returns what runs now, and the number and bytes of the allocations that this took."""
         lease = self._services.lease
@@ -213,6 +223,7 @@ class StepSequence:
                 ready = self._ready = ready._replace(chosen=chosen)
             return ready, 0, 0
         self._ready = None
+        self._residency(chosen, rounds)
         allocations, allocated = self._held.hold(chosen.structure.needed)
         launches = chosen.launches.with_memory(self._held.memory)
         executor: WorkExecutor

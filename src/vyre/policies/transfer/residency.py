@@ -337,7 +337,12 @@ def plan_session(profile: SessionProfile) -> SessionPlan:
         profile.per_run_output_bytes,
     )
     if peak > profile.budget_bytes:
-        raise PlanError("OverBudget", required_bytes=peak, budget_bytes=profile.budget_bytes)
+        raise PlanError(
+            "OverBudget",
+            fix="bind fewer arrays at once, or give the session more memory.",
+            required_bytes=peak,
+            budget_bytes=profile.budget_bytes,
+        )
     runs = profile.run_count
     reuse = _reuse(profile.graph_bytes, runs, uploads=True)
     return SessionPlan(

@@ -1,0 +1,167 @@
+"""The limit of a session on resident memory: who holds it, and what moved to the host for others."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
+
+from vyre.domain.errors import DeviceOutOfMemory
+from vyre.policies.caching.cache_eviction import RetentionInputs, select_retention_set
+from vyre.policies.journal import DecisionSink, decide
+
+if TYPE_CHECKING:
+    from vyre.app.queries.cache import ResidentCache
+    from vyre.ports.backend import Readback, ResidentBuffer, ResidentMemory, Upload
+
+REMEMBERED: Final = 1024
+"""The latest arrays that left the device which a session remembers."""
+
+
+class Eviction(NamedTuple):
+    """An array that left the device: ``copied_bytes`` were copied to the host, 0 for one that is constant."""
+
+    name: str
+    nbytes: int
+    copied_bytes: int
+    why: str
+
+
+class Candidate(NamedTuple):
+    """An array that may leave the device; ``gain`` is its worth, and ``leave`` moves it, given for what."""
+
+    nbytes: int
+    gain: int
+    leave: Callable[[str], object]
+
+
+def make_room(candidates: Sequence[Candidate], room: int, asking: str, sink: DecisionSink | None) -> None:
+    """Has the least valuable candidates leave, until the others take at most ``room`` bytes.
+
+    ``asking`` says for what, in the reason of each.
+    """
+    valued = sorted(range(len(candidates)), key=lambda at: (-candidates[at].gain, at))
+    taken = accumulate(candidates[at].nbytes for at in valued)
+    stay = sum(1 for nbytes in taken if nbytes <= room)
+    if stay == len(candidates):
+        return
+    gains = tuple(each.gain for each in candidates)
+    kept = decide(sink, select_retention_set, RetentionInputs(gains, len(gains), stay))
+    for candidate, stays in zip(candidates, kept, strict=True):
+        if not stays:
+            candidate.leave(asking)
+
+
+class ResidencyReport(NamedTuple):
+    """The resident memory of a session; ``print`` it.
+
+    ``budget`` and ``resident_bytes`` are in bytes; ``evictions`` are the latest arrays that left the device, oldest
+    first.
+    """
+
+    budget: int
+    resident_bytes: int
+    evictions: tuple[Eviction, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.resident_bytes} of {self.budget} bytes are resident; {len(self.evictions)} arrays left"]
+        lines += [f"  {each.name} ({each.nbytes} bytes): {each.why}" for each in self.evictions]
+        return "\n".join(lines)
+
+
+class ResidentBudget:
+    """The most bytes of device memory that the arrays of a session may take, whoever makes them.
+
+    Every method may be called from any thread.  Who holds ``lock`` waits for no asynchronous operation.
+    """
+
+    def __init__(self, nbytes: int, sink: DecisionSink | None, epoch: Callable[[], int]) -> None:
+        self.nbytes: Final = nbytes
+        self.lock: Final = RLock()
+        self._sink, self._epoch = sink, epoch
+        self._held: list[ref[ResidentBuffer]] = []
+        self._taken = 0
+        """What was allocated, and at least what is held."""
+        self._caches: list[ref[ResidentCache]] = []
+        self._evictions: deque[Eviction] = deque(maxlen=REMEMBERED)
+
+    def add(self, cache: ResidentCache) -> None:
+        """Has arrays of ``cache`` leave the device where others need room."""
+        with self.lock:
+            self._caches = [one for one in self._caches if one() is not None]
+            self._caches.append(ref(cache))
+
+    def left(self, eviction: Eviction) -> None:
+        """Remembers an array that left the device."""
+        with self.lock:
+            self._evictions.append(eviction)
+
+    def holds(self, nbytes: int) -> bool:
+        """Returns whether there is room for so many bytes while everything stays."""
+        with self.lock:
+            return self._fits(nbytes)
+
+    def report(self) -> ResidencyReport:
+        """Returns what is resident, and what left."""
+        with self.lock:
+            self._count()
+            return ResidencyReport(self.nbytes, self._taken, tuple(self._evictions))
+
+    def allocate(self, memory: ResidentMemory, nbytes: int, label: str | None) -> ResidentBuffer:
+        """Allocates from ``memory``, for which arrays of caches may leave.
+
+        Raises ``DeviceOutOfMemory`` where those that may not leave take too much of the budget.
+        """
+        with self.lock:
+            if not self._fits(nbytes):
+                self._make_room(nbytes, label)
+            buffer = memory.allocate(nbytes, label=label)
+            self._held.append(ref(buffer))
+            self._taken += nbytes
+            return buffer
+
+    def _fits(self, nbytes: int) -> bool:
+        if self._taken + nbytes > self.nbytes:
+            self._count()
+        return self._taken + nbytes <= self.nbytes
+
+    def _count(self) -> None:
+        """Forgets what was freed, or lost with its device."""
+        epoch = self._epoch()
+        held = [(one, buffer) for one in self._held if (buffer := one()) is not None]
+        held = [(one, buffer) for one, buffer in held if not buffer.closed and buffer.epoch == epoch]
+        self._held = [one for one, _ in held]
+        self._taken = sum(buffer.nbytes for _, buffer in held)
+
+    def _make_room(self, nbytes: int, label: str | None) -> None:
+        candidates = [each for one in self._caches if (cache := one()) is not None for each in cache.candidates()]
+        movable = sum(each.nbytes for each in candidates)
+        available = self.nbytes - self._taken + movable
+        if nbytes > available:
+            raise DeviceOutOfMemory(requested=nbytes, available=available)
+        asking = f"{nbytes} bytes" if label is None else f"{nbytes} bytes of `{label}`"
+        make_room(candidates, available - nbytes, asking, self._sink)
+
+
+class BudgetedMemory:
+    """``ResidentMemory`` whose allocations keep to a budget."""
+
+    __slots__ = ("_budget", "_memory")
+
+    def __init__(self, memory: ResidentMemory, budget: ResidentBudget) -> None:
+        self._memory, self._budget = memory, budget
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ResidentMemory.allocate``."""
+        return self._budget.allocate(self._memory, nbytes, label)
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Implements ``ResidentMemory.upload``."""
+        self._memory.upload(uploads)
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        """Implements ``ResidentMemory.download``."""
+        self._memory.download(reads)

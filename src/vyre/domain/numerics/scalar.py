@@ -78,13 +78,19 @@ MINIFLOAT: Final = ModelType("minifloat", 8, TypeKind.FLOAT, 4)
 """A float of 8 bits with 4 exponent and 3 fraction bits, with subnormals, infinities and NaN."""
 SMALL_MINIFLOAT: Final = ModelType("small minifloat", 6, TypeKind.FLOAT, 3)
 """A float of 6 bits with 3 exponent and 2 fraction bits, with subnormals, infinities and NaN."""
+WIDE_MINIFLOAT: Final = ModelType("wide minifloat", 8, TypeKind.FLOAT, 5)
+"""A float of 8 bits with 5 exponent and 2 fraction bits: every integer of 8 bits is in its range, as is every u64 in
+that of f32.
+"""
+WIDE_HALF: Final = ModelType("wide half", 16, TypeKind.FLOAT, 8)
+"""A float of 16 bits with 8 exponent and 7 fraction bits: every integer of 16 bits is in its range."""
+MODEL_FLOATS: Final = (MINIFLOAT, SMALL_MINIFLOAT, WIDE_MINIFLOAT, WIDE_HALF)
 
 _FORMATS: Final[dict[ValueType, FloatFormat]] = {
     _S.F16: FloatFormat(10, 5, "<e", "<H"),
     _S.F32: FloatFormat(23, 8, "<f", "<I"),
     _S.F64: FloatFormat(52, 11, "<d", "<Q"),
-    MINIFLOAT: FloatFormat(3, 4, "", ""),
-    SMALL_MINIFLOAT: FloatFormat(2, 3, "", ""),
+    **{t: FloatFormat(t.bits - 1 - t.exponent, t.exponent, "", "") for t in MODEL_FLOATS},
 }
 _BF16: Final = FloatFormat(7, 8, "", "<H")
 

@@ -35,11 +35,16 @@ def _adds_one(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
 
 
 ASSIGNED = "let x = gid.x + 1u\nlet y = x\nx := 9u\nout[gid.x] = y"
+STORED = "let x = data[gid.x]\ndata[gid.x] = x + 1u\nlet y = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = y"
+DEEP = "\n".join(["let v0 = gid.x * 3u", *(f"let v{k + 1} = v{k} + {k}u" for k in range(200)), "out[gid.x] = v200"])
 BRANCH = "let x = gid.x + 1u\nlet y = x\nif x < 3u {\n  x := 9u\n}\nout[gid.x] = y"
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
+    Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),
+    Fault("inlining", "inlining._Inlining.is_unchanged", lambda walk, keys, since: True, STORED),
+    Fault("inlining", "inlining.MAX_EXPRESSION_DEPTH", 1 << 20, DEEP),
     Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),
 ]
 

@@ -8,6 +8,7 @@ changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.expr import Expr
@@ -65,6 +66,11 @@ class FlowRewriter(Rewriter):
         self.clock += 1
         self._log.append((key, self.times.get(key, 0)))
         self.times[key] = self.clock
+
+    def is_unchanged(self, keys: Iterable[Key], since: int) -> bool:
+        """Returns whether none of these has changed after a time."""
+        times = self.times
+        return all(times.get(key, 0) <= since for key in keys)
 
     def has_atomic(self, stmt: Stmt) -> bool:
         """Returns whether an operand of a statement of the source contains an atomic."""

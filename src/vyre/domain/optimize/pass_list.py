@@ -7,9 +7,10 @@ from typing import Final
 
 from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.folding import FOLDING
+from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.passes import Pass
 
-PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, FOLDING)}
+PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, FOLDING, INLINING)}
 """Every pass.  Each is correct alone, and in any order with the others."""
-DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding")
+DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding", "inlining")
 """Names of passes; one may run several times."""

@@ -37,13 +37,15 @@ class Rewriter:
     """A walk in program order, recursive over bodies only.
 
     Subclasses say what becomes of an expression, and refine the visits of statements.  ``out`` are the statements made
-    so far of the body that is being walked; what is None there is left out.
+    so far of the body that is being walked; what is None there is left out.  ``current`` is the statement, or the link
+    of a chain of ``else if``, whose operands are visited.
     """
 
     def __init__(self, program: Program, counts: Counts) -> None:
         self.source: Program = program
         self.counts: Counts = counts
         self.out: list[Stmt | None] = []
+        self.current: Stmt | None = None
 
     def expression(self, expr: Expr) -> Expr:
         """Returns what stands for an expression that the current statement evaluates."""
@@ -54,6 +56,7 @@ class Rewriter:
         """Returns what a body becomes; the very tuple if nothing has changed."""
         around, self.out = self.out, []
         for stmt in body:
+            self.current = stmt
             getattr(self, _VISITS[type(stmt)])(stmt)
         made, self.out = [stmt for stmt in self.out if stmt is not None], around
         return same_statements(body, made)
@@ -109,6 +112,7 @@ class Rewriter:
         self.begin_branches()
         for link in links:
             if link is not stmt:
+                self.current = link
                 conditions.append(self.link(link))
             thens.append(self.branch(link.then))
         otherwise = self.branch(last)

@@ -33,7 +33,7 @@ from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
 from vyre.app.transfers.sessions import SessionTransfers
-from vyre.app.tuning.sources import TuningSources
+from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.app.verdicts import require_valid
 from vyre.app.work_graph.sessions import WorkGraphs
 from vyre.domain.arguments import expect
@@ -114,6 +114,7 @@ class Session(
             self._lease, self._prepare, tuning, self._pipelines, self._sequence_timings, telemetry, self._decisions
         )
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
+        self._wave_times = no_store if tuning is None else tuning.wave_times
         self._closing = RLock()
         self._work = self._lease.work = AsyncWork(max_in_flight, self._lease.order)
         self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()

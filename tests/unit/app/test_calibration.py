@@ -18,7 +18,8 @@ from support.limits import LIMIT_S
 from support.small_programs import square_program
 from support.timed_device import DEVICE_NS, ENQUEUE_NS, SOURCE, TRUE_NS, WAIT_NS, TimedDevice
 from vyre import Session, Step
-from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file, name_of
+from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file
+from vyre.adapters.disk.source_files import name_of
 from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
 from vyre.app.calibration.service import CalibrationService, KnownCosts

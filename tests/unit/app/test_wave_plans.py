@@ -152,6 +152,9 @@ def test_left_alone_launch_costs_choose(launch: int, kernels: int, monkeypatch: 
             for wave in range(4):
                 wanted[1 - wave % 2] = wanted[wave % 2][::-1] * np.float32(0.5) + np.float32(1.0)
         assert run.kernels == kernels, run.plan
+        (note,) = [each for each in run.plan.notes if each.startswith("waves: ")]
+        assert "not measured" in note and ("fused_wave" in note) is (kernels == 1)
+        assert note in graph.explain().notes
         assert a.download().tobytes() == wanted[0].tobytes() and b.download().tobytes() == wanted[1].tobytes()
         # Forbidden, the waves stay launches.
         apart = session.sequence(there_and_back(a, b) * 2, modes={"megakernel": False})

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.launch_costs import SOURCE, launch_costs
-from vyre.adapters.disk.cost_store import DIRECTORY, MAX_FILE_BYTES, DiskCostStore, costs_of_file, name_of
+from vyre.adapters.disk.cost_store import DIRECTORY, DiskCostStore, costs_of_file
+from vyre.adapters.disk.source_files import MAX_FILE_BYTES, name_of
 from vyre.adapters.disk.whole_files import STALE_S
 from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
 from vyre.domain.launch_costs import CostSource, to_text

@@ -1,27 +1,20 @@
-"""Launch costs in a directory that processes share: ``costs-v1/SSSS....json``, where S is the digest of their source.
-
-A file is replaced as a whole, so that readers see either the old or the new costs; of two writers the later wins.
-"""
+"""Launch costs in a directory that processes share: ``costs-v1``, with a file for each source."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.trust import check_directory
-from vyre.adapters.disk.whole_files import WholeFiles
+from vyre.adapters.disk.source_files import MAX_FILE_BYTES, SourceFiles
 from vyre.adapters.files import read_file
-from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
+from vyre.domain.errors import ForeignCosts, MalformedJson
 from vyre.domain.launch_costs import CostSource, LaunchCosts, from_text, to_text
 
 DIRECTORY: Final = "costs-v1"
-MAX_FILE_BYTES: Final = 4 << 20
-_FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or plan with assumed costs."
 
 
 class DiskCostStore:
@@ -39,20 +32,13 @@ class DiskCostStore:
         user: Callable[[], int] = os.geteuid,
     ) -> None:
         self.directory: Final = f"{root}/{DIRECTORY}"
-        self._files, self._now_ns, self._user = files, now_ns, user()
-        self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
+        self._files: Final = SourceFiles(self.directory, files=files, now_ns=now_ns, user=user)
 
     def load(self, source: CostSource, /) -> LaunchCosts | None:
         """Implements ``CostStore.load``; raises ``UnreadableFile``, ``MalformedJson`` and ``ForeignCosts``."""
-        path = f"{self.directory}/{name_of(source)}"
-        try:
-            if not check_directory(self._files, self.directory, self._user):
-                return None
-            data = self._whole.read(path)
-        except (FileNotFoundError, NotADirectoryError):
+        data = self._files.read(source)
+        if data is None:
             return None
-        except OSError as error:
-            raise _unreadable(path, error) from error
         found = _parsed(data)
         if found.source != source:
             raise ForeignCosts(expected=str(source), actual=str(found.source))
@@ -60,21 +46,7 @@ class DiskCostStore:
 
     def save(self, costs: LaunchCosts, /) -> None:
         """Implements ``CostStore.save``; raises ``UnreadableFile``."""
-        content = (to_text(costs) + "\n").encode()
-        try:
-            self._whole.write(self.directory, name_of(costs.source), content)
-        except OSError as error:
-            raise _unreadable(self.directory, error) from error
-        with suppress(OSError):  # a file that cannot be removed now is removed another time
-            self._whole.remove_stale(self.directory, self._now_ns())
-
-
-def name_of(source: CostSource) -> str:
-    """Returns the name of the file that holds the costs of ``source``."""
-    from blake3 import blake3
-
-    told = "\0".join((source.backend, source.device, source.driver))
-    return f"{blake3(told.encode()).hexdigest()}.json"
+        self._files.write(costs.source, (to_text(costs) + "\n").encode())
 
 
 def costs_of_file(path: Path) -> LaunchCosts:
@@ -94,8 +66,3 @@ def _parsed(data: bytes) -> LaunchCosts:
         raise MalformedJson(
             "not launch costs: it is not text", fix="measure them again, or plan with assumed ones."
         ) from None
-
-
-def _unreadable(path: str, error: OSError) -> UnreadableFile:
-    where = error.filename if isinstance(error.filename, str) else path
-    return UnreadableFile(f"{where}: {error.strerror or error}", fix=_FIX)

@@ -22,22 +22,28 @@ if TYPE_CHECKING:
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Environment, Telemetry
     from vyre.ports.tuning_store import TuningStore
+    from vyre.ports.wave_time_store import WaveTimeStore
 
 PinsOption: TypeAlias = "Pins | Path | str | None"
 """Pins, the file that holds them, or None for no pins."""
 
 
+def no_store() -> None:
+    """Opens no store."""
+
+
 class TuningSources(NamedTuple):
     """The inputs of tuning in one session.
 
-    ``store`` holds samples and ``costs`` launch costs; None where nothing is stored.  ``reference`` returns a new
-    backend on each call.  ``pins``: None for no pins.
+    ``store`` holds samples, ``costs`` launch costs and ``wave_times`` times of waves; None where nothing is stored.
+    ``reference`` returns a new backend on each call.  ``pins``: None for no pins.
     """
 
     store: Callable[[], TuningStore | None]
     reference: Callable[[], Backend]
     costs: Callable[[], CostStore | None]
     pins: Pins | None = None
+    wave_times: Callable[[], WaveTimeStore | None] = no_store
 
 
 def tuning_sources(
@@ -66,7 +72,14 @@ def tuning_sources(
         settings = cache_settings(cache, environment)
         return None if settings is None else DiskCostStore(str(settings.directory))
 
-    return TuningSources(store, reference, costs, load_pins(pins))
+    @once
+    def wave_times() -> WaveTimeStore | None:
+        from vyre.adapters.disk.wave_time_store import DiskWaveTimeStore
+
+        settings = cache_settings(cache, environment)
+        return None if settings is None else DiskWaveTimeStore(str(settings.directory))
+
+    return TuningSources(store, reference, costs, load_pins(pins), wave_times)
 
 
 def load_pins(pins: PinsOption) -> Pins | None:

@@ -125,6 +125,8 @@ class WorkPlanner:
         self._plans = waves
         self._shape: WaveShape | None = None
         """The shape of the waves, where they are joined to one kernel."""
+        self._waves_why = ""
+        """Why waves run in one kernel, or in launches, where that was asked."""
         self._apart = apart(work)
         self._joined: Structure | None = None
         self._times = RunTimes(overlaps=self._overlaps)
@@ -174,7 +176,7 @@ class WorkPlanner:
 
         ``kernel``: device time of a launch; None: that of the runs so far, else an assumed one.
         """
-        notes = []
+        notes: list[str] = []
         if kernel is None:
             kernel = self._times.kernel(self._apart, costs)
         if kernel is None:
@@ -186,6 +188,8 @@ class WorkPlanner:
         if inputs is None:
             return replace(self._chosen().plan, notes=(*notes, "a round of so many launches is not planned"))
         plan = decide(self._sink, plan_execution, replace(inputs, incumbent=None))
+        if self._waves_why:
+            notes.append(self._waves_why)
         structure = self._joined if plan.mode is ExecutionMode.FUSED and self._joined is not None else self._structure
         mode = _submission_of(plan) if self._may_be_plain else self._submission
         if plan.predicted is not None and plan.predicted.provenance is not Provenance.MEASURED:
@@ -388,6 +392,7 @@ class WorkPlanner:
             if self._modes.megakernel:
                 return kernels.structure(limits)
             shape = self._shape_of(kernels)
+            self._waves_why = "" if shape is None else f"waves: {shape.kernel.why}"
             if shape is not None and shape.kernel.one_kernel:
                 fused, waved = joined(self._work, limits, self._sink), kernels.structure(limits)
                 if waved.launches.kernels(1) >= fused.launches.kernels(1):
@@ -425,7 +430,8 @@ class WorkPlanner:
         structure, mode = self._structure, self._submission
         one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is SequenceSubmission.LIST
         quotes = () if self._plan is None else self._quotes(self._plan)
-        plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes)
+        notes = (self._waves_why,) if self._waves_why else ()
+        plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes, notes)
         launches = structure.launches
         waves = self._waves_of(structure) if mode is ExecutionMode.PERSISTENT else ()
         return Chosen(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
     from vyre.policies.journal import DecisionSink
+    from vyre.ports.support import Telemetry
+    from vyre.ports.wave_time_store import WaveTimeStore
 
 _MAKING: Final = Lock()
 
@@ -41,7 +43,9 @@ class WorkGraphs(ABC):
     _calibration: Callable[[], CalibrationService]
     _sequence_timings: deque[DispatchTiming]
     _decisions: DecisionSink | None
+    _telemetry: Telemetry
     _wave_plans: WavePlans | None = None
+    _wave_times: Callable[[], WaveTimeStore | None]
 
     def sequence(
         self, steps: Sequence[Item], *, first: Sequence[Item] = (), modes: ModesWanted | None = None
@@ -157,11 +161,15 @@ class WorkGraphs(ABC):
 
     def _shared_plans(self) -> WavePlans:
         """Returns the plans of waves that the graphs of this session share."""
+        from vyre.app.calibration.service import source_of
         from vyre.app.work_graph.wave_plans import WavePlans
+        from vyre.app.work_graph.wave_times import KnownWaveTimes
 
         with _MAKING:
             if self._wave_plans is None:
-                self._wave_plans = WavePlans(self._decisions)
+                backend = self._lease.backend
+                times = KnownWaveTimes(self._wave_times, lambda: source_of(backend), self._telemetry)
+                self._wave_plans = WavePlans(self._decisions, times)
             return self._wave_plans
 
     def _launch_costs(self, path: Path | str | None = None, /, *, assume: bool = True) -> KnownCosts:

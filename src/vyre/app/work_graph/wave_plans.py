@@ -11,8 +11,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
+from vyre.app.work_graph.wave_times import KnownWaveTimes
 from vyre.domain.fusion.waves import JoinedWaves, join_waves
 from vyre.domain.record import U64_MAX
+from vyre.domain.wave_times import WaveTime
 from vyre.policies.frontiers.frontier_ir import FrontierWaveSizes, waves_from_frontier_ir
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.plan_cache import (
@@ -77,14 +79,17 @@ class WaveShape(NamedTuple):
 
 
 class WavePlans:
-    """The plans of one session; any thread may use them.  ``sink`` receives the decisions."""
+    """The plans of one session; any thread may use them.
 
-    def __init__(self, sink: DecisionSink | None = None) -> None:
+    ``sink`` receives the decisions.  ``times``: measured times of waves; None: only those that are learned here.
+    """
+
+    def __init__(self, sink: DecisionSink | None = None, times: KnownWaveTimes | None = None) -> None:
         self._sink = sink
+        self._times = KnownWaveTimes() if times is None else times
         self._lock = Lock()
         self._shapes = MegakernelPlanCache(sink=sink)
         self._programs: OrderedDict[Hashable, JoinedWaves | CannotJoin] = OrderedDict()
-        self._times: dict[MegakernelPlanCacheKey, tuple[int, int]] = {}
         self._joined = self._reused = 0
 
     @property
@@ -120,14 +125,15 @@ class WavePlans:
 
         with self._lock:
             plan = plan_frontier_execution(self._inputs(facts, profile), plan_wave)
-            one_ns, apart_ns = self._times.get(keys[0], (None, None))
-        inputs = WaveKernelInputs(plan.execution.topology, one_ns, apart_ns)
+        inputs = WaveKernelInputs(plan.execution.topology)
+        if (found := self._times.get(keys[0])) is not None:
+            time, stored = found
+            inputs = WaveKernelInputs(plan.execution.topology, time.one_kernel_ns, time.launches_ns, stored=stored)
         return WaveShape(decide(self._sink, choose_wave_kernel, inputs), keys[0])
 
     def learn(self, key: MegakernelPlanCacheKey, one_kernel_ns: int, launches_ns: int) -> None:
         """Records the measured times of a round of waves: in one kernel, and with a launch for each step."""
-        with self._lock:
-            self._times[key] = min(one_kernel_ns, U64_MAX), min(launches_ns, U64_MAX)
+        self._times.learn(key, WaveTime(min(one_kernel_ns, U64_MAX), min(launches_ns, U64_MAX)))
 
     def _inputs(self, facts: WaveFacts, profile: DeviceProfile) -> FrontierExecutionInputs:
         items = [sum(prod(call.grid) * prod(call.workgroup) for call in wave) for wave in facts.calls]

@@ -462,12 +462,14 @@ def smallest_demand(wave: WaveMemory) -> MemoryDemand:
 class WaveKernelInputs:
     """The shape that was decided for waves, and the measured times in ns of a round of them.
 
-    ``one_kernel_ns``: in one kernel; ``launches_ns``: with a launch for each step.  None: not measured.
+    ``one_kernel_ns``: in one kernel; ``launches_ns``: with a launch for each step.  None: not measured.  ``stored``:
+    another process measured and stored them.
     """
 
     topology: Topology
     one_kernel_ns: Nanoseconds | None = None
     launches_ns: Nanoseconds | None = None
+    stored: bool = False
 
 
 @verdict
@@ -487,7 +489,8 @@ def choose_wave_kernel(inputs: WaveKernelInputs) -> WaveKernel:
     """Returns the faster of both ways where both were measured, else what the shape says."""
     one, apart = inputs.one_kernel_ns, inputs.launches_ns
     if one is not None and apart is not None:
-        return WaveKernel(one < apart, Reason("measured: {} ns in one kernel, {} ns in launches", (one, apart)))
+        where = "measured before, and stored" if inputs.stored else "measured"
+        return WaveKernel(one < apart, Reason("{}: {} ns in one kernel, {} ns in launches", (where, one, apart)))
     return WaveKernel(
         inputs.topology is Topology.FUSED_WAVE, Reason("the shape is {}, and not measured", (inputs.topology.value,))
     )

@@ -13,6 +13,7 @@ from support.pass_texts import program_of
 from support.small_programs import case_of
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 from vyre.domain.optimize.pass_list import PASSES
@@ -34,6 +35,13 @@ def _adds_one(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
     return scalar.binary(op, dtype, a, b) ^ (op is BinaryOp.ADD)
 
 
+def _forgets(walk: Any, body: Body, live: int) -> Body:
+    """A walk over a body behind which nothing is read."""
+    walk._live = 0
+    made: Body = walk.body(body)
+    return made
+
+
 ASSIGNED = "let x = gid.x + 1u\nlet y = x\nx := 9u\nout[gid.x] = y"
 STORED = "let x = data[gid.x]\ndata[gid.x] = x + 1u\nlet y = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = y"
 DEEP = "\n".join(["let v0 = gid.x * 3u", *(f"let v{k + 1} = v{k} + {k}u" for k in range(200)), "out[gid.x] = v200"])
@@ -45,6 +53,9 @@ FAULTS = [
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),
     Fault("inlining", "inlining._Inlining.is_unchanged", lambda walk, keys, since: True, STORED),
     Fault("inlining", "inlining.MAX_EXPRESSION_DEPTH", 1 << 20, DEEP),
+    Fault("dead_code", "dead_code._Liveness._is_pure", lambda walk, *exprs: True),
+    Fault("dead_code", "dead_code._Liveness._apart", _forgets),
+    Fault("dead_code", "dead_code._unseen_buffers", lambda program: {"mine"}, "mine[0u] = 3u\nout[gid.x] = mine[0u]"),
     Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),
 ]
 

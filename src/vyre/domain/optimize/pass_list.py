@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from vyre.domain.optimize.copies import COPIES
+from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.passes import Pass
 
-PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, FOLDING, INLINING)}
+PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, DEAD_CODE, FOLDING, INLINING)}
 """Every pass.  Each is correct alone, and in any order with the others."""
-DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding", "inlining")
+DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding", "dead_code", "inlining")
 """Names of passes; one may run several times."""

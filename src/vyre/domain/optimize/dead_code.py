@@ -1,0 +1,373 @@
+"""Dead code: what no lane runs, and what no lane and no caller can see, is left out.
+
+That is: statements that cannot be reached; locals that nothing reads, and assignments that are overwritten before they
+are read, on every path; stores to private or workgroup memory that nothing reads; stores that the same lane overwrites
+at the same index before any load, barrier, atomic, copy or end of the lane; branches and loops in which nothing is
+left.  Atomics and subgroup operations are never left out.  A first assignment that nothing precedes becomes the
+declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    OPERANDS,
+    Arm,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    GridLoop,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Switch,
+    Trap,
+    bodies,
+    if_chain,
+    walk_statements,
+)
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE, containing
+from vyre.domain.optimize.reach import reached
+from vyre.domain.optimize.rebuilding import same_statements, with_body
+from vyre.domain.optimize.unique_locals import with_unique_locals
+
+
+def remove_dead_code(program: Program, counts: Counts) -> Program:
+    """Returns the program without dead code.
+
+    Counts what ``reached`` does, ``unread`` locals, ``unread_assignments``, ``unread_stores``, ``overwritten`` stores,
+    ``empty`` branches and loops, and ``declared`` assignments that became declarations.
+    """
+    unique = with_unique_locals(program)
+    body = reached(unique.body, counts)
+    live = _Liveness(replace(unique, body=body) if body is not unique.body else unique, counts)
+    made = live.body(body)
+    return program if made is unique.body else replace(unique, body=made)
+
+
+DEAD_CODE: Final = Pass("dead_code", 1, remove_dead_code)
+
+
+class _Reads:
+    """The locals that are assigned somewhere, and the buffers, that expressions read: sets of bits of an int."""
+
+    def __init__(self, program: Program) -> None:
+        names = dict.fromkeys(stmt.name for stmt in walk_statements(program.body) if type(stmt) is Assign)
+        self.locals: dict[str, int] = {name: 1 << bit for bit, name in enumerate(names)}
+        self.buffers: dict[str, int] = {
+            buffer.name: 1 << (len(names) + bit) for bit, buffer in enumerate(program.buffers)
+        }
+        self.first_buffer: int = 1 << len(names)
+        """The least of the bits of buffers; those of locals are below."""
+        self._known: dict[int, int] = {}
+
+    def of(self, root: Expr) -> int:
+        """Returns what an expression reads; does not recurse."""
+        known = self._known
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in known:
+                stack.pop()
+                continue
+            kind = type(node)
+            if kind in LEAVES:
+                found = self.locals.get(node.name, 0) if type(node) is Var else 0
+            else:
+                below = [operand for operand in CHILDREN[kind](node) if operand is not None]
+                waiting = [operand for operand in below if id(operand) not in known]
+                if waiting:
+                    stack += waiting
+                    continue
+                found = self.buffers[node.buffer] if type(node) is Load else 0
+                for operand in below:
+                    found |= known[id(operand)]
+            known[id(node)] = found
+            stack.pop()
+        return known[id(root)]
+
+    def of_statement(self, stmt: Stmt) -> int:
+        """Returns what the operands of a statement read."""
+        found = 0
+        for expr in OPERANDS[type(stmt)](stmt):
+            found |= self.of(expr)
+        return found
+
+
+class _Liveness:
+    """One walk against the order in which a program runs.  The statements of a body are collected in reverse."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        self._program = program
+        self._counts = counts
+        self._impure = containing(program, IMPURE)
+        self._reads = _Reads(program)
+        self._in_loops: dict[int, int] = {}
+        """What the bodies of loops read, by the identity of the loop."""
+        self._of_body(program.body)
+        self._unseen = _unseen_buffers(program)
+        self._live = 0
+        """The assigned locals whose values may still be read."""
+        self._used: set[str] = set()
+        """The other locals that kept statements read."""
+        self._marked: dict[int, Expr] = {}
+        self._assigned: dict[str, tuple[list[Stmt], int]] = {}
+        """The place of the earliest assignment of each local that is kept so far."""
+        self._overwritten: dict[str, tuple[Expr, int]] = {}
+        """Indices at which buffers are stored to before they can be read, with the locals that the indices read."""
+        self._out: list[Stmt] = []
+        self._has_effect = False
+        self._behind_loop = 0
+        self._at_head = 0
+
+    # ---- reads
+    def _of_body(self, body: Body) -> int:
+        found = 0
+        for stmt in body:
+            if isinstance(stmt, If):
+                links, last = if_chain(stmt)
+                for link in links:
+                    found |= self._reads.of(link.condition) | self._of_body(link.then)
+                found |= self._of_body(last)
+                continue
+            inside = 0
+            for inner in bodies(stmt):
+                inside |= self._of_body(inner)
+            if isinstance(stmt, Loop | GridLoop):
+                self._in_loops[id(stmt)] = inside
+            found |= inside | self._reads.of_statement(stmt)
+        return found
+
+    def _is_pure(self, *exprs: Expr) -> bool:
+        return not self._impure or not any(id(expr) in self._impure for expr in exprs)
+
+    def _read(self, *exprs: Expr) -> None:
+        """Notes that a statement that is kept evaluates these."""
+        for expr in exprs:
+            self._mark(expr)
+            read = self._reads.of(expr)
+            self._live |= read
+            for name in [name for name in self._overwritten if self._reads.buffers[name] & read]:
+                del self._overwritten[name]
+        if not self._is_pure(*exprs):
+            self._overwritten.clear()
+            self._has_effect = True
+
+    def _mark(self, root: Expr) -> None:
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if id(node) in self._marked:
+                continue
+            self._marked[id(node)] = node
+            if type(node) is Var:
+                self._used.add(node.name)
+            elif type(node) not in LEAVES:
+                stack += [operand for operand in CHILDREN[type(node)](node) if operand is not None]
+
+    # ---- bodies
+    def body(self, body: Body) -> Body:
+        """Returns what is left of a body behind which ``_live`` is read."""
+        around, self._out = self._out, []
+        for stmt in reversed(body):
+            _RULES.get(type(stmt), _Liveness._effect)(self, stmt)
+        made, self._out = self._out, around
+        return same_statements(body, made[::-1])
+
+    def _apart(self, body: Body, live: int) -> Body:
+        """Returns what is left of a body that lanes may skip or repeat."""
+        self._live = live
+        self._overwritten = {}
+        made = self.body(body)
+        self._overwritten = {}
+        return made
+
+    # ---- statements
+    def _effect(self, stmt: Stmt) -> None:
+        self._overwritten.clear()
+        self._has_effect = True
+        self._read(*OPERANDS[type(stmt)](stmt))
+        self._overwritten.clear()
+        self._out.append(stmt)
+
+    def _end(self, stmt: Return | Trap) -> None:
+        self._live = 0
+        self._effect(stmt)
+
+    def _leave(self, stmt: Break | Continue) -> None:
+        self._live = self._behind_loop if type(stmt) is Break else self._at_head
+        self._overwritten.clear()
+        self._out.append(stmt)
+
+    def _let(self, stmt: Let) -> None:
+        bit = self._reads.locals.get(stmt.name)
+        if bit is None:
+            if stmt.name not in self._used and self._is_pure(stmt.value):
+                self._counts["unread"] += 1
+                return
+        elif self._is_pure(stmt.value) and not self._live & bit and self._is_replaced(stmt):
+            return
+        else:
+            self._live &= ~bit
+        self._read(stmt.value)
+        self._out.append(stmt)
+
+    def _is_replaced(self, stmt: Let) -> bool:
+        """Returns whether the declaration of a local whose first value is not read goes; makes another one for it."""
+        place = self._assigned.get(stmt.name)
+        if place is None:
+            self._counts["unread"] += 1
+            return True
+        out, index = place
+        if out is not self._out:
+            return False
+        first = out[index]
+        assert type(first) is Assign
+        out[index] = Let(stmt.name, first.value, loc=first.loc)
+        self._counts["declared"] += 1
+        return True
+
+    def _assign(self, stmt: Assign) -> None:
+        bit = self._reads.locals[stmt.name]
+        if not self._live & bit and self._is_pure(stmt.value):
+            self._counts["unread_assignments"] += 1
+            return
+        self._live &= ~bit
+        for name in [name for name, (_, read) in self._overwritten.items() if read & bit]:
+            del self._overwritten[name]
+        self._read(stmt.value)
+        self._has_effect = True
+        self._assigned[stmt.name] = self._out, len(self._out)
+        self._out.append(stmt)
+
+    def _store(self, stmt: Store) -> None:
+        if self._is_pure(stmt.index, stmt.value):
+            if stmt.buffer in self._unseen:
+                self._counts["unread_stores"] += 1
+                return
+            later = self._overwritten.get(stmt.buffer)
+            if later is not None and later[0] == stmt.index:
+                self._counts["overwritten"] += 1
+                return
+        self._has_effect = True
+        read = self._reads.of(stmt.index)
+        if read < self._reads.first_buffer:
+            self._overwritten[stmt.buffer] = stmt.index, read
+        else:  # the element that decides the index may change in between
+            self._overwritten.pop(stmt.buffer, None)
+        self._read(stmt.index, stmt.value)
+        self._out.append(stmt)
+
+    def _region(self, stmt: Region) -> None:
+        body = self.body(stmt.body)
+        if body:
+            self._out.append(with_body(stmt, body))
+
+    def _if(self, stmt: If) -> None:
+        links, last = if_chain(stmt)
+        behind = self._live
+        otherwise = self._apart(last, behind)
+        before = self._live
+        for link in reversed(links):
+            then = self._apart(link.then, behind)
+            if not then and not otherwise and self._is_pure(link.condition):
+                self._counts["empty"] += 1
+                self._live = before = behind
+                continue
+            self._live |= before
+            self._read(link.condition)
+            before = self._live
+            made = link
+            if then is not link.then or not _is_same(link.otherwise, otherwise):
+                made = If(link.condition, then, otherwise, loc=link.loc)
+            otherwise = (made,)
+        self._live = before
+        self._overwritten = {}
+        self._out += otherwise
+
+    def _switch(self, stmt: Switch) -> None:
+        behind = self._live
+        default = self._apart(stmt.default, behind)
+        before = self._live
+        arms: list[Body] = []
+        for arm in reversed(stmt.arms):
+            arms.append(self._apart(arm.body, behind))
+            before |= self._live
+        self._live = before
+        found = [(arm, body) for arm, body in zip(stmt.arms, reversed(arms), strict=True) if body or default]
+        if not found and not default and self._is_pure(stmt.selector):
+            self._counts["empty"] += 1
+            return
+        self._read(stmt.selector)
+        changed = default is not stmt.default or any(body is not arm.body for arm, body in found)
+        if changed or len(found) < len(stmt.arms):
+            new = tuple([Arm(arm.labels, body, loc=arm.loc) for arm, body in found])
+            stmt = Switch(stmt.selector, new, default, loc=stmt.loc)
+        self._out.append(stmt)
+
+    def _loop(self, stmt: Loop | GridLoop) -> None:
+        around = self._behind_loop, self._at_head, self._has_effect
+        behind = self._live
+        self._behind_loop, self._at_head, self._has_effect = behind, behind | self._in_loops[id(stmt)], False
+        body = self._apart(stmt.body, self._at_head)
+        bounds = OPERANDS[type(stmt)](stmt)
+        is_empty = type(stmt) is Loop and not self._has_effect and self._is_pure(*bounds)
+        head = self._at_head | self._live
+        self._behind_loop, self._at_head, has_effect = around
+        if is_empty:
+            self._counts["empty"] += 1
+            self._live, self._has_effect = behind, has_effect
+            return
+        self._live, self._has_effect = head, True
+        self._read(*bounds)
+        self._out.append(with_body(stmt, body))
+
+
+_RULES: Final[dict[type[Node], Callable[[_Liveness, Any], None]]] = {
+    Let: _Liveness._let,
+    Assign: _Liveness._assign,
+    Store: _Liveness._store,
+    If: _Liveness._if,
+    Switch: _Liveness._switch,
+    Loop: _Liveness._loop,
+    GridLoop: _Liveness._loop,
+    Region: _Liveness._region,
+    Return: _Liveness._end,
+    Trap: _Liveness._end,
+    Break: _Liveness._leave,
+    Continue: _Liveness._leave,
+    **dict.fromkeys((Barrier, AsyncLoad, AsyncStore, AsyncWait, IndirectDispatch), _Liveness._effect),
+}
+
+
+def _is_same(old: Body, new: Body) -> bool:
+    return old is new or (len(old) == len(new) == 1 and old[0] is new[0])
+
+
+def _unseen_buffers(program: Program) -> frozenset[str]:
+    """Returns the names of buffers in private and workgroup memory that no statement reads."""
+    own = {buffer.name for buffer in program.buffers if not buffer.is_bound}
+    if not own:
+        return frozenset()
+    seen = {
+        use.buffer for stmt in walk_statements(program.body) for use in accesses(stmt) if use.touch is not Touch.WRITE
+    }
+    return frozenset(own - seen)

@@ -1,0 +1,148 @@
+"""The statements that can run: branches on literals are decided, and what stands behind the end of a path goes."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.stmt import (
+    Arm,
+    Block,
+    Body,
+    Break,
+    Continue,
+    GridLoop,
+    If,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Switch,
+    Trap,
+    if_chain,
+)
+from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.rebuilding import same_statements, with_body
+
+_ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Break, Continue, Trap})
+
+
+class Reached(NamedTuple):
+    """Statements, and whether no lane comes to their end."""
+
+    body: Body
+    ends: bool
+
+
+def reached(body: Body, counts: Counts) -> Body:
+    """Returns the body of a program without statements that never run, and without blocks.
+
+    Locals must have names of their own.  Counts ``unreachable`` statements, ``decided`` branches and ``opened`` blocks.
+    """
+    made = _Reach(counts).body(body).body
+    return made[:-1] if made and type(made[-1]) is Return else made
+
+
+class _Reach:
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def body(self, body: Body) -> Reached:
+        out: list[Stmt] = []
+        for index, stmt in enumerate(body):
+            if type(stmt) in _ENDS:
+                out.append(stmt)
+                ends = True
+            else:
+                ends = self._statement(stmt, out)
+            if ends:
+                self._counts["unreachable"] += len(body) - index - 1
+                return Reached(same_statements(body, out), True)
+        return Reached(same_statements(body, out), False)
+
+    def _statement(self, stmt: Stmt, out: list[Stmt]) -> bool:
+        """Adds what a statement becomes to ``out``; returns whether no lane comes to its end."""
+        match stmt:
+            case If():
+                return self._if(stmt, out)
+            case Switch():
+                return self._switch(stmt, out)
+            case Block():
+                self._counts["opened"] += 1
+                return self._splice(self.body(stmt.body), out)
+            case Region():
+                inner = self.body(stmt.body)
+                out.append(with_body(stmt, inner.body))
+                return inner.ends
+            case Loop():
+                self._loop(stmt, out)
+            case GridLoop():
+                out.append(with_body(stmt, self.body(stmt.body).body))
+            case _:
+                out.append(stmt)
+        return False
+
+    def _splice(self, inner: Reached, out: list[Stmt]) -> bool:
+        out += inner.body
+        return inner.ends
+
+    def _if(self, stmt: If, out: list[Stmt]) -> bool:
+        links, last = if_chain(stmt)
+        kept: list[tuple[If, Reached]] = []
+        for link in links:
+            if type(link.condition) is not Literal:
+                kept.append((link, self.body(link.then)))
+                continue
+            self._counts["decided"] += 1
+            if link.condition.bits:
+                last = link.then
+                break
+        rest = self.body(last)
+        if not kept:
+            return self._splice(rest, out)
+        ends = rest.ends and all(then.ends for _, then in kept)
+        otherwise = rest.body
+        for link, then in reversed(kept):
+            made = link
+            if then.body is not link.then or not _is_same(link.otherwise, otherwise):
+                made = If(link.condition, then.body, otherwise, loc=link.loc)
+            otherwise = (made,)
+        out.append(made)
+        return ends
+
+    def _switch(self, stmt: Switch, out: list[Stmt]) -> bool:
+        selector = stmt.selector
+        if type(selector) is Literal:
+            self._counts["decided"] += 1
+            chosen = [arm.body for arm in stmt.arms if any(label.bits == selector.bits for label in arm.labels)]
+            return self._splice(self.body(chosen[0] if chosen else stmt.default), out)
+        arms = [(arm, self.body(arm.body)) for arm in stmt.arms]
+        default = self.body(stmt.default)
+        if default.body is not stmt.default or any(made.body is not arm.body for arm, made in arms):
+            new = tuple([Arm(arm.labels, made.body, loc=arm.loc) for arm, made in arms])
+            stmt = Switch(selector, new, default.body, loc=stmt.loc)
+        out.append(stmt)
+        return default.ends and all(made.ends for _, made in arms)
+
+    def _loop(self, stmt: Loop, out: list[Stmt]) -> None:
+        if _never_runs(stmt):
+            self._counts["decided"] += 1
+            return
+        body = self.body(stmt.body).body
+        while body and type(body[-1]) is Continue:
+            body = body[:-1]
+            self._counts["unreachable"] += 1
+        out.append(with_body(stmt, body))
+
+
+def _is_same(old: Body, new: Body) -> bool:
+    return old is new or (len(old) == len(new) == 1 and old[0] is new[0])
+
+
+def _never_runs(stmt: Loop) -> bool:
+    """Returns whether literal bounds leave a loop without a round."""
+    start, stop, step = stmt.start, stmt.stop, stmt.step
+    if type(start) is not Literal or type(stop) is not Literal or type(step) is not Literal:
+        return False
+    return start.value <= stop.value if step.value < 0 else start.value >= stop.value

@@ -26,7 +26,7 @@ from vyre.app.resident_dispatch import (
 from vyre.app.result import Result
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
-from vyre.domain.errors import BackendError, InvalidInput
+from vyre.domain.errors import BackendError, DispatchFailed, InvalidInput
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from vyre.app.asynchrony.futures import Submitted
     from vyre.app.asynchrony.order import Accesses
+    from vyre.ports.cancellation import Cancellation
 
 Argument: TypeAlias = "ReadableBuffer | ForeignArray | Numbers | ResidentArray | np.generic | float"
 """Arrays or bytes for a buffer, arrays of other libraries, lists of numbers, resident memory, or a number for a scalar
@@ -265,12 +266,14 @@ class Pipeline:
         slots = [arena[slot] for slot in range(len(arena))]
         return self._result(self._outputs.from_bytes(slots, shapes), timing, views)
 
-    def _run_resident(self, inputs: Inputs) -> Result:
+    def _run_resident(self, inputs: Inputs, cancellation: Cancellation | None = None) -> Result:
         try:
             self._lease.check_open()
-            result = run_resident(self._lease, self.program, self.config, self._inputs, inputs)
+            result = run_resident(self._lease, self.program, self.config, self._inputs, inputs, cancellation)
         except BackendError as error:
             self._annotate(error)
+            if cancellation is not None and cancellation.requested and isinstance(error, DispatchFailed):
+                self._tell_unspecified(error, inputs)
             raise
         self.resident_timings.append(result.timing)
         if result.timing.launches != 0:
@@ -278,8 +281,24 @@ class Pipeline:
             self._lease.launched()
         return result
 
-    def resident_operation(self, inputs: Inputs) -> tuple[Accesses, Callable[[], Result]]:
-        """Returns what a dispatch on resident memory reads and writes, and what runs it; host data in it is copied."""
+    def _tell_unspecified(self, error: BackendError, inputs: Inputs) -> None:
+        """Adds which resident arrays a run that was stopped has left in an unspecified state."""
+        given = inputs if isinstance(inputs, Mapping) else {}
+        written = [
+            f"`{buffer.name}`"
+            for buffer in self.program.abi_buffers
+            if buffer.is_writable and isinstance(given.get(buffer.name), ResidentArray)
+        ]
+        if written:
+            error.add_note(
+                f"the dispatch was cancelled while it ran: the contents of {', '.join(written)} are unspecified now. "
+                "Fix: upload them again before they are read."
+            )
+
+    def resident_operation(self, inputs: Inputs) -> tuple[Accesses, Callable[[Cancellation], Result]]:
+        """Returns what a dispatch on resident memory reads and writes, and what runs it until its end is asked for;
+        host data in it is copied.
+        """
         self._lease.check_open()
         accesses = resident_accesses(self._lease, self.program, self._inputs, inputs)
         held = detached(self.program, self._inputs, inputs)

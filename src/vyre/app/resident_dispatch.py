@@ -44,6 +44,7 @@ from vyre.ports.backend import (
     Resource,
     Upload,
 )
+from vyre.ports.cancellation import Cancellation
 
 _BYTE: Final = np.dtype(np.uint8)
 _BOOL: Final = np.dtype(np.bool_)
@@ -61,6 +62,7 @@ def run_resident(
     config: DispatchConfig,
     host_inputs: HostInputs,
     inputs: object,
+    cancellation: Cancellation | None = None,
 ) -> Result:
     """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``."""
     memory = lease.backend.require_memory()
@@ -96,7 +98,7 @@ def run_resident(
         views = storage.begin(tuple(end - start for _, _, (start, end) in reads))
         readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
         step = ResidentStep(program, tuple(resources), config)
-        timing = executor.run(ResidentSequence(prefix=(step,), reads=tuple(readbacks)))
+        timing = executor.run(ResidentSequence(prefix=(step,), reads=tuple(readbacks), cancellation=cancellation))
     resident = {
         b.name: array
         for b in program.abi_buffers

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vyre.policies.launching.grid_sync_mode import GridSyncInputs
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
+    from vyre.ports.cancellation import Cancellation
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
     from vyre.ports.gathering import GatheredReads
@@ -245,6 +246,9 @@ class ResidentSequence:
 
     ``replayed`` says whether the rounds are to be replayed as a graph; None: as the backend decides.  Only a backend
     whose ``submission`` is ``CHOSEN`` heeds it; it raises ``UnsupportedFeature`` for a graph that cannot be recorded.
+
+    ``cancellation`` may ask for the end of the run.  A backend that can stop it raises ``DispatchFailed`` then, and the
+    contents of what the steps write are unspecified; any other runs to its end.
     """
 
     prefix: tuple[ResidentStep, ...] = ()
@@ -253,6 +257,7 @@ class ResidentSequence:
     reads: tuple[Readback, ...] = ()
     flag: ResidentBuffer | None = None
     replayed: bool | None = None
+    cancellation: Cancellation | None = None
 
     def __post_init__(self) -> None:
         if self.flag is None:

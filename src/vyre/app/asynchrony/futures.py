@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from vyre.ports.backend import PendingDispatch
+from vyre.ports.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class Submitted(Future[T]):
     def __init__(self, ended: Callable[[], object]) -> None:
         super().__init__()
         self._ended = [ended]
-        self._pending: PendingDispatch | None = None
+        self._pending: PendingDispatch | Cancellation | None = None
 
     def on_leaving(self, ended: Callable[[], object]) -> None:
         """Has ``ended`` called, too, when it has ended."""
@@ -39,6 +40,10 @@ class Submitted(Future[T]):
         self.set_running_or_notify_cancel()
         self._pending = pending
         pending.add_done_callback(lambda: self._complete(lambda: collect(pending)))
+
+    def stopped_by(self, cancellation: Cancellation) -> None:
+        """Has ``cancel`` ask ``cancellation`` for the end of what ``run`` runs."""
+        self._pending = cancellation
 
     def run(self, work: Callable[[], T]) -> None:
         """Runs ``work``, unless the future was cancelled, and completes the future with what it returns or raises."""

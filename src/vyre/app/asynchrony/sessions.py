@@ -13,6 +13,7 @@ from vyre.app.shorthand import Keywords
 from vyre.domain.errors import DispatchTimeout, InvalidConfig
 from vyre.domain.ir.program import Program, ProgramLike
 from vyre.domain.shown import shown
+from vyre.ports.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -149,8 +150,10 @@ class SessionAsynchrony:
             self._lease.check_open()
             pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
             if self._lease.has_residents and has_resident(inputs):
-                accesses, run = pipeline.resident_operation(inputs)
-                self._work.start(future, accesses, run, self._work.threads)
+                accesses, operation = pipeline.resident_operation(inputs)
+                cancellation = Cancellation()
+                future.stopped_by(cancellation)
+                self._work.start(future, accesses, partial(operation, cancellation), self._work.threads)
                 return future
             snapshot = pipeline.snapshot(inputs)
             shapes = pipeline.shapes(inputs) if shapes is None else shapes

@@ -263,6 +263,57 @@ def test_a_kernel_that_spins_on_cpu_does_not_hold_up_the_copies_of_others() -> N
 
 
 @NATIVE
+@pytest.mark.parametrize("how", ["future", "task", "timeout"])
+def test_cancelling_stops_a_kernel_on_resident_memory_that_would_never_end(how: str) -> None:
+    theirs = np.zeros(1, np.uint32)
+    with vyre.open("cpu", threads=2) as session, session.adopt(theirs) as go:
+        y, other = session.resident(np.full(1, 5, np.uint32)), session.resident(X)
+        order = session._lease.order
+
+        async def work() -> None:
+            limit = 0.2 if how == "timeout" else None
+            waiting = asyncio.create_task(session.dispatch_async(spin, {"go": go, "y": y}, grid=1, timeout=limit))
+            await came_true(lambda: begun(session))
+            if how == "task":
+                waiting.cancel()
+            with pytest.raises(asyncio.CancelledError if how == "task" else vyre.DispatchTimeout):
+                await waiting
+
+        try:
+            if how == "future":
+                running = session.submit(spin, {"go": go, "y": y}, grid=1)
+                until(lambda: begun(session))
+                assert not running.cancel()
+                with pytest.raises(vyre.DispatchFailed, match="was stopped") as found:
+                    running.result(LIMIT_S)
+                notes = "".join(found.value.__notes__)
+                assert "contents of `go`, `y` are unspecified" in notes and "Fix: upload" in notes
+            else:
+                run(work())
+            until(lambda: not order.under_way)
+            assert other.download().tobytes() == X.tobytes()
+            y.upload(np.full(1, 7, np.uint32))  # the same launch again, and nothing keeps it from running
+            theirs[0] = 1
+            session.submit(spin, {"go": go, "y": y}, grid=1).result(LIMIT_S)
+            assert y.download().tolist() == [8]
+        finally:
+            theirs[0] = 1
+
+
+def begun(session: vyre.Session) -> bool:
+    """Whether a worker of ``cpu`` runs something."""
+    return session.metrics()["worker_runs"] > 0
+
+
+def test_what_a_backend_cannot_stop_runs_to_its_end(world: World) -> None:
+    running = world.begin()
+    assert not running.cancel()
+    world.gate.go_on.set()
+    assert running.result(LIMIT_S).backend
+    assert world.y.download().tobytes() == WANT
+
+
+@NATIVE
 def test_closing_a_session_stops_kernels_on_resident_memory() -> None:
     session = vyre.open("cpu", threads=2)
     go, y = session.resident(4), session.resident(4)

@@ -135,7 +135,7 @@ class WorkerPool:
         Raises ``DeviceOutOfMemory``, before anything has run, where there is no memory for scratch.
         """
         outcome = self.entries.enter(job.address)
-        return self._checked(job) if outcome else Outcome.COMPLETED
+        return self.checked(job) if outcome else Outcome.COMPLETED
 
     def run(self, job: Job) -> Outcome:
         """Runs a job, waits for its end, and returns how it ended.
@@ -167,7 +167,7 @@ class WorkerPool:
                 self._handoffs.append(took)
         if code < 0:
             raise self._refused(job, code)
-        return self._checked(job)
+        return self.checked(job)
 
     @property
     def handoff_ns(self) -> int | None:
@@ -210,7 +210,8 @@ class WorkerPool:
         self._in_flight.pop(address, None)
         return True
 
-    def _checked(self, job: Job) -> Outcome:
+    def checked(self, job: Job) -> Outcome:
+        """Returns how the last run of a job ended; raises ``DeviceOutOfMemory`` for a lack of memory."""
         outcome = job.outcome
         if outcome is Outcome.OUT_OF_MEMORY:
             raise DeviceOutOfMemory(requested=job.commands.scratch_bytes)

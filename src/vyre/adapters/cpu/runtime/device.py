@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
     from vyre.adapters.cpu.runtime.kept_steps import CpuKeptSteps
     from vyre.adapters.cpu.runtime.persistent import CpuEngine
+    from vyre.ports.cancellation import Cancellation
 
 
 class CpuDevice:
@@ -130,6 +131,21 @@ class CpuDevice:
             raise
         finally:
             self._running.discard(job)
+
+    def run_until(self, job: Job, cancellation: Cancellation) -> Outcome:
+        """Runs a job and waits for its end, which ``cancellation`` may ask for.  Raises as ``run`` does."""
+        self.check()
+        self.counters.worker_runs += 1
+        self.pool.submit(job)
+        try:
+            with cancellation.stops(job.stop):
+                job.wait()
+        except BaseException:
+            job.halt()
+            raise
+        finally:
+            self.ended(job)
+        return job.pool.checked(job)
 
     def submit(self, job: Job) -> None:
         """Queues a job.  Raises as ``run`` does."""

@@ -41,6 +41,7 @@ from vyre.ports.backend import (
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
+    from vyre.ports.cancellation import Cancellation
 
 UNROLLED: Final = 16
 """The iterations of one step that are written out among the steps of a sequence; more are one repeat."""
@@ -175,7 +176,7 @@ class CpuMemory(HostMemory):
         if prepared is None:
             native_ns, launches, rounds, converged = 0, 0, None, None
         else:
-            native_ns, launches, rounds, converged = prepared.run(sequence.repeat_count)
+            native_ns, launches, rounds, converged = prepared.run(sequence.repeat_count, sequence.cancellation)
             if prepared.reusable:
                 self._give(prepared)
         if reads:
@@ -386,8 +387,11 @@ class _PreparedSequence:
                 return False
         return not self._in_place or all(self._read(view) == address for view, address in self._in_place)
 
-    def run(self, repeat_count: int) -> Ran:
-        """Runs the steps.  Raises as ``CpuDevice.run`` does, and the error of a run that did not complete."""
+    def run(self, repeat_count: int, cancellation: Cancellation | None = None) -> Ran:
+        """Runs the steps, until ``cancellation`` asks for their end unless they take little time.
+
+        Raises as ``CpuDevice.run`` does, and the error of a run that did not complete.
+        """
         counters = self._device.counters
         counters.resident_runs += 1
         job = self._job
@@ -399,10 +403,10 @@ class _PreparedSequence:
             job.set_repetitions(repeat_count)
         short = self._is_short(repeat_count)
         if self._turn is None:
-            native = self._timed(job, short)
+            native = self._timed(job, short, cancellation)
         else:
             with self._turn:
-                native = self._timed(job, short)
+                native = self._timed(job, short, cancellation)
         if self.flag is None:
             launched = self._launched_once + repeat_count * self._launched_again
             counters.list_kernels += launched
@@ -457,9 +461,14 @@ class _PreparedSequence:
             total += repeat_count * sum(step.expected_ns for step in prepared[once:])
         return total
 
-    def _timed(self, job: Job, short: bool) -> int:
-        began = time.perf_counter_ns()
-        outcome = self._device.run_short(job) if short else self._device.run(job)
+    def _timed(self, job: Job, short: bool, cancellation: Cancellation | None) -> int:
+        began, device = time.perf_counter_ns(), self._device
+        if short:
+            outcome = device.run_short(job)
+        elif cancellation is None:
+            outcome = device.run(job)
+        else:
+            outcome = device.run_until(job, cancellation)
         if outcome:
             raise run_failed(self._device, job, outcome, self._owners)
         ns = time.perf_counter_ns() - began if short else job.elapsed_ns

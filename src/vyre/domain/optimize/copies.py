@@ -1,7 +1,8 @@
 """Copy propagation: a local that holds a literal, an id or another local is replaced by that.
 
 It is replaced where neither the local nor the one that it copies has changed since, on any path.  The copies themselves
-stay; nothing reads them any more.
+stay; nothing reads them any more.  A conversion between signed and unsigned integers of one width, which keeps all
+bits, of such a value counts as a copy, too: front ends that count in signed integers write it at every access.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import (
     BufferLength,
+    Cast,
     Expr,
     LaunchId,
     Literal,
@@ -19,12 +21,16 @@ from vyre.domain.ir.expr import (
     SubgroupSize,
     Var,
 )
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
+from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, operands, own_size, walk_statements
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.rebuilding import rewritten
+from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import rewritten_by
 
 
@@ -37,6 +43,7 @@ COPIES: Final = Pass("copies", 1, propagate)
 
 _AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
     Literal: lambda e, loc: Literal(e.dtype, e.bits, loc=loc),
+    Cast: lambda e, loc: Cast(e.dtype, e.operand, loc=loc),
     Var: lambda e, loc: Var(e.name, loc=loc),
     LaunchId: lambda e, loc: LaunchId(e.kind, e.axis, loc=loc),
     BufferLength: lambda e, loc: BufferLength(e.buffer, loc=loc),
@@ -44,7 +51,7 @@ _AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
     SubgroupLane: lambda e, loc: SubgroupLane(loc=loc),
     SubgroupSize: lambda e, loc: SubgroupSize(loc=loc),
 }
-"""Functions that copy an expression without operands, whose value stays, to another place in the source."""
+"""Functions that copy an expression whose value stays to another place in the source."""
 
 
 class _Copy(NamedTuple):
@@ -62,6 +69,9 @@ class _Copies(FlowRewriter):
         self._copies: dict[str, _Copy] = {}
         self._visible: set[str] = set()
         self._declared: list[str] = []
+        self._types = StaticTypes(program)
+        self._may_grow: bool | None = None
+        self._has_grown = False
 
     # ---- scopes
     def body(self, body: Body) -> Body:
@@ -78,6 +88,7 @@ class _Copies(FlowRewriter):
     def loop_body(self, stmt: Loop | GridLoop) -> Body:
         if isinstance(stmt, Loop):
             self._visible.add(stmt.var)
+            self._types.declare(stmt.var, self._types.of(stmt.start))
         made = self.body(stmt.body)
         if isinstance(stmt, Loop):
             self._visible.discard(stmt.var)
@@ -86,12 +97,14 @@ class _Copies(FlowRewriter):
     def visit_grid_loop(self, stmt: GridLoop) -> None:
         super().visit_grid_loop(stmt)
         self._declare(stmt.name)
+        self._types.declare(stmt.name, ScalarType.U32)
 
     # ---- copies
     def visit_let(self, stmt: Let) -> None:
         made = self.operands(stmt)
         self.out.append(made)
         self._declare(stmt.name)
+        self._types.declare(stmt.name, self._types.of(made.value))
         self._remember(stmt.name, made.value)
 
     def visit_assign(self, stmt: Assign) -> None:
@@ -104,12 +117,38 @@ class _Copies(FlowRewriter):
         self._remember(stmt.name, made.value)
 
     def _remember(self, name: str, value: Expr) -> None:
-        if type(value) in _AT:
-            copied = value.name if type(value) is Var else None
+        if type(value) is Cast:
+            if not self._is_copy(value):
+                return
+            source = value.operand
+        elif type(value) in _AT:
+            source = value
+        else:
+            return
+        copied = source.name if type(source) is Var and source.name != name else None
+        if copied is not None or type(source) is not Var:
             self._copies[name] = _Copy(value, self.time(name), copied, self.time(copied))
 
+    def _is_copy(self, value: Cast) -> bool:
+        """Returns whether a conversion keeps all bits of a leaf, and the program has room for copies of it."""
+        source, made = value.operand, value.dtype
+        if type(source) not in _AT or type(source) is Cast or not made.is_integer:
+            return False
+        given = self._types.of(source)
+        if not given.is_integer or given.bits != made.bits:
+            return False
+        if self._may_grow is None:
+            self._may_grow = 2 * _size(self.source) <= MAX_PROGRAM_NODES
+        return self._may_grow
+
     def expression(self, expr: Expr) -> Expr:
-        return rewritten(expr, self._resolved, {}) if self._copies else expr
+        if not self._copies:
+            return expr
+        self._has_grown = False
+        made = rewritten(expr, self._resolved, {})
+        if self._has_grown and measure(made, {}, MAX_PROGRAM_NODES)[0] > MAX_EXPRESSION_DEPTH:
+            return expr
+        return made
 
     def _resolved(self, node: Expr) -> Expr:
         if type(node) is not Var:
@@ -120,7 +159,18 @@ class _Copies(FlowRewriter):
         if copy.copied is not None and not self._is_current(copy):
             return node
         self.counts["propagated"] += 1
-        return _AT[type(copy.value)](copy.value, node.loc)
+        kind = type(copy.value)
+        self._has_grown = self._has_grown or kind is Cast
+        return _AT[kind](copy.value, node.loc)
 
     def _is_current(self, copy: _Copy) -> bool:
         return copy.copied in self._visible and copy.copied_time == self.time(copy.copied)
+
+
+def _size(program: Program) -> int:
+    """Returns the number of nodes of a program; shared ones count at every use."""
+    known: dict[int, tuple[int, int]] = {}
+    size = 0
+    for stmt in walk_statements(program.body):
+        size += own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in operands(stmt)])
+    return size

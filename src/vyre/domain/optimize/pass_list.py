@@ -13,5 +13,8 @@ from vyre.domain.optimize.passes import Pass
 
 PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, DEAD_CODE, FOLDING, INLINING)}
 """Every pass.  Each is correct alone, and in any order with the others."""
-DEFAULT_ORDER: Final[tuple[str, ...]] = ("copies", "folding", "dead_code", "inlining")
+DEFAULT_ORDER: Final[tuple[str, ...]] = (
+    *("copies", "folding", "copies", "dead_code"),
+    *("inlining", "folding", "dead_code"),
+)
 """Names of passes; one may run several times."""

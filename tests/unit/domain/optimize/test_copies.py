@@ -6,6 +6,7 @@ from collections import Counter
 
 from support.pass_texts import after, is_kept, lines, program_of
 from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.stmt import Store
 from vyre.domain.optimize.copies import COPIES
 
@@ -84,3 +85,23 @@ def test_what_was_done_is_counted_and_places_are_kept() -> None:
     assert counts == {"propagated": 1}
     assert isinstance(store, Store) and isinstance(old, Store) and isinstance(store.value, Literal)
     assert store.value.loc == old.value.loc is not None
+
+
+def test_conversions_that_keep_all_bits_are_copies() -> None:
+    made = after("let a = cast<i32>(gid.x)\nlet b = a + 1i\nout[cast<u32>(b)] = cast<u32>(a)", COPIES)
+    assert made.splitlines()[1:] == ["let b = cast<i32>(gid.x) + 1i", "out[cast<u32>(b)] = cast<u32>(cast<i32>(gid.x))"]
+    assert is_kept("let a = cast<u64>(gid.x)\nlet b = a + 1u64\nout[a] = 1u", [COPIES])
+    assert is_kept("let a = cast<i32>(gid.x + 1u)\nout[a] = 1u", [COPIES])
+    body = "let x = gid.x + 1u\nlet a = cast<i32>(x)\nx := 2u\nout[a] = x + gid.x"
+    assert "out[a] = 2u + gid.x" in after(body, COPIES)
+
+
+def test_copies_of_conversions_stay_within_the_legal_depth() -> None:
+    deep = "cast<u32>(a)" + " + 1u" * (MAX_EXPRESSION_DEPTH - 1)
+    assert is_kept(f"let a = cast<i32>(gid.x)\nout[gid.x] = {deep}", [COPIES])
+    assert not is_kept(f"let a = cast<i32>(gid.x)\nout[gid.x] = {deep.removesuffix(' + 1u')}", [COPIES])
+
+
+def test_copies_of_conversions_leave_a_program_within_the_legal_size() -> None:
+    many = "\n".join(f"out[{k % 16}u] = cast<u32>(a)" for k in range(MAX_PROGRAM_NODES // 6))
+    assert is_kept(f"let a = cast<i32>(gid.x)\n{many}", [COPIES])

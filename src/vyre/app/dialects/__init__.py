@@ -1,0 +1,1 @@
+"""The registry of dialects, and the checks of what dialects claim."""

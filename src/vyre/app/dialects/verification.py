@@ -1,0 +1,131 @@
+"""What ``vyre dialects verify`` does: laws are checked and proved, and lowerings are checked on their backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from vyre.domain.dialects.laws.checker import Verdict, check_all
+from vyre.domain.dialects.laws.law import Law
+from vyre.domain.dialects.lowering import Computed, LoweringKey, LoweringVerdict, check_lowering
+from vyre.domain.ir.buffers import Access, Buffer
+from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Load
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import If, Let, Store
+from vyre.domain.ir.types import ScalarType
+from vyre.ports.proving import Answer, Proof
+
+if TYPE_CHECKING:
+    from vyre.ports.proving import Prover
+    from vyre.ports.verdict_store import VerdictStore
+
+WORKGROUP: Final = (64, 1, 1)
+_OUTPUT: Final = "result of the operation"
+_LANE: Final = LaunchId(IdKind.GLOBAL, 0)
+
+
+class LawReport(NamedTuple):
+    """What is known about a law at one type; ``proof`` is None if no prover was asked."""
+
+    verdict: Verdict
+    proof: Proof | None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the checker or the prover refuses the law."""
+        return not self.verdict.is_accepted or (self.proof is not None and self.proof.answer is Answer.REFUTED)
+
+    def __str__(self) -> str:
+        if self.proof is None:
+            return str(self.verdict)
+        reason = f" ({self.proof.reason})" if self.proof.reason else ""
+        return f"{self.verdict}; {self.proof.answer.value}{reason}"
+
+
+def verify_laws(laws: Iterable[Law], prover: Prover | None = None) -> Iterator[LawReport]:
+    """Yields a report for every law and type, after checking it, and after proving it if there is a prover.
+
+    Raises ``MalformedText`` for a law whose texts do not parse, and ``UnsupportedFeature`` if the prover is not
+    installed.
+    """
+    for law in laws:
+        law.validate()
+        for verdict in check_all(law):
+            yield LawReport(verdict, None if prover is None else _proof(law, verdict, prover))
+
+
+def _proof(law: Law, verdict: Verdict, prover: Prover) -> Proof:
+    dtype = verdict.dtype
+    return prover.prove_equal(*law.at(dtype), law.hole_types(dtype), law.condition_at(dtype))
+
+
+# ------------------------------------------------------------------------------ lowerings
+
+
+class CheckedLowerings:
+    """Verdicts on lowerings: from the store, or found now and stored.  ``seed`` is that of the random operands."""
+
+    def __init__(self, store: VerdictStore, *, seed: int = 0) -> None:
+        self._store, self._seed = store, seed
+
+    def is_usable(self, key: LoweringKey) -> bool:
+        """Returns whether a lowering passed its check for this definition and this version of the backend; runs
+        nothing.
+        """
+        known = self._store.get(key)
+        return known is not None and known.is_usable
+
+    def verdict(
+        self,
+        key: LoweringKey,
+        parameters: Sequence[ScalarType],
+        result: ScalarType,
+        definition: Computed,
+        lowered: Computed,
+    ) -> LoweringVerdict:
+        """Returns the stored verdict, or that of a check that is made and stored now.  Raises what computing raises."""
+        known = self._store.get(key)
+        if known is None:
+            known = check_lowering(key, parameters, result, definition, lowered, seed=self._seed)
+            self._store.put(known)
+        return known
+
+
+def operation_program(parameters: Mapping[str, ScalarType], result: ScalarType, value: Expr) -> Program:
+    """Returns a program that computes an expression of parameters, which are locals in it, for each element of as many
+    input buffers, in this order.  Definitions that the expression calls are added by the caller.
+    """
+    buffers = [
+        Buffer(f"values of {name}", place, Access.READ_ONLY, dtype, 0)
+        for place, (name, dtype) in enumerate(parameters.items())
+    ]
+    first = buffers[0].name
+    output = Buffer(_OUTPUT, len(buffers), Access.WRITE_ONLY, result, 0, True, like=first)
+    lets = [Let(name, Load(f"values of {name}", _LANE)) for name in parameters]
+    inside = If(Binary(BinaryOp.LT, _LANE, BufferLength(first)), (*lets, Store(_OUTPUT, _LANE, value)), ())
+    return Program((*buffers, output), WORKGROUP, (inside,))
+
+
+def computed_by(dispatch: Callable[..., Any], program: Program) -> Computed:
+    """Returns the results of an ``operation_program`` by ``dispatch``, such as that of a session."""
+    inputs = [buffer for buffer in program.buffers if buffer.name != _OUTPUT]
+
+    def results(columns: Sequence[Any]) -> Any:
+        import numpy as np
+
+        views = {
+            buffer.name: column.view(np.dtype(_scalar(buffer).numpy_name))
+            for buffer, column in zip(inputs, columns, strict=True)
+        }
+        found = np.ascontiguousarray(dispatch(program, views)[_OUTPUT])
+        if found.dtype == np.bool_:
+            return found.astype(np.uint32)
+        return found.view(np.uint64 if found.dtype.itemsize == 8 else np.uint32)
+
+    return results
+
+
+def _scalar(buffer: Buffer) -> ScalarType:
+    assert isinstance(buffer.element, ScalarType)
+    return buffer.element

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from blake3 import blake3
+
 from vyre.domain.dialects.laws.evaluation import PURE_NODES, SCALARS, evaluated
 from vyre.domain.errors import InvalidField, MalformedText
 from vyre.domain.ir.expr import Expr, Literal, Var, walk
@@ -19,7 +21,8 @@ from vyre.domain.ir.text_format import SUFFIX, TYPE_OF_SUFFIX, float_bits, liter
 from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, Tokens, tokenize
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import ValueType, float_format
-from vyre.domain.validation.typing import static_type
+from vyre.domain.validation.findings import Findings
+from vyre.domain.validation.typing import ExpressionTyper, Local, static_type
 
 _S = ScalarType
 _RELATED: Final[dict[str, dict[ScalarType, ScalarType]]] = {
@@ -187,6 +190,16 @@ class Law:
             frozenset() if old == new else frozenset(kept),
         )
 
+    @property
+    def digest(self) -> str:
+        """Returns a hexadecimal digest of all that the law says, its name and its direction left out."""
+        holes = sorted(
+            f"{name}: {found if isinstance(found, str) else found.text}" for name, found in self.holes.items()
+        )
+        types = sorted(dtype.text for dtype in self.types)
+        parts = (self.before, self.after, self.where or "", *holes, "", *types)
+        return blake3("\0".join(("vyre.law.v1", *parts)).encode()).hexdigest(16)
+
     def validate(self) -> None:
         """Reads every text for every type; raises what ``at`` raises."""
         for dtype in sorted(self.types, key=_tag):
@@ -240,20 +253,27 @@ class Law:
             if type(node) is Var and node.name not in CONSTANTS and not _HOLE.match(node.name):
                 known = ", ".join(CONSTANTS)
                 raise self._malformed(text, f"unknown constant `{node.name}`", f"use one of {known}, or lower case.")
-        found = self._type_of(expr, dtype)
-        if found is None:
-            raise self._malformed(text, f"operands do not fit for {dtype.text}", "compare with docs/semantics.md.")
+        found, errors = self._typed(expr, dtype)
+        if found is None or errors:
+            first = errors[0] if errors else f"a variable of {dtype.text} has no type"
+            raise self._malformed(text, f"operands do not fit for {dtype.text}: {first}", "see docs/semantics.md.")
         if text == "where" and found is not ScalarType.BOOL:
             raise self._malformed(text, f"the condition is {found.text}, not bool", "write a comparison.")
         return expr
 
-    def _type_of(self, expr: Expr, dtype: ScalarType) -> ScalarType | None:
-        visible = {name: CONSTANTS[name].dtype(dtype) for name in CONSTANTS if name in _all_names(expr)}
-        visible |= {name: self._hole_type(name, dtype) for name in _names(expr)}
-        return static_type(expr, visible, {})
+    def _typed(self, expr: Expr, dtype: ScalarType) -> tuple[ScalarType | None, list[str]]:
+        """Returns the type of an expression, and the rules of typing that it breaks."""
+        findings = Findings()
+        typer = ExpressionTyper({}, findings)
+        for name in _all_names(expr):
+            known = CONSTANTS.get(name)
+            local = self._hole_type(name, dtype) if known is None else known.dtype(dtype)
+            typer.locals.declare(name, Local(local))
+        found = typer.type_of(expr)
+        return found, [each.message for each in findings.report(order_sensitive=False).errors]
 
     def _same_type(self, dtype: ScalarType) -> None:
-        first, second = (self._type_of(self._side(text, dtype), dtype) for text in ("before", "after"))
+        first, second = (self._typed(self._side(text, dtype), dtype)[0] for text in ("before", "after"))
         if first is not second and first is not None and second is not None:
             raise self._malformed("after", f"{second.text}, where `before` is {first.text}", "write a cast.")
 

@@ -1,0 +1,68 @@
+"""Each law of the catalogue, flipped, is refuted by the checker, or shown to be true itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from vyre.domain.dialects.laws.catalogue import LAWS
+from vyre.domain.dialects.laws.checker import Verdict, check
+from vyre.domain.dialects.laws.law import Law
+from vyre.domain.dialects.laws.mutation import mutants
+from vyre.domain.ir.operators import INTEGERS
+from vyre.domain.ir.types import ScalarType
+
+ONLY_SAMPLED: Final[dict[str, str]] = {}
+"""Mutants that hold and of which the checker has no model, with the reason why they hold."""
+
+
+def outcome(verdict: Verdict) -> str:
+    """``refuted``, ``vacuous``, ``true`` where all values of a model were tried, else ``sampled``."""
+    if verdict.is_refuted:
+        return "refuted"
+    if not verdict.is_accepted:
+        return "vacuous"
+    return "true" if any(trial.is_exhaustive and " bits" in trial.what for trial in verdict.trials) else "sampled"
+
+
+def campaign(laws: tuple[Law, ...], offset: int) -> tuple[Counter[str], list[str]]:
+    """The number of outcomes over all mutants of the laws, each law at one type; and the mutants only sampled."""
+    outcomes: Counter[str] = Counter()
+    sampled = []
+    for index, law in enumerate(laws):
+        types = sorted(law.types, key=lambda t: t.value)
+        dtype = types[(index + offset) % len(types)]
+        for mutant in mutants(law, dtype):
+            found = outcome(check(mutant, dtype))
+            outcomes[found] += 1
+            if found == "sampled":
+                sampled.append(f"{mutant} at {dtype.text}")
+    return outcomes, sampled
+
+
+def test_mutants_of_a_law() -> None:
+    law = Law("a.law", "x + 0", "x", INTEGERS)
+    found = {f"{mutant.before} = {mutant.after}" for mutant in mutants(law, ScalarType.U32)}
+    assert found == {"x - 0 = x", "x * 0 = x", "x + 1 = x"}
+
+
+def test_a_condition_left_out_is_a_mutant() -> None:
+    law = Law("a.law", "x * c", "x << ctz(c)", INTEGERS, where="popcount(c) == 1")
+    assert any(mutant.where is None and mutant.before == law.before for mutant in mutants(law, ScalarType.U32))
+
+
+def test_flipped_laws_are_caught() -> None:
+    outcomes, sampled = campaign(LAWS[::40], 0)
+    assert outcomes["refuted"] > 10 * outcomes["true"]
+    assert [name for name in sampled if name not in ONLY_SAMPLED] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_every_flipped_law_is_caught(part: int) -> None:
+    outcomes, sampled = campaign(LAWS[part::20], part)
+    assert outcomes["refuted"] > 5 * outcomes["true"]
+    assert [name for name in sampled if name not in ONLY_SAMPLED] == []

@@ -1,0 +1,1 @@
+"""Provers behind the port ``ports.proving``."""

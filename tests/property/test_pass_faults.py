@@ -16,7 +16,9 @@ from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
+from vyre.domain.optimize.value_table import Value
 
 SEEDS = range(200)
 PACKAGE = "vyre.domain.optimize"
@@ -46,8 +48,21 @@ ASSIGNED = "let x = gid.x + 1u\nlet y = x\nx := 9u\nout[gid.x] = y"
 STORED = "let x = data[gid.x]\ndata[gid.x] = x + 1u\nlet y = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = y"
 DEEP = "\n".join(["let v0 = gid.x * 3u", *(f"let v{k + 1} = v{k} + {k}u" for k in range(200)), "out[gid.x] = v200"])
 BRANCH = "let x = gid.x + 1u\nlet y = x\nif x < 3u {\n  x := 9u\n}\nout[gid.x] = y"
+_learn = KnownConditions.learn
+
+
+def _learn_the_opposite(known: KnownConditions, condition: Value, truth: bool) -> None:
+    _learn(known, condition, not truth)
+
+
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
+    Fault(
+        "branches",
+        "known_conditions.KnownConditions.learn",
+        _learn_the_opposite,
+    ),
+    Fault("branches", "branches.IMPURE", frozenset(), "if atomic_add(count, 0u, 1u) >= 0u { out[0u] = 1u }"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

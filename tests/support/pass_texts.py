@@ -18,6 +18,8 @@ buffer input @2 read u32[16]
 buffer count @3 read_write u32[4]
 buffer reals @4 read_write f32[16]
 buffer any @5 read u32[runtime]
+buffer bytes @6 read u8[16]
+param n @7 u32
 buffer shared @- workgroup u32[4]
 buffer mine @- private u32[4]
 """
@@ -30,8 +32,16 @@ def program_of(body: str) -> Program:
 
 def after(body: str, *passes: Pass) -> str:
     """The lines of a body after passes, which must keep its bytes and errors; blanks at both ends of a line are cut."""
-    made = check_passes_kept(case_of(program_of(body)), passes)
-    lines = made.to_text().split("body {\n")[1].splitlines()[:-1]
+    return _lines_of(check_passes_kept(case_of(program_of(body)), passes))
+
+
+def normal(body: str) -> str:
+    """The lines of a body as ``after`` returns them."""
+    return _lines_of(program_of(body))
+
+
+def _lines_of(program: Program) -> str:
+    lines = program.to_text().split("body {\n")[1].splitlines()[:-1]
     return "\n".join(line.strip() for line in lines)
 
 

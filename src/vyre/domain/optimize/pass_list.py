@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from vyre.domain.optimize.branches import BRANCHES
 from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.passes import Pass
 
-PASSES: Final[Mapping[str, Pass]] = {step.name: step for step in (COPIES, DEAD_CODE, FOLDING, INLINING)}
+PASSES: Final[Mapping[str, Pass]] = {
+    step.name: step
+    for step in (
+        COPIES,
+        DEAD_CODE,
+        FOLDING,
+        INLINING,
+        BRANCHES,
+    )
+}
 """Every pass.  Each is correct alone, and in any order with the others."""
 DEFAULT_ORDER: Final[tuple[str, ...]] = (
     *("copies", "folding", "copies", "dead_code"),

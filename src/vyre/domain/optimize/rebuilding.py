@@ -84,6 +84,13 @@ def rewritten(root: Expr, rule: Callable[[Expr], Expr], made: dict[int, Expr]) -
     of the old expression, and what it holds is taken from there.  A node of which nothing changes stays the same
     object.  Does not recurse; O(nodes).
     """
+    return rewritten_from(root, lambda _, new: rule(new), made)
+
+
+def rewritten_from(root: Expr, rule: Callable[[Any, Any], Expr], made: dict[int, Expr]) -> Expr:
+    """Returns what ``rewritten`` returns; ``rule`` gets a node of the old expression, and that node with operands that
+    are replaced already.
+    """
     found = made.get(id(root))
     if found is not None:
         return found
@@ -107,7 +114,7 @@ def rewritten(root: Expr, rule: Callable[[Expr], Expr], made: dict[int, Expr]) -
                     new = EXPRESSIONS[kind](node, *operands)
                     break
         stack.pop()
-        made[id(node)] = rule(new)
+        made[id(node)] = rule(node, new)
     return made[id(root)]
 
 

@@ -56,10 +56,14 @@ class Rewriter:
         """Returns what a body becomes; the very tuple if nothing has changed."""
         around, self.out = self.out, []
         for stmt in body:
-            self.current = stmt
-            getattr(self, _VISITS[type(stmt)])(stmt)
+            self.visit(stmt)
         made, self.out = [stmt for stmt in self.out if stmt is not None], around
         return same_statements(body, made)
+
+    def visit(self, stmt: Stmt) -> None:
+        """Visits one statement of the current body."""
+        self.current = stmt
+        getattr(self, _VISITS[type(stmt)])(stmt)
 
     def branch(self, body: Body) -> Body:
         """Returns what a body of an ``if`` or a ``switch`` becomes; lanes may skip it."""

@@ -1,0 +1,302 @@
+"""Simplification of branches and guards.
+
+Conditions are decided by literals, by ranges, and by the guards around them.  A branch whose condition is decided gives
+way to the body that is taken.  Branches without statements or with equal ones go, nested ones are merged, and an ``if``
+that only assigns one local becomes a ``select``.  Loads stay under their guards, and atomics and subgroup operations
+are evaluated by the same lanes as before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import is_
+from typing import Any, Final
+
+from vyre.domain.ir.expr import Binary, Expr, Literal, Select, Unary, Var
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Arm,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    Body,
+    Break,
+    Continue,
+    If,
+    Loop,
+    Return,
+    Stmt,
+    Store,
+    Switch,
+    Trap,
+    if_chain,
+    is_chained,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.known_conditions import KnownConditions
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE, containing
+from vyre.domain.optimize.rebuilding import rewritten_from, same_statements, with_body
+from vyre.domain.optimize.sizes import Depths, is_cheap
+from vyre.domain.optimize.value_table import Value, value_table
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+
+_BOOL: Final = ScalarType.BOOL
+_COMPARED: Final = 4
+"""The largest number of statements of branches that are compared with each other."""
+_WAITED: Final[frozenset[type[Node]]] = frozenset({AsyncLoad, AsyncStore})
+"""Statements that need a later one, which must not go."""
+_ENDS: Final = (Return, Break, Continue, Trap)
+_OPPOSITE: Final = {
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.LE: BinaryOp.GT,
+}
+
+
+class _Branches(Rewriter):
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._table = value_table(program)
+        self._known = KnownConditions(self._table)
+        self._impure = containing(program, IMPURE)
+        self._made: dict[int, Expr] = {}
+        self._depths = Depths()
+        self._may_drop = _WAITED.isdisjoint(node_facts(program).types)
+
+    # ---- expressions
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten_from(expr, self._simplified, self._made)
+
+    def _simplified(self, old: Expr, new: Expr) -> Expr:
+        """Decides comparisons and selections that have the same outcome wherever they are evaluated."""
+        kind = type(old)
+        if kind is Select:
+            condition = self._table.of(old.condition)  # type: ignore[union-attr]
+            if condition.is_literal and id(old) not in self._impure:
+                self.counts["selected"] += 1
+                return new.on_true if condition.low else new.on_false  # type: ignore[union-attr]
+        elif kind is Binary or kind is Unary:
+            value = self._table.of(old)
+            if value.dtype is _BOOL and value.is_literal and id(old) not in self._impure:
+                self.counts["decided"] += 1
+                return Literal(_BOOL, value.low, loc=old.loc)
+        return new
+
+    def _truth(self, condition: Expr) -> bool | None:
+        return None if id(condition) in self._impure else self._known.truth(self._table.of(condition))
+
+    # ---- bodies
+    def body(self, body: Body) -> Body:
+        around, self.out = self.out, []
+        mark = self._known.mark
+        for index, stmt in enumerate(body):
+            before = len(self.out)
+            self.visit(stmt)
+            if index + 1 < len(body) and len(self.out) > before and isinstance(self.out[-1], _ENDS):
+                if self._may_drop:
+                    break
+                self.out[before:] = [stmt]
+        self._known.forget(mark)
+        made, self.out = [stmt for stmt in self.out if stmt is not None], around
+        return same_statements(body, made)
+
+    def _guarded(self, body: Body, *conditions: tuple[Value, bool]) -> Body:
+        """Returns a body rewritten under conditions."""
+        mark = self._known.mark
+        for condition, truth in conditions:
+            self._known.learn(condition, truth)
+        made = self.body(body)
+        self._known.forget(mark)
+        return made
+
+    def visit_loop(self, stmt: Loop) -> None:
+        made = self.legal(stmt, self.operands(stmt))
+        start, stop, step = (self._table.of(bound) for bound in (stmt.start, stmt.stop, stmt.step))
+        counter = self._table.locals[stmt.var]
+        facts = []
+        if step.low >= 0:
+            facts = [(self._table.less_than(counter, stop), True), (self._table.less_than(counter, start), False)]
+        elif step.high <= 0:
+            facts = [(self._table.less_than(stop, counter), True), (self._table.less_than(start, counter), False)]
+        self.out.append(with_body(made, self._guarded(stmt.body, *facts)))
+
+    # ---- chains
+    def visit_if(self, stmt: If) -> None:
+        links, last = if_chain(stmt)
+        mark = self._known.mark
+        done: list[tuple[If, Expr, Body]] = []
+        otherwise: Body | None = None
+        for link in links:
+            truth = self._truth(link.condition)
+            if truth is not None:
+                self.counts["decided"] += 1
+            if truth is True:
+                otherwise = self.body(link.then)
+                break
+            if truth is False:
+                continue
+            value = self._table.of(link.condition)
+            done.append((link, self.expression(link.condition), self._guarded(link.then, (value, True))))
+            self._known.learn(value, False)
+        made = self.body(last) if otherwise is None else otherwise
+        self._known.forget(mark)
+        for link, condition, then in reversed(done):
+            made = self._joined(link, condition, then, made)
+        if len(done) == 1:
+            self._learn_from_ends(done[0][0], done[0][2], made)
+        self.out += made
+
+    def _learn_from_ends(self, link: If, then: Body, made: Body) -> None:
+        """Learns what holds behind an ``if`` of which one branch never reaches its end."""
+        if len(made) == 1 and type(made[0]) is If:
+            value = self._table.of(link.condition)
+            if _always_ends(then):
+                self._known.learn(value, False)
+            elif made[0].then is then and _always_ends(made[0].otherwise):
+                self._known.learn(value, True)
+
+    def _joined(self, link: If, condition: Expr, then: Body, otherwise: Body) -> Body:
+        """Returns the statements of one ``if`` with these branches."""
+        is_pure = id(link.condition) not in self._impure
+        if not then and not otherwise:
+            if is_pure:
+                self.counts["emptied"] += 1
+                return ()
+        elif not then and not is_chained(otherwise) and self._depths.leave_room(condition):
+            self.counts["negated"] += 1
+            return self._joined(link, self._opposite(link, condition), otherwise, ())
+        elif is_pure and _are_equal(then, otherwise):
+            self.counts["equal arms"] += 1
+            return then
+        if is_pure:
+            made = self._merged(link, condition, then, otherwise)
+            if made is not None:
+                return made
+        return (_linked(link, condition, then, otherwise),)
+
+    def _merged(self, link: If, condition: Expr, then: Body, otherwise: Body) -> Body | None:
+        """Returns what replaces an ``if`` with a pure condition that can be joined with the statement in it."""
+        inner = then[0] if len(then) == 1 else None
+        if type(inner) is If and not otherwise and not inner.otherwise:
+            if is_cheap(inner.condition) and self._depths.leave_room(condition):
+                self.counts["merged"] += 1
+                both = Binary(BinaryOp.AND, condition, inner.condition, loc=link.condition.loc)
+                return (If(both, inner.then, loc=link.loc),)
+        elif type(inner) is Assign and len(otherwise) <= 1:
+            return self._selected(link, condition, inner, otherwise)
+        return None
+
+    def _selected(self, link: If, condition: Expr, then: Assign, otherwise: Body) -> Body | None:
+        """Returns one assignment for an ``if`` whose branches only assign the same local."""
+        other: Stmt | None = otherwise[0] if otherwise else None
+        if other is not None and (type(other) is not Assign or other.name != then.name):
+            return None
+        on_false = Var(then.name, loc=then.loc) if other is None else other.value
+        if not (is_cheap(then.value) and is_cheap(on_false) and self._depths.leave_room(condition)):
+            return None
+        self.counts["selected"] += 1
+        return (Assign(then.name, Select(condition, then.value, on_false, loc=then.value.loc), loc=link.loc),)
+
+    def _opposite(self, link: If, condition: Expr) -> Expr:
+        """Returns the negation of a condition; ``link`` is the ``if`` that had it."""
+        if type(condition) is Unary and condition.op is UnaryOp.LOGICAL_NOT:
+            return condition.operand
+        if type(condition) is Binary and condition.op in _OPPOSITE:
+            old = link.condition
+            is_float = type(old) is not Binary or self._table.of(old.left).dtype.is_float
+            if not is_float or condition.op is BinaryOp.EQ or condition.op is BinaryOp.NE:
+                return replace(condition, op=_OPPOSITE[condition.op])
+        return Unary(UnaryOp.LOGICAL_NOT, condition, loc=condition.loc)
+
+    # ---- switches
+    def visit_switch(self, stmt: Switch) -> None:
+        self.out += self._switch(stmt)
+
+    def _switch(self, stmt: Switch) -> Body:
+        value = self._table.of(stmt.selector)
+        low, high = self._known.range_of(value)
+        is_pure = id(stmt.selector) not in self._impure
+        if not is_pure:
+            low, high = value.limits
+        elif low == high:
+            self.counts["decided"] += 1
+            return self.body(_chosen(stmt, low))
+        made = self.operands(stmt)
+        arms = []
+        for arm in stmt.arms:
+            labels = tuple([label for label in arm.labels if low <= label.value <= high])
+            if labels:
+                arms.append(self._arm_under(arm, value, labels))
+        default = self.body(stmt.default)
+        if not default and not any(arm.body for arm in arms) and is_pure:
+            self.counts["emptied"] += 1
+            return ()
+        if not arms and is_pure:
+            self.counts["decided"] += 1
+            return default
+        is_same = len(arms) == len(stmt.arms) and all(map(is_, arms, stmt.arms))
+        if is_same and default is stmt.default:
+            return (made,)
+        return (replace(made, arms=tuple(arms), default=default),)
+
+    def _arm_under(self, arm: Arm, selector: Value, labels: tuple[Literal, ...]) -> Arm:
+        facts = []
+        if len(labels) == 1:
+            facts = [(self._table.equal_to(selector, self._table.literal(selector.dtype, labels[0].bits)), True)]
+        body = self._guarded(arm.body, *facts)
+        if body is arm.body and len(labels) == len(arm.labels):
+            return arm
+        return replace(arm, labels=labels, body=body)
+
+
+def _linked(link: If, condition: Expr, then: Body, otherwise: Body) -> If:
+    """Returns a link of a chain with other parts; the link itself if they are its own."""
+    if (
+        condition is link.condition
+        and then is link.then
+        and same_statements(link.otherwise, [*otherwise]) is link.otherwise
+    ):
+        return link
+    return If(condition, then, otherwise, loc=link.loc)
+
+
+def _always_ends(body: Body) -> bool:
+    """Returns whether the last statement of a body ends the lane or leaves the body, so that nothing follows it."""
+    return bool(body) and isinstance(body[-1], _ENDS)
+
+
+def _is_chained(otherwise: Body) -> bool:
+    return len(otherwise) == 1 and type(otherwise[0]) is If
+
+
+def _are_equal(then: Body, otherwise: Body) -> bool:
+    """Returns whether branches are the same few stores and assignments of values that do not depend on the branch."""
+    return len(then) == len(otherwise) <= _COMPARED and all(map(_is_plain, then)) and then == otherwise
+
+
+def _is_plain(stmt: Any) -> bool:
+    if type(stmt) is Store:
+        return is_cheap(stmt.index) and is_cheap(stmt.value)
+    return type(stmt) is Assign and is_cheap(stmt.value)
+
+
+def _chosen(stmt: Switch, selector: int) -> Body:
+    for arm in stmt.arms:
+        if any(label.value == selector for label in arm.labels):
+            return arm.body
+    return stmt.default
+
+
+def _run(program: Program, counts: Counts) -> Program:
+    return rewritten_by(_Branches, program, counts)
+
+
+BRANCHES: Final = Pass("branches", 1, _run)
+"""Decides, merges and drops branches."""

@@ -1,0 +1,57 @@
+"""Sizes of expressions, where a pass makes one deeper or evaluates it for more lanes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.expr import (
+    LEAVES,
+    Atomic,
+    Binary,
+    Expr,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+    Unary,
+    children,
+)
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
+from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.walk import measure
+
+_SMALL: Final = 8
+"""The largest number of nodes of an expression that is evaluated where its guard does not hold."""
+_GUARDED: Final = frozenset({Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle})
+"""Expressions that are evaluated by no more lanes than the program says."""
+_COSTLY: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD, UnaryOp.SQRT, *TRANSCENDENTALS})
+
+
+def is_cheap(expr: Expr) -> bool:
+    """Returns whether an expression is small, and free of loads, effects and costly operators.  O(1)."""
+    stack = [expr]
+    count = 0
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        count += 1
+        if count > _SMALL or kind in _GUARDED:
+            return False
+        if (kind is Binary or kind is Unary) and node.op in _COSTLY:  # type: ignore[union-attr]
+            return False
+        if kind not in LEAVES:
+            stack += children(node)
+    return True
+
+
+class Depths:
+    """Tells which expressions may become operands of a new one.  Linear in the distinct nodes of all of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}
+        self._kept: list[Expr] = []
+
+    def leave_room(self, expr: Expr) -> bool:
+        """Returns whether an expression is less deep than the limit."""
+        self._kept.append(expr)  # what is known about it is stored by its identity
+        return measure(expr, self._known, 1 << 30)[0] < MAX_EXPRESSION_DEPTH

@@ -24,7 +24,6 @@ WAITING: Final[Mapping[str, str]] = {
     "egraph_kernels": "e-graphs on the device",
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",
-    "selection": "the optimizer, to choose its passes",
     "speculation": "races of rewritten variants",
     "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
     from vyre.app.opening import open as open
+    from vyre.app.optimizing import OptimizedProgram as OptimizedProgram, optimize as optimize
     from vyre.app.persistent.jobs import PersistentJobs as PersistentJobs
     from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
@@ -151,6 +152,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.journal": "DecisionJournal",
     "vyre.app.kernels.kernel": "Kernel function kernel",
     "vyre.app.opening": "open",
+    "vyre.app.optimizing": "OptimizedProgram optimize",
     "vyre.app.persistent.jobs": "PersistentJobs",
     "vyre.app.persistent.tickets": "JobBatch Ticket",
     "vyre.app.pipeline": "BoundLaunch Pipeline",

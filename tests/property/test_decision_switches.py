@@ -233,6 +233,8 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     "is what the device is": ("emission.target", "cuda.ordinal"),
     "follows from cuda.grid_sync and config.cooperative": ("emission.native_grid_sync",),
     "has switches of its own": ("emission.switches",),
+    "prepares programs for other engines: no pass pays on a device yet": ("config.optimize", "open.optimize"),
+    "follows from config.optimize": ("emission.passes",),
     "is for kernels of persistent engines": ("emission.mailbox",),
     "is an adapter of this process": ("open.backend", "open.catalog", "open.telemetry", "open.environment"),
     "is of the end, or the loss, of a device": ("cuda.allow_primary_reset", "cuda.close_timeout_s"),

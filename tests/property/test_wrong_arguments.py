@@ -366,8 +366,9 @@ class World:
     def function_rows(self) -> dict[str, Row]:
         open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
         open_right |= {"catalog": None, "telemetry": None, "environment": None, "threads": None, "affinity": None}
-        open_right |= {"max_in_flight": 4, "resident_budget": None}
+        open_right |= {"max_in_flight": 4, "resident_budget": None, "optimize": False}
         emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None, "form": None}
+        emit["optimize"] = False
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
         return {
@@ -403,6 +404,9 @@ class World:
             "validate": Row(vyre.validate, {"program": SAXPY}),
             "emit": Row(
                 vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set(), "form": {"none"}}
+            ),
+            "optimize": Row(
+                vyre.optimize, {"program": SAXPY, "passes": ["folding"], "spec": {}}, {"passes": {"none"} | EMPTY}
             ),
             "build_bundle": Row(
                 vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
@@ -568,7 +572,7 @@ NOT_CALLED: Final = {
     "SpecializationReport", "Tuned", "TuningReport",
     "BoundResidentLaunch", "DataRace", "Explanation", "Explanation.at", "InvalidationReport", "KnownCosts",
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
-    "WrittenBundle",
+    "OptimizedProgram", "WrittenBundle",
     # records of the port, which the application makes and checks
     "Pipeline.fill", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own

@@ -36,6 +36,11 @@ class LoadedProgram(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+def form_of(path: Path) -> ProgramForm:
+    """Returns the form that the extension of a file stands for, text for any other extension."""
+    return _BY_EXTENSION.get(path.suffix, ProgramForm.TEXT)
+
+
 def load_program(path: Path) -> LoadedProgram:
     """Reads a program.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire`` or ``MalformedJson``."""
     return parse_program_file(read_file(path), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.adapters.discovery import load_catalog
@@ -14,7 +15,9 @@ from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionO
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
-    from vyre.domain.ir.program import ProgramLike
+    from vyre.domain.ir.expr import Literal
+    from vyre.domain.ir.program import Program, ProgramLike
+    from vyre.domain.optimize.passes import PassResult
     from vyre.domain.specialization import SpecInput
     from vyre.ports.emission import EmittedModule
 
@@ -27,6 +30,7 @@ def emit(
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
     form: str | None = None,
+    optimize: bool = True,
 ) -> EmittedModule:
     """Returns the code of a program for ``target``, with everything that a launcher must know.
 
@@ -35,7 +39,8 @@ def emit(
     the result returns the documented form.  Needs neither a driver nor a device.  The kernel is valid for every grid,
     and for naturally aligned buffers that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) promises
     more.  A program with grid barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to
-    be launched in order on one stream.
+    be launched in order on one stream.  ``optimize``: whether the optimizer may prepare the program, as it does for a
+    session (``optimizer_results`` says what it does).
 
     Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
     unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
@@ -46,7 +51,41 @@ def emit(
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
-    return chosen.emission.emit(meant, chosen.options, spec_literals(meant, spec))
+    literals = spec_literals(meant, spec)
+    passes = _passes(chosen.emission, meant, optimize)
+    options = replace(chosen.options, passes=passes)
+    return chosen.emission.emit(_prepared(meant, literals, passes), options, literals)
+
+
+def optimizer_results(
+    program: Program, *, target: str | None = None, spec: Mapping[str, SpecInput] | None = None
+) -> tuple[PassResult, ...]:
+    """Returns what each pass of the optimizer does to a valid program before ``emit`` writes it; raises as ``emit``."""
+    from vyre.adapters.optimizing import optimized
+    from vyre.domain.specialization import spec_literals
+
+    passes = _passes(choose_emission(load_catalog(), target).emission, program, wanted=True)
+    return optimized(program, spec_literals(program, spec), passes).results if passes else ()
+
+
+def _passes(emission: CodeEmission, program: Program, wanted: bool) -> str:
+    """Returns the passes that prepare a program; none for an invalid one, which the emission refuses."""
+    expect("optimize", wanted, bool, "True or False")
+    from vyre.adapters.optimizing import passes_for
+    from vyre.domain.dispatch import DEFAULT_CONFIG
+    from vyre.domain.validation.validator import check_rules
+
+    if emission.optimizes is None or not check_rules(program).ok:
+        return ""
+    return passes_for(program, DEFAULT_CONFIG, emission.optimizes, wanted, None)
+
+
+def _prepared(program: Program, literals: Mapping[str, Literal], passes: str) -> Program:
+    if not passes:
+        return program
+    from vyre.adapters.optimizing import optimized
+
+    return optimized(program, literals, passes).program
 
 
 def emission_keys(
@@ -57,6 +96,7 @@ def emission_keys(
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
     form: str | None = None,
+    optimize: bool = True,
 ) -> tuple[ArtifactKey, ...]:
     """Returns the keys under which a cache stores the code of a program, for the arguments of ``emit``; at least one.
 
@@ -68,7 +108,8 @@ def emission_keys(
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
-    return chosen.emission.keys(meant, chosen.options, complete_spec(meant, spec))
+    options = replace(chosen.options, passes=_passes(chosen.emission, meant, optimize))
+    return chosen.emission.keys(meant, options, complete_spec(meant, spec))
 
 
 class ChosenEmission(NamedTuple):

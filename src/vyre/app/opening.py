@@ -43,6 +43,7 @@ def open(
     affinity: Iterable[int] | None = None,
     max_in_flight: int = USUAL_IN_FLIGHT,
     resident_budget: int | None = None,
+    optimize: bool = True,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -57,9 +58,9 @@ def open(
     ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many
     submitted dispatches may be under way at once, 1 to 2^20.  ``resident_budget``: the most bytes of device memory that
     resident arrays, queries, queues and work graphs of the session may take at once; arrays of its resident caches move
-    to the host where others need room.  None: as many as the device has.  ``catalog``, ``telemetry`` and
-    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
-    applications.  Raises
+    to the host where others need room.  None: as many as the device has.  ``optimize``: whether the optimizer may
+    prepare programs where that pays; no result depends on it.  ``catalog``, ``telemetry`` and ``environment`` replace
+    the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
     ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or affinity of
     a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
@@ -73,7 +74,9 @@ def open(
     environment = ProcessEnvironment() if environment is None else environment
     _expect_methods("telemetry", telemetry, "count", "event")
     _expect_methods("environment", environment, "get")
-    services = backend_services(cache, environment, telemetry, decision_sink(telemetry, journal), threads, affinity)
+    expect("optimize", optimize, bool, "True or False")
+    sink = decision_sink(telemetry, journal)
+    services = backend_services(cache, environment, telemetry, sink, threads, affinity, optimize)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)

@@ -23,6 +23,7 @@ def backend_services(
     decisions: DecisionSink | None = None,
     threads: int | None = None,
     affinity: Iterable[int] | None = None,
+    optimize: bool = True,
 ) -> BackendServices:
     """Returns services whose store, configured by ``cache``, is opened when the backend first requests it.
 
@@ -39,4 +40,4 @@ def backend_services(
 
         return open_disk_store(cache, environment, telemetry, sink=decisions)
 
-    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions, host=host)
+    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions, host=host, optimize=optimize)

@@ -504,7 +504,8 @@ class Session(
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
-        asked = Asked(program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns)
+        optimize = self._selection.services.optimize
+        asked = Asked(program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, optimize)
         return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
 
     # ---------------------------------------------------------------- lifetime

@@ -77,6 +77,7 @@ class DispatchConfig:
     ``fixpoint_iterations``: the number of back-to-back launches before the outputs are read; see ``launches``.
     ``profile``: the name of a code generation profile that the backend offers.
     ``label``: a name for logs.
+    ``optimize``: whether the optimizer may prepare the program where that pays; no result depends on it.
     """
 
     grid: Dim3 | None = None
@@ -97,6 +98,7 @@ class DispatchConfig:
     speculation: SpeculationMode | None = None
     persistent_thread: PersistentThreadMode | None = None
     cooperative: bool = False
+    optimize: bool = True
 
     if TYPE_CHECKING:  # the parameters accept more types than the fields hold
 
@@ -121,6 +123,7 @@ class DispatchConfig:
             speculation: SpeculationMode | None = None,
             persistent_thread: PersistentThreadMode | None = None,
             cooperative: bool = False,
+            optimize: bool = True,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -170,6 +173,7 @@ _NUMBERS: Final = (
 _KINDS: Final[tuple[tuple[str, type, str], ...]] = (
     ("race_check", bool, "True or False"),
     ("cooperative", bool, "True or False"),
+    ("optimize", bool, "True or False"),
     ("profile", str, "a name, or None"),
     ("label", str, "a text, or None"),
     ("speculation", SpeculationMode, "a SpeculationMode, or None"),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vyre.policies.frontiers.fixpoint import FixpointExecutor
     from vyre.policies.journal import DecisionSink
     from vyre.policies.launching.grid_sync_mode import GridSyncInputs
+    from vyre.policies.optimizing.program_passes import EngineKind
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cancellation import Cancellation
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 6
+PORT_API_VERSION: Final = 7
 FLAG_BYTES: Final = 4
 """Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")
@@ -501,7 +502,8 @@ class Backend:
     ``version`` is that of the adapter's package, which certificates and cache keys contain.  ``stores_code``: compiled
     code is written to the store in ``BackendServices``, so that opening it is worthwhile.  ``restriction`` is what the
     report about the selection adds to its reason, such as that only stored code runs.  ``submission`` is how
-    ``resident_executor`` submits a sequence.
+    ``resident_executor`` submits a sequence.  ``optimizes``: the kind of engine for which the optimizer prepares its
+    programs; None if all run as they are written.
     """
 
     id: BackendId
@@ -527,6 +529,7 @@ class Backend:
     stores_code: bool = False
     restriction: str = ""
     submission: SequenceSubmission = SequenceSubmission.EACH
+    optimizes: EngineKind | None = None
 
     def require_memory(self) -> ResidentMemory:
         """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""
@@ -585,13 +588,15 @@ class BackendServices:
 
     ``artifacts`` opens the store of compiled code, the same one on each call, or returns None; a backend that
     compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.  ``host`` holds what
-    the application says about threads; only backends whose registration is ``on_host`` heed it.
+    the application says about threads; only backends whose registration is ``on_host`` heed it.  ``optimize`` says
+    whether the optimizer may prepare programs.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
     telemetry: Telemetry = SILENT
     decisions: DecisionSink | None = None
     host: HostOptions = NO_HOST_OPTIONS
+    optimize: bool = True
 
 
 NO_SERVICES: Final = BackendServices()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vyre.domain.ir.expr import Literal
     from vyre.domain.ir.program import Program
     from vyre.domain.specialization import SpecMap
+    from vyre.policies.optimizing.program_passes import EngineKind
 
 NATIVE: Final = "native"
 SPLIT: Final = "split"
@@ -28,13 +29,15 @@ class EmissionOptions:
     """Options of an emission.
 
     ``target`` is one that the facet knows, ``assume`` holds some of its assumptions, ``grid_sync`` is one of
-    ``GRID_SYNC_MODES``, and ``form`` is one of its forms; empty for the first of them.
+    ``GRID_SYNC_MODES``, and ``form`` is one of its forms; empty for the first of them.  ``passes``: the passes of the
+    optimizer that have prepared the program, with their versions, for the keys of its code.
     """
 
     target: str
     assume: frozenset[str] = frozenset()
     grid_sync: str = NATIVE
     form: str = ""
+    passes: str = ""
 
 
 class EmittedModule(Protocol):
@@ -78,6 +81,11 @@ class CodeEmission(Protocol):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Returns the names of the facts about launches that a caller may guarantee."""
+        ...
+
+    @property
+    def optimizes(self) -> EngineKind | None:
+        """Returns the kind of engine for which the optimizer prepares programs; None if it prepares none."""
         ...
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:

@@ -224,7 +224,7 @@ def test_a_backend_that_plans_nothing_launches_plainly() -> None:
     with vyre.open("reference", cache=False) as session:
         found = session.explain(square_program(), DispatchConfig(fixpoint_iterations=7), costs=launch_costs())
     assert (found.work, found.plan.mode) == (DispatchWork(7, 7, frozenset()), ExecutionMode.PLAIN)
-    assert [answer.topic for answer in found.others] == ["workgroup sizes"]
+    assert [answer.topic for answer in found.others] == ["optimizer", "workgroup sizes"]
 
 
 def test_what_another_backend_decides_is_told_in_its_own_words() -> None:

@@ -147,7 +147,7 @@ def test_recorded_decisions_are_the_same_again(vyre: Vyre) -> None:
     assert recorded(vyre)[-1]["policy"] == "plan_execution"
     found = vyre("explain", "--replay", "d.jsonl")
     assert found.code == 0
-    assert found.out == "4 same verdict, 0 different verdict, 0 changed policy version, 0 unknown policy\n"
+    assert found.out == "5 same verdict, 0 different verdict, 0 changed policy version, 0 unknown policy\n"
 
 
 def test_a_tampered_verdict_is_told(vyre: Vyre) -> None:
@@ -157,9 +157,9 @@ def test_a_tampered_verdict_is_told(vyre: Vyre) -> None:
     found = vyre("explain", "--replay", "d.jsonl")
     assert found.code == 1
     assert found.out.splitlines() == [
-        "decision 4: plan_execution: different verdict",
+        "decision 5: plan_execution: different verdict",
         '  $.mode: "FUSED" -> "PLAIN"',
-        "3 same verdict, 1 different verdict, 0 changed policy version, 0 unknown policy",
+        "4 same verdict, 1 different verdict, 0 changed policy version, 0 unknown policy",
     ]
 
 

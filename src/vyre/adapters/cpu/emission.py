@@ -21,6 +21,7 @@ from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import decide
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.emission import EmissionOptions
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class CpuEmission:
         """Returns nothing: kernels rely on no facts about a launch."""
         return ()
 
+    @property
+    def optimizes(self) -> EngineKind:
+        """Returns the kind of engine of code by LLVM."""
+        return EngineKind.NATIVE
+
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> CpuModule:
         """Implements ``CodeEmission.emit``; raises ``BackendUnavailable`` for assembly without llvmlite."""
         from vyre.adapters.cpu.llvm.emit import emit
@@ -152,7 +158,7 @@ class CpuEmission:
         _refuse(program)
         found = options_from(ProcessEnvironment())
         threads = found.threads or default_threads(found.affinity)
-        usual = variants_of(VariantInputs(program, host(), threads), None).usual
+        usual = variants_of(VariantInputs(program, host(), threads, passes=options.passes), None).usual
         compiler = llvm_version() or ""
         return (ObjectKeys(host(), usual, compiler).key(KernelSource.of(program, spec)),)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
 from vyre.domain.errors import UnsupportedFeature
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.emission import NATIVE, EmissionOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class PtxEmission:
         """Returns the names of the launch-time facts that a kernel may rely on."""
         return tuple(assumption.value for assumption in Assumption)
 
+    @property
+    def optimizes(self) -> EngineKind:
+        """Returns the kind of engine of code by an assembler of PTX."""
+        return EngineKind.DEVICE
+
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
         """Implements ``CodeEmission.emit``; a grid loop is not split, because its rounds need a host between them."""
         from vyre.adapters.cuda.ptx.emit import emit
@@ -70,4 +76,5 @@ def _options(options: EmissionOptions) -> EmitOptions:
         target=sm_number(options.target),
         assume=frozenset(map(Assumption, options.assume)),
         native_grid_sync=options.grid_sync == NATIVE,
+        passes=options.passes,
     )

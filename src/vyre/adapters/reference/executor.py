@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.host.memory import aligned, allocate
+from vyre.adapters.optimizing import optimized, passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
@@ -26,6 +27,7 @@ from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
 from vyre.policies.journal import DecisionSink
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
@@ -38,7 +40,15 @@ LAUNCHES: Final = 64
 class ReferencePipeline:
     """One program under one config on one engine; ``dispatch`` is re-entrant."""
 
-    def __init__(self, backend: BackendId, engine: Engine, program: Program, config: DispatchConfig) -> None:
+    def __init__(
+        self,
+        backend: BackendId,
+        engine: Engine,
+        program: Program,
+        config: DispatchConfig,
+        optimizing: Optimizing | None = None,
+    ) -> None:
+        """``optimizing`` is None for programs that run as they are written."""
         refuse_unsupported(backend, config)
         self.id: str = f"{backend}:{program_digest(program).hex()[:16]}"
         self._program = program
@@ -48,6 +58,9 @@ class ReferencePipeline:
         spec = spec_literals(program, config.spec)
         if config.race_check:
             engine = _race_checking()
+        if optimizing is not None:
+            passes = passes_for(program, config, EngineKind.INTERPRETER, optimizing.wanted, optimizing.sink)
+            program = optimized(program, spec, passes).program if passes else program
         self._steps = plan_grid_sync(program)
         self._control = grid_control(program)
         self._kernels: dict[int, tuple[int, Kernel]] = {
@@ -157,12 +170,29 @@ class ReferencePipeline:
         return RunOptions(config.step_budget, config.chunk_workgroups, deadline, used)
 
 
-class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
-    """The reference over one engine.  ``sink`` receives the evictions of pipelines."""
+class Optimizing(NamedTuple):
+    """How an executor optimizes programs: whether the session wants it, and the sink of the decisions about it."""
 
-    def __init__(self, backend: BackendId, engine: Engine, sink: DecisionSink | None = None) -> None:
+    wanted: bool
+    sink: DecisionSink | None = None
+
+
+class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
+    """The reference over one engine.
+
+    ``sink`` receives the evictions of pipelines.  ``optimizing`` is None for an engine that runs programs as they are
+    written, which the oracle does.
+    """
+
+    def __init__(
+        self,
+        backend: BackendId,
+        engine: Engine,
+        sink: DecisionSink | None = None,
+        optimizing: Optimizing | None = None,
+    ) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
-            return ReferencePipeline(backend, engine, program, config), Compilation()
+            return ReferencePipeline(backend, engine, program, config, optimizing), Compilation()
 
         super().__init__(make, sink)
 

@@ -10,6 +10,7 @@ from vyre.adapters.reference.engine import Engine
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, TimingQuality
 from vyre.domain.ir.program import BackendId
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 from vyre.ports.lifecycle import NullLifecycle
 
@@ -47,12 +48,13 @@ def _scalar_engine() -> Engine:
     return ScalarEngine()
 
 
-def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendServices) -> Backend:
+def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, services: BackendServices) -> Backend:
     from vyre.adapters.reference.cost_probe import HostCostProbe
-    from vyre.adapters.reference.executor import ReferenceExecutor
+    from vyre.adapters.reference.executor import Optimizing, ReferenceExecutor
     from vyre.adapters.reference.memory import ReferenceMemory
 
-    executor = ReferenceExecutor(backend, engine(), services.decisions)
+    optimizing = Optimizing(services.optimize, services.decisions) if optimizes else None
+    executor = ReferenceExecutor(backend, engine(), services.decisions, optimizing)
     memory = ReferenceMemory(backend, executor)
     return Backend(
         id=backend,
@@ -66,19 +68,20 @@ def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendSer
         loops=memory,
         lifecycle=NullLifecycle(backend),
         cost_probe=HostCostProbe(backend, executor),
+        optimizes=EngineKind.INTERPRETER if optimizes else None,
     )
 
 
-def _registration(name: str, rank: int, engine: Callable[[], Engine]) -> BackendRegistration:
+def _registration(name: str, rank: int, engine: Callable[[], Engine], *, optimizes: bool) -> BackendRegistration:
     backend = BackendId(name)
     return BackendRegistration(
         id=backend,
         rank=rank,
         role=BackendRole.REFERENCE,
-        factory=partial(_make, backend, engine),
+        factory=partial(_make, backend, engine, optimizes),
         probe=partial(_profile, backend),
     )
 
 
-REFERENCE: Final = _registration("reference", 900, _vector_engine)
-REFERENCE_SCALAR: Final = _registration("reference-scalar", 910, _scalar_engine)
+REFERENCE: Final = _registration("reference", 900, _vector_engine, optimizes=True)
+REFERENCE_SCALAR: Final = _registration("reference-scalar", 910, _scalar_engine, optimizes=False)

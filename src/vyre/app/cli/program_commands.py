@@ -139,21 +139,27 @@ def emit(
     spec: Spec = [],  # noqa: B006
     form: Form = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
+    as_written: Annotated[bool, typer.Option("--as-written", help="Leave the optimizer out.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
     from vyre.app.emission import emit as emit_program
+    from vyre.app.emission import optimizer_results
 
     loaded = load_valid(program)
+    constants = arguments.constants(spec)
     module = emit_program(
         loaded.program,
         target=target,
         assume=assume.split(",") if assume else (),
         grid_sync=grid_sync,
-        spec=arguments.constants(spec),
+        spec=constants,
         form=form,
+        optimize=not as_written,
     )
-    text = json.dumps(module.to_json(), indent=2) if as_json else with_source_lines(module.text).removesuffix("\n")
+    passes = () if as_written else optimizer_results(loaded.program, target=target, spec=constants)
+    document = module.to_json() | {"passes": [result._asdict() for result in passes]}
+    text = json.dumps(document, indent=2) if as_json else with_source_lines(module.text).removesuffix("\n")
     if out is not None:
         write_files({out: text.encode() + b"\n"})
     else:

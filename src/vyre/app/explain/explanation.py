@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vyre.adapters.optimizing import optimized, passes_for
 from vyre.app.journal import DecisionJournal
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
+from vyre.domain.specialization import spec_literals
 from vyre.policies.journal import Decision, DecisionSink, decide, name_of, verdict_label
 from vyre.policies.launching.bindless import plan_resource_table
 from vyre.policies.launching.execution_prices import (
@@ -26,6 +28,7 @@ from vyre.policies.launching.execution_prices import (
 from vyre.policies.launching.grid_sync_mode import choose_grid_sync
 from vyre.policies.launching.param_inlining import decide_param_inlining
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.optimizing.program_passes import choose_passes
 from vyre.policies.record import Reason
 from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
 from vyre.ports.planning import DispatchWork
@@ -33,6 +36,7 @@ from vyre.ports.planning import DispatchWork
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
+    from vyre.domain.optimize.passes import PassResult
     from vyre.ports.backend import Backend
 
 KERNEL_NS: Final = 5_000
@@ -42,7 +46,8 @@ KERNEL_NS: Final = 5_000
 class Question(NamedTuple):
     """The subject of an explanation: ``batch`` runs on inputs of these lengths, submitted together, ``repeats`` times.
 
-    ``kernel``: device time of a launch; None if unknown.  ``costs``, and ``why_costs``: their origin.
+    ``kernel``: device time of a launch; None if unknown.  ``costs``, and ``why_costs``: their origin.  ``optimize``:
+    whether the session allows the optimizer.
     """
 
     program: Program
@@ -53,6 +58,7 @@ class Question(NamedTuple):
     kernel: Measured | None
     costs: LaunchCosts
     why_costs: str
+    optimize: bool = True
 
 
 class Answer(NamedTuple):
@@ -87,7 +93,7 @@ class Explanation:
     ``plan``: the verdict of ``plan_execution`` on ``inputs``.  ``costs``: the origin of the costs in them. ``work``:
     the operations of each run.  ``notes``: limits of the numbers' validity.  ``others``: further decisions about the
     program.  ``decisions``: all of them, as they are recorded.  ``offers``: modes in which other calls of the session
-    run the same work.
+    run the same work.  ``passes``: what each pass of the optimizer does to the program before it is compiled.
     """
 
     program: str
@@ -100,6 +106,7 @@ class Explanation:
     others: tuple[Answer, ...]
     decisions: tuple[Decision, ...]
     offers: tuple[Offer, ...] = ()
+    passes: tuple[PassResult, ...] = ()
 
     def offer(self, mode: ExecutionMode) -> Offer | None:
         """Returns the call that runs the work in a mode that a dispatch does not use, or None."""
@@ -123,6 +130,7 @@ class Explanation:
         lines = [f"`{self.program}` on `{self.backend}`, a batch of {work.batch}: {self.plan.mode.value}"]
         lines += [f"  {mode}: {text}" for mode, text in modes(self)]
         lines += [f"  {topic}: {verdict}: {why}" for topic, verdict, why in self.others]
+        lines += [f"  pass {found}" for found in self.passes]
         return "\n".join((f"{lines[0]}, since {self.plan.why}", *lines[1:], *(f"note: {note}" for note in self.notes)))
 
 
@@ -146,6 +154,7 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
     journal = DecisionJournal()
     program, kernel, costs = question.program, question.kernel, question.costs
     work = _work(backend, question, journal)
+    passes = _passes(backend, question, journal)
     declared = program.workgroup_size
     decide(journal, workgroup_candidates, lane_facts(program), LaunchFacts(declared, declared[0] * _WHOLE))
     others = tuple(map(answer, journal.decisions))
@@ -174,7 +183,17 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
         others=others,
         decisions=journal.decisions,
         offers=tuple(_offers(backend, question, kernel, work)),
+        passes=passes,
     )
+
+
+def _passes(backend: Backend, question: Question, sink: DecisionSink) -> tuple[PassResult, ...]:
+    """Takes the decision about the optimizer again, and returns what the chosen passes do to the program."""
+    if backend.optimizes is None:
+        return ()
+    program, config = question.program, question.config
+    passes = passes_for(program, config, backend.optimizes, question.optimize, sink)
+    return optimized(program, spec_literals(program, config.spec), passes).results if passes else ()
 
 
 def _offers(backend: Backend, question: Question, kernel: Measured, work: DispatchWork) -> Iterator[Offer]:
@@ -231,6 +250,7 @@ _WHOLE: Final = 1_024
 _TOPICS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     name_of(choose_grid_sync): ("grid barriers", lambda verdict: verdict.mode.value),
     name_of(workgroup_candidates): ("workgroup sizes", _sizes),
+    name_of(choose_passes): ("optimizer", verdict_label),
     name_of(decide_param_inlining): ("uniform buffer", verdict_label),
     name_of(plan_resource_table): ("addresses of buffers", verdict_label),
 }

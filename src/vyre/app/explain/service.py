@@ -30,7 +30,10 @@ MEASURED_COSTS: Final = "measured"
 
 
 class Asked(NamedTuple):
-    """The arguments of ``Session.explain``.  ``pipeline`` compiles the program."""
+    """The arguments of ``Session.explain``.
+
+    ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer.
+    """
 
     program: Program
     pipeline: Callable[[], Pipeline]
@@ -38,6 +41,7 @@ class Asked(NamedTuple):
     batch: int
     repeats: int
     kernel_time_ns: int | None
+    optimize: bool = True
 
 
 class Known(NamedTuple):
@@ -109,6 +113,7 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
         _kernel(asked, pipeline, known.costs),
         known.costs,
         known.why,
+        asked.optimize,
     )
     found = explain(backend, question, sink)
     return replace(found, notes=(*found.notes, lengths.assumed)) if lengths.assumed else found

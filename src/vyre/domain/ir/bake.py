@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vyre.domain.errors import InvalidInput
-from vyre.domain.ir.expr import Literal, Load
+from vyre.domain.ir.expr import Literal, Load, SpecConst
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
@@ -24,6 +25,20 @@ def baked(program: Program, values: Mapping[str, bytes]) -> Program:
 
     def fixed(node: Node) -> Node:
         return literals.get(node.buffer, node) if isinstance(node, Load) else node
+
+    return replace(program, body=rebuilt(program.body, fixed))
+
+
+def with_constants(program: Program, values: Mapping[str, Literal]) -> Program:
+    """Returns ``program`` with each specialization constant replaced by its value, or by its default.
+
+    Shared nodes stay shared.  It is ``program`` itself if there is no constant.  O(nodes).
+    """
+    if SpecConst not in node_facts(program).types:
+        return program
+
+    def fixed(node: Node) -> Node:
+        return values.get(node.name, node.default) if isinstance(node, SpecConst) else node
 
     return replace(program, body=rebuilt(program.body, fixed))
 

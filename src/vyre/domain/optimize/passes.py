@@ -39,6 +39,11 @@ class PassResult(NamedTuple):
     nodes_after: int
     counts: Mapping[str, int]
 
+    def __str__(self) -> str:
+        """Returns one line: the nodes before and after the pass, and what it changed."""
+        changes = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items())) or "nothing changed"
+        return f"{self.name}: {self.nodes_before} -> {self.nodes_after} nodes; {changes}"
+
 
 class Optimized(NamedTuple):
     """An optimized program, and what each pass did, in order."""

@@ -18,6 +18,7 @@ class EmitOptions(NamedTuple):
     ``predicated`` says that the processor has scatters, and masks for elements of every size; other code, in
     which loops that lanes leave one by one keep masks as words, runs everywhere as well, but not as fast.
     ``located`` names the places of statements in the source; the machine code is the same.
+    ``passes``: the passes of the optimizer that prepare the program before it is emitted, with their versions.
     """
 
     lanes: int = 16
@@ -27,3 +28,4 @@ class EmitOptions(NamedTuple):
     joined: bool = False
     predicated: bool = True
     located: bool = False
+    passes: str = ""

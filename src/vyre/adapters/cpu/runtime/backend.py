@@ -28,7 +28,8 @@ from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.launch_costs import Provenance
-from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
+from vyre.policies.optimizing.program_passes import EngineKind
+from vyre.ports.backend import Backend, BackendServices, SequenceSubmission
 
 VERSION: Final = "1"
 STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
@@ -98,7 +99,9 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
     memory = CpuMemory(device, executor)
 
     def unstored() -> CpuExecutor:
-        apart = KernelCache(CodeMaker(tools, NO_SERVICES, counters), counters, recompile=False)
+        apart = KernelCache(
+            CodeMaker(tools, BackendServices(optimize=services.optimize), counters), counters, recompile=False
+        )
         return CpuExecutor(device, apart, planner)
 
     return Backend(
@@ -122,5 +125,6 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         planning=CpuPlanning(executor, planner),
         submission=SequenceSubmission.LIST,
         stores_code=True,
+        optimizes=EngineKind.NATIVE,
         restriction="" if maker.can_compile else STORED_ONLY,
     )

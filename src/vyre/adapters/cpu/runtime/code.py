@@ -17,6 +17,7 @@ from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.adapters.optimizing import prepared
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire
 from vyre.policies.caching.cache_outcome import explain_miss
@@ -60,6 +61,11 @@ class CodeMaker:
     def can_compile(self) -> bool:
         """Returns whether a compiler is installed."""
         return self.tools.version() is not None
+
+    @property
+    def optimizes(self) -> bool:
+        """Returns whether the session allows the optimizer."""
+        return self._services.optimize
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
         """Returns the best stored code of ``source``, or that of the light or quick pipeline, compiled now.
@@ -113,8 +119,9 @@ class CodeMaker:
         return Code(image, layout_of(emitted, pipeline), steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
+        program = prepared(source, options.passes, steps)
         with steps.step("emit"):
-            emitted = self.tools.emit(source.sized, options, source.literals, self.decisions)
+            emitted = self.tools.emit(program, options, source.literals, self.decisions)
         self._counters.emits += 1
         self._counters.emit_ns += steps.spent_ns("emit")
         return emitted

@@ -20,6 +20,7 @@ from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan, kernel_runs
 from vyre.adapters.kernel_source import KernelSource
+from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.binding import plan_bindings
@@ -35,6 +36,7 @@ from vyre.domain.record import U32_MAX
 from vyre.domain.validation.validator import order_sensitive
 from vyre.policies.journal import DecisionSink
 from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.planning import DispatchWork
 
@@ -109,6 +111,7 @@ class CpuPipeline:
             threads=device.threads,
             lanes=device.options.lanes,
             counting=config.step_budget is not None,
+            passes=passes_for(sized, config, EngineKind.NATIVE, kernels.maker.optimizes, kernels.maker.decisions),
         )
         self._options, self._apart = variants_of(self._inputs, kernels.maker.decisions)
         steps: list[Compilation] = []

@@ -20,7 +20,7 @@ class VariantInputs(NamedTuple):
     """The origin of the variants of a program.
 
     ``lanes`` is the forced number of lanes, None for the best.  ``threads`` take part in a launch at most.
-    ``counting``: steps are counted.
+    ``counting``: steps are counted.  ``passes``: those of the optimizer that prepare the program.
     """
 
     program: Program
@@ -28,6 +28,7 @@ class VariantInputs(NamedTuple):
     threads: int
     lanes: int | None = None
     counting: bool = False
+    passes: str = ""
 
     def vector(self, *, joined: bool) -> VectorInputs:
         """Returns the inputs of the decision on a vector, which may be of several workgroups if they are ``joined``."""
@@ -57,6 +58,7 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
         counting=inputs.counting,
         predicated=inputs.features.is_predicated,
         exclusive=alone and bool(atomic_uses(program)),
+        passes=inputs.passes,
     )
     workgroup = prod(program.workgroup_size)
     if workgroup % SUBGROUP == 0 and inputs.lanes is None:  # it fills vectors of every width

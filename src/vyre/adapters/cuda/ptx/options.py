@@ -52,6 +52,7 @@ class EmitOptions:
     ``pointer_table``: bindings come in a table in memory; None lets the policy decide by ``parameter_limit`` (bytes).
     ``assembler``: version of the ``ptxas`` that will assemble the text, as (major, minor); None: unknown.
     ``mailbox``: the kernel stays and takes jobs from a mailbox (``mailbox.py``); a launch is no dispatch.
+    ``passes``: the passes of the optimizer that prepare the program before it is emitted, with their versions.
     """
 
     target: int = DEFAULT_TARGET
@@ -62,6 +63,7 @@ class EmitOptions:
     assembler: tuple[int, int] | None = None
     switches: Switches = ALL_ON
     mailbox: bool = False
+    passes: str = ""
 
 
 DEFAULT_OPTIONS: Final = EmitOptions()

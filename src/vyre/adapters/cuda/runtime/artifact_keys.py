@@ -121,7 +121,7 @@ def _text(value: object) -> str:
     match value:
         case None | bool():
             return str(value).lower()
-        case int():
+        case int() | str():
             return str(value)
         case Enum():
             return str(value.value)

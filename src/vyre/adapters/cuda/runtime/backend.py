@@ -32,6 +32,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
 
 VERSION: Final = "1"
@@ -109,7 +110,7 @@ def make_backend(
     persistent = CudaPersistent(resources, executor)
 
     def unstored() -> CudaExecutor:
-        apart = KernelCache(device, CodeMaker(device, emit, NO_SERVICES, None, sites))
+        apart = KernelCache(device, CodeMaker(device, emit, BackendServices(optimize=services.optimize), None, sites))
         return CudaExecutor(resources, apart, lanes, profiler)
 
     return Backend(
@@ -132,4 +133,5 @@ def make_backend(
         planning=CudaPlanning(executor, replays),
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,
+        optimizes=EngineKind.DEVICE,
     )

@@ -21,6 +21,7 @@ from vyre.adapters.cuda.runtime.artifact_keys import KeyMaker, cubin_keys, ptx_k
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.modules import SiteFinder, text_image
 from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.adapters.optimizing import prepared
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.expr import Literal
@@ -100,12 +101,21 @@ class CodeMaker:
         """Returns a function that returns the source lines which the text of ``source`` was written for, by entry."""
         if self._locate is None:
             return None
-        return partial(self._locate, source.sized, options, source.literals)
+        return partial(self._located, self._locate, source, options)
 
     @property
     def decisions(self) -> DecisionSink | None:
         """Returns the sink of decisions about the code."""
         return self._services.decisions
+
+    @property
+    def optimizes(self) -> bool:
+        """Returns whether the session allows the optimizer."""
+        return self._services.optimize
+
+    @staticmethod
+    def _located(locate: Locator, source: KernelSource, options: EmitOptions) -> Mapping[str, KernelSites]:
+        return locate(prepared(source, options.passes), options, source.literals)
 
     # ---- machine code
     def _machine_code(
@@ -152,8 +162,9 @@ class CodeMaker:
         return module
 
     def _emit(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
+        program = prepared(source, options.passes, steps)
         with steps.step("emit"):
-            module = self._emitter(source.sized, options, source.literals, self.decisions)
+            module = self._emitter(program, options, source.literals, self.decisions)
         self._device.counters.emit_count += 1
         self._device.counters.emit_ns += steps.spent_ns("emit")
         return module

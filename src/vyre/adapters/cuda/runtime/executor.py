@@ -24,6 +24,7 @@ from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
+from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig
@@ -35,6 +36,7 @@ from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
+from vyre.policies.optimizing.program_passes import EngineKind
 
 
 class CudaPipeline(KernelPipeline):
@@ -74,6 +76,7 @@ class CudaPipeline(KernelPipeline):
         self._source = source
         self._profile = USUAL_PROFILE if config.profile is None else PROFILES[config.profile]
         self._grid_barriers = has_grid_barriers(program)
+        self._passes = passes_for(program, config, EngineKind.DEVICE, kernels.optimizes, kernels.decisions)
         steps: list[Compilation] = []
         with device.calls:
             self._module(self._options(native=self._native((1, 1, 1), steps.append)), steps.append)
@@ -200,6 +203,7 @@ class CudaPipeline(KernelPipeline):
                 assume=assume,
                 native_grid_sync=native,
                 parameter_limit=facts.parameter_limit,
+                passes=self._passes,
             )
         )
 

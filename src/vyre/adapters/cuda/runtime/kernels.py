@@ -61,6 +61,11 @@ class KernelCache(DeviceMember):
         """Returns the sink of decisions about kernels."""
         return self._maker.decisions
 
+    @property
+    def optimizes(self) -> bool:
+        """Returns whether the session allows the optimizer."""
+        return self._maker.optimizes
+
     def get(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None
     ) -> LoadedModule:

@@ -1,0 +1,66 @@
+"""The use of the optimizer by backends: which passes a program gets, and the program that code is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.domain.ir.bake import with_constants
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.program import Program
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.optimizing.program_passes import EngineKind, PassInputs, choose_passes
+
+if TYPE_CHECKING:
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.ir.expr import Literal
+    from vyre.domain.optimize.passes import Optimized
+
+SEPARATOR: Final = " "
+_CACHED: Final = "optimized"
+
+
+def passes_for(
+    program: Program, config: DispatchConfig, engine: EngineKind, wanted: bool, sink: DecisionSink | None
+) -> str:
+    """Returns the passes that prepare a program under a config, such as ``copies/1 folding/1``; empty for none.
+
+    The text is part of the keys of executable code, so that code of other passes, or of another version of one, is
+    never taken for it.  ``wanted`` is what the session says, ``sink`` receives the decision.
+    """
+    inputs = PassInputs(
+        engine=engine,
+        nodes=node_facts(program).nodes,
+        wanted=wanted and config.optimize,
+        counts_steps=config.step_budget is not None,
+        checks_races=config.race_check,
+    )
+    return SEPARATOR.join(decide(sink, choose_passes, inputs).names)
+
+
+def optimized(program: Program, literals: Mapping[str, Literal], passes: str) -> Optimized:
+    """Returns a valid program after the passes of a text that ``passes_for`` returned, with its constants fixed.
+
+    The last result is kept on the program, for several variants of its code.
+    """
+    from vyre.domain.optimize.pass_list import PASSES  # on use: a process that finds stored code optimizes nothing
+    from vyre.domain.optimize.passes import Optimized, run_passes
+
+    wanted = (passes, tuple(sorted((name, value.dtype, value.bits) for name, value in literals.items())))
+    kept = program._cache.get(_CACHED)
+    if isinstance(kept, tuple) and kept[0] == wanted and isinstance(kept[1], Optimized):
+        return kept[1]
+    steps = [PASSES[step.partition("/")[0]] for step in passes.split(SEPARATOR)]
+    made = run_passes(with_constants(program, literals), steps)
+    program._cache[_CACHED] = (wanted, made)
+    return made
+
+
+def prepared(source: KernelSource, passes: str, steps: Steps | None = None) -> Program:
+    """Returns the program that code is made of: as it is written for no passes, else optimized, timed by ``steps``."""
+    if not passes:
+        return source.sized
+    with steps.step("optimize") if steps is not None else nullcontext():
+        return optimized(source.sized, source.literals, passes).program

@@ -1,0 +1,80 @@
+"""``vyre optimize``: writes a program that gives the same results with less work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vyre.adapters.files import write_files
+from vyre.adapters.program_files import ProgramForm, form_of, render_program
+from vyre.adapters.terminal import complain, put
+from vyre.app.cli import arguments, report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import load_valid
+from vyre.app.cli.options import AsJson, ProgramPath, Spec
+from vyre.app.optimizer_check import CheckedRuns, check_runs
+from vyre.app.optimizing import OptimizedProgram
+from vyre.app.optimizing import optimize as optimize_program
+from vyre.domain.ir.bake import with_constants
+from vyre.domain.printable import one_line
+from vyre.domain.specialization import spec_literals
+
+
+def optimize(
+    program: ProgramPath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write: .vyre, .vyrb or .json; default: print text.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each pass did.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run both programs on the reference, and compare what they give.")
+    ] = False,
+    passes: Annotated[
+        str | None, typer.Option("--passes", help="Passes in their order, e.g. copies,folding; default: all.")
+    ] = None,
+    spec: Spec = [],  # noqa: B006  # typer copies defaults
+    as_json: AsJson = False,
+) -> int:
+    """Write a program that gives the same bytes and errors with less work."""
+    loaded = load_valid(program).program
+    constants = arguments.constants(spec)
+    if constants:
+        loaded = with_constants(loaded, spec_literals(loaded, constants))
+    found = optimize_program(loaded, passes=None if passes is None else [name for name in passes.split(",") if name])
+    checked = check_runs(loaded, found.program) if check else None
+    form = ProgramForm.TEXT if out is None else form_of(out)
+    content = render_program(found.program, form)
+    if out is not None and (checked is None or checked.ok):
+        write_files({out: content})
+    if as_json:
+        report.put_json(_document(found, checked))
+    elif out is None:
+        put(content.decode().removesuffix("\n"))
+    if not as_json:
+        _tell(found, checked, explain=explain)
+    return Exit.OK if checked is None or checked.ok else Exit.WRONG
+
+
+def _tell(found: OptimizedProgram, checked: CheckedRuns | None, *, explain: bool) -> None:
+    """Writes to standard error, since standard output may hold the program."""
+    if explain:
+        complain(str(found))
+    if checked is not None:
+        complain(one_line(checked.text))
+
+
+def _document(found: OptimizedProgram, checked: CheckedRuns | None) -> dict[str, object]:
+    document: dict[str, object] = {
+        "digest": found.program.digest.hex(),
+        "passes": [result._asdict() | {"counts": dict(result.counts)} for result in found.results],
+    }
+    if checked is not None:
+        document["check"] = {
+            "agreed": checked.agreed,
+            "skipped": checked.skipped,
+            "differences": [difference._asdict() for difference in checked.differences],
+            "invalid": checked.invalid,
+        }
+    return document

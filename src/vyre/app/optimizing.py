@@ -1,0 +1,53 @@
+"""``vyre.optimize``: a program after passes of the optimizer, and what each of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre.domain.arguments import expect, items_of
+from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.ir.bake import with_constants
+from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
+from vyre.domain.optimize.passes import PassResult, run_passes
+from vyre.domain.shown import shown
+from vyre.domain.specialization import spec_literals
+from vyre.domain.validation.validator import check_rules
+
+if TYPE_CHECKING:
+    from vyre.domain.specialization import SpecInput
+
+
+class OptimizedProgram(NamedTuple):
+    """A program after the optimizer.  ``results``: what each pass did, in order."""
+
+    program: Program
+    results: tuple[PassResult, ...]
+
+    def __str__(self) -> str:
+        """Returns a line for each pass: the nodes before and after it, and what it changed."""
+        return "\n".join(map(str, self.results))
+
+
+def optimize(
+    program: ProgramLike, *, passes: Sequence[str] | None = None, spec: Mapping[str, SpecInput] | None = None
+) -> OptimizedProgram:
+    """Returns a program that gives the same bytes and errors for all inputs, with less work.
+
+    ``passes``: names of passes in the order in which they run; None for all in the usual order.  ``spec``: values of
+    specialization constants, which become literals; without it they stay.  Buffers and their order stay, and so does
+    the interface; the digest is another one.  Raises ``InvalidProgram``, ``InvalidInput`` for what is no program, and
+    ``InvalidConfig`` for an unknown pass or constant.
+    """
+    meant = program_of(program)
+    expect("program", meant, Program, "a Program", InvalidInput)
+    check_rules(meant).raise_if_invalid()
+    if spec is not None:
+        meant = with_constants(meant, spec_literals(meant, spec))
+    names = list(DEFAULT_ORDER if passes is None else items_of("passes", passes))
+    unknown = [name for name in names if not isinstance(name, str) or name not in PASSES]
+    if unknown:
+        raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
+    found = run_passes(meant, [PASSES[name] for name in names])
+    return OptimizedProgram(found.program, found.results)

@@ -1,0 +1,1 @@
+"""Decisions about the optimizer: which passes prepare a program, and in which order."""

@@ -1,0 +1,127 @@
+"""Which passes of the optimizer prepare a program for an engine, and in which order?
+
+Units: ns, nodes.  Rule: a pass is taken if the time that it is expected to save, its measured saving for each node of
+the program, exceeds its own measured time for as many nodes; the passes taken run in the order of the table.  Nothing
+is optimized where the program must run as it is written: if the caller says so, if steps are counted against a
+budget, and if races are looked for.  The table is pinned: it was made from measurements
+(``benchmarks/results/optimizer.json``), and no clock is asked when a program runs.  O(passes log passes).
+
+vyre-driver ranks passes by the sum of their thresholds, which favours those that are rarely useful, and multiplies
+their expected speed-ups.  Here each pass is judged by the time that it is measured to save.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from vyre.policies.record import Count, Nanoseconds, Reason, record, verdict, why_field
+from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
+
+_NO_LIMIT: Final = 2**64 - 1
+_USEFUL_BPS: Final = 10_001
+
+
+class EngineKind(Enum):
+    """What runs a program: ``INTERPRETER``, NumPy statement by statement; ``NATIVE`` and ``DEVICE``, a compiler's code.
+
+    The code of ``NATIVE`` is made by LLVM, that of ``DEVICE`` by the assembler of a GPU.
+    """
+
+    INTERPRETER = "interpreter"
+    NATIVE = "native"
+    DEVICE = "device"
+
+
+@record
+class PassGain:
+    """A pass on one kind of engine.
+
+    - ``name``: the pass and its version, such as ``folding/1``.
+    - ``cost_ns``: its time for each node of the program.
+    - ``saving_ns``: the time that it saves for each node: of compiling, and of the runs that are expected.
+    """
+
+    name: str
+    cost_ns: Nanoseconds
+    saving_ns: Nanoseconds
+
+
+@record
+class PassInputs:
+    """A program that is about to be compiled.
+
+    - ``engine``: what runs it.
+    - ``nodes``: the number of its nodes.
+    - ``wanted``: whether the caller allows the optimizer.
+    - ``counts_steps``: whether loop back-edges are counted against a budget.
+    - ``checks_races``: whether data races are looked for.
+    """
+
+    engine: EngineKind
+    nodes: Count
+    wanted: bool = True
+    counts_steps: bool = False
+    checks_races: bool = False
+
+
+@record
+class PassTables:
+    """The measured gains of each kind of engine, in the order in which the passes run."""
+
+    interpreter: tuple[PassGain, ...] = ()
+    native: tuple[PassGain, ...] = ()
+    device: tuple[PassGain, ...] = ()
+
+
+@verdict
+class ProgramPasses:
+    """The passes that prepare a program with their versions, in order; none if it runs as it is written."""
+
+    names: tuple[str, ...]
+    why: Reason = why_field()
+
+    @property
+    def label(self) -> str:
+        """Whether the program is optimized, for telemetry."""
+        return "optimized" if self.names else "as written"
+
+
+MEASURED: Final = PassTables()
+
+
+def choose_passes(inputs: PassInputs, tables: PassTables = MEASURED) -> ProgramPasses:
+    """Returns the passes for a program, and why."""
+    if not inputs.wanted:
+        return ProgramPasses((), Reason("the caller asked for the program as it is written"))
+    if inputs.checks_races:
+        return ProgramPasses((), Reason("races are looked for in the program as it is written"))
+    if inputs.counts_steps:
+        return ProgramPasses((), Reason("steps are counted in the program as it is written"))
+    table: tuple[PassGain, ...] = getattr(tables, inputs.engine.value)
+    candidates = tuple(_candidate(gain, inputs.nodes) for gain in table if gain.saving_ns > gain.cost_ns)
+    sample = WorkloadSample(inputs.nodes, 0, 0, _NO_LIMIT, _NO_LIMIT)
+    selected = frozenset(select_passes(SelectionInputs(candidates, sample)).selected_pass_ids)
+    names = tuple(gain.name for gain in table if gain.name in selected)
+    if not names:
+        return ProgramPasses(
+            (), Reason("no pass saves more time than it takes on an engine of kind {}", (inputs.engine.value,))
+        )
+    spent = sum(gain.cost_ns for gain in table if gain.name in selected) * inputs.nodes
+    saved = sum(gain.saving_ns for gain in table if gain.name in selected) * inputs.nodes
+    why = Reason("{} passes take {} ns for {} nodes and save {} ns", (len(names), spent, inputs.nodes, saved))
+    return ProgramPasses(names, why)
+
+
+def _candidate(gain: PassGain, nodes: int) -> PassCandidate:
+    return PassCandidate(
+        pass_id=gain.name,
+        min_frontier_items=0,
+        min_reuse_count=0,
+        min_avoided_readback_bytes=0,
+        planning_cost_ns=gain.cost_ns * nodes,
+        scratch_bytes=0,
+        expected_speedup_bps=_USEFUL_BPS,
+        mandatory_when_profitable=False,
+        predicted_saving_ns=gain.saving_ns * nodes,
+    )

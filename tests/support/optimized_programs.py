@@ -19,10 +19,19 @@ _ENGINE: Final = VectorEngine()
 _ORDERS: Final = (Order.INDEPENDENT, Order.ATOMIC)
 
 
+def random_case(seed: int) -> Case:
+    """Returns the program of a seed with witnesses: every second one has atomics, every fifth may trap."""
+    return generate(seed, order=_ORDERS[seed % len(_ORDERS)], traps=seed % 5 == 0)
+
+
 def random_cases(seeds: range) -> Iterator[Case]:
-    """Yields programs with witnesses: every second one has atomics, every fifth may trap."""
-    for seed in seeds:
-        yield generate(seed, order=_ORDERS[seed % len(_ORDERS)], traps=seed % 5 == 0)
+    """Yields the programs of some seeds."""
+    yield from map(random_case, seeds)
+
+
+def changed_case(case: Case, program: Program) -> Case:
+    """Returns a case with another program, and with values for the constants that this one has."""
+    return replace(case, program=program, config=replace(case.config, spec=_spec_of(program, case.config.spec)))
 
 
 def check_kept(case: Case, change: Callable[[Program], Program]) -> Program:
@@ -34,7 +43,7 @@ def check_kept(case: Case, change: Callable[[Program], Program]) -> Program:
     assert made.abi_buffers == case.program.abi_buffers
     assert order_sensitive(case.program) or not order_sensitive(made)
     case = replace(case, config=replace(case.config, step_budget=None))
-    changed = replace(case, program=made, config=replace(case.config, spec=_spec_of(made, case.config.spec)))
+    changed = changed_case(case, made)
     expected: Outcome = oracle(case)
     assert oracle(changed) == expected, f"the oracle differs\n{case.program.to_text()}\n--- after\n{made.to_text()}"
     assert run(_ENGINE, changed, None) == expected, f"the engine differs\n{made.to_text()}"

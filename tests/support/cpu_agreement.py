@@ -22,16 +22,16 @@ VARIANTS: Final = (
     Variant(1),
     Variant(1, Pipeline.FULL, counting=True),
     Variant(1, Pipeline.QUICK, joined=True, wide=True, narrow=True),
-    Variant(4),
+    Variant(4, slow_gathers=True),
     Variant(8, counting=True),
-    Variant(16, joined=True),
+    Variant(16, joined=True, slow_gathers=True),
     Variant(32),
     Variant(4, Pipeline.FULL, counting=True, joined=True),
     Variant(16, Pipeline.FULL, wide=True),
-    Variant(8, Pipeline.QUICK, counting=True, narrow=True),
+    Variant(8, Pipeline.QUICK, counting=True, narrow=True, slow_gathers=True),
     Variant(16, Pipeline.QUICK, joined=True),
-    Variant(16, narrow=True),
-    Variant(32, Pipeline.FULL, narrow=True),
+    Variant(16, narrow=True, slow_gathers=True),
+    Variant(32, Pipeline.FULL, narrow=True, slow_gathers=True),
 )
 
 

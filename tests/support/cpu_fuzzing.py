@@ -113,6 +113,7 @@ def plans(seed: int, case: Case) -> Iterator[Plan]:
             joined=can_join and chance.random() < 0.6,
             wide=chance.random() < 0.2,
             narrow=chance.random() < 0.5,
+            slow_gathers=chance.random() < 0.5,
         )
         ways = [Way(chance.choice(_THREADS), chance.choice(_GRAINS)) for _ in range(2)]
         if in_order or (variant.exclusive and copies is None):

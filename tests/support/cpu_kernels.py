@@ -69,6 +69,7 @@ class Variant(NamedTuple):
     joined: bool = False
     wide: bool = False
     narrow: bool = False
+    slow_gathers: bool = False
 
     @property
     def options(self) -> EmitOptions:
@@ -80,6 +81,7 @@ class Variant(NamedTuple):
             wide=self.wide,
             joined=self.joined,
             predicated=self.features.is_predicated,
+            slow_gathers=self.slow_gathers,
         )
 
     @property
@@ -90,7 +92,7 @@ class Variant(NamedTuple):
     @property
     def text(self) -> str:
         """Returns all options, for messages and records."""
-        flags = ("counting", "exclusive", "joined", "wide", "narrow")
+        flags = ("counting", "exclusive", "joined", "wide", "narrow", "slow_gathers")
         return " ".join([f"W{self.lanes}", self.pipeline.value, *(name for name in flags if getattr(self, name))])
 
 

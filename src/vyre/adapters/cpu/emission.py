@@ -132,8 +132,12 @@ class CpuEmission:
         from vyre.adapters.cpu.llvm.program_facts import vector_inputs
 
         _refuse(program)
-        width = decide(None, vector_width, vector_inputs(program, host()))
-        code = emit(program, EmitOptions(lanes=width.lanes, predicated=host().is_predicated, located=True), spec)
+        features = host()
+        width = decide(None, vector_width, vector_inputs(program, features))
+        chosen = EmitOptions(
+            width.lanes, predicated=features.is_predicated, slow_gathers=features.slow_gathers, located=True
+        )
+        code = emit(program, chosen, spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)
         from vyre.adapters.cpu.native.compilation import assembly

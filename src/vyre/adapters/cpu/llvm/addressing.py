@@ -63,11 +63,11 @@ def lanes_inside(k: Kernel, access: Load | Store | Atomic, index: Value) -> str 
     if k.proven(access):
         return None
     element = SCALAR[index.dtype]
-    limit = _limit(k, access.buffer, index) if element == "i32" else k.length(access.buffer)
-    return k.w.pure(f"icmp ult {k.vector_type(element)} {{}}, {{}}", k.vector(index), k.splat(element, limit))
+    most = limit(k, access.buffer, index) if element == "i32" else k.length(access.buffer)
+    return k.w.pure(f"icmp ult {k.vector_type(element)} {{}}, {{}}", k.vector(index), k.splat(element, most))
 
 
-def _limit(k: Kernel, name: str, index: Value) -> str:
+def limit(k: Kernel, name: str, index: Value) -> str:
     """Returns the number of elements that a 32-bit index can reach, an i32 operand."""
     count, length = k.buffers[name].count, k.length(name)
     if count:

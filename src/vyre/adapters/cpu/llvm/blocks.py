@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from vyre.adapters.cpu.llvm.context import Kernel
 
 
 def either(k: Kernel, condition: str, kind: str, usual: Callable[[], str], rare: Callable[[], str]) -> str:
     """Returns the result, of the LLVM type ``kind``, of one of two pieces of code; ``condition`` is usually true."""
+    return either_each(k, condition, [kind], lambda: (usual(),), lambda: (rare(),))[0]
+
+
+def either_each(
+    k: Kernel,
+    condition: str,
+    kinds: Sequence[str],
+    usual: Callable[[], tuple[str, ...]],
+    rare: Callable[[], tuple[str, ...]],
+) -> tuple[str, ...]:
+    """Returns the results, of the LLVM types ``kinds``, of one of two pieces of code, as ``either`` does."""
     w = k.w
     on_true, on_false, end = w.label("usual"), w.label("rare"), w.label("end")
     w.branch(condition, on_true, on_false, likely=True)
-    ways: list[str] = []
+    ways: list[tuple[tuple[str, ...], str]] = []
     for label, write in ((on_true, usual), (on_false, rare)):
         w.place(label)
         w.open_scope()
-        result = write()
+        results = write()
         w.close_scope()
-        ways.append(f"[ {result}, %{w.block} ]")
+        ways.append((results, w.block))
         w.jump(end)
     w.place(end)
-    return w.here(f"phi {kind} {', '.join(ways)}")
+    return tuple(
+        w.here(f"phi {kind} {', '.join(f'[ {results[number]}, %{block} ]' for results, block in ways)}")
+        for number, kind in enumerate(kinds)
+    )
 
 
 def branch(k: Kernel, condition: str, usual: Callable[[], None], rare: Callable[[], None] | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import cached_property
 from typing import Final, Protocol
 
 from vyre.adapters.cpu.llvm.captures import Capture
@@ -14,6 +15,7 @@ from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.adapters.cpu.llvm.word_masks import WordMasks
 from vyre.adapters.cpu.llvm.writer import Writer
+from vyre.domain.analysis.adjacent_loads import AdjacentLoads, adjacent_loads
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
@@ -397,6 +399,11 @@ class Kernel:
     def proven(self, access: Load | Store | Atomic) -> bool:
         """Returns whether the index of an access is certainly in range for every active lane."""
         return self._flow.proven.get(id(access), False)
+
+    @cached_property
+    def adjacent(self) -> AdjacentLoads:
+        """The loads of consecutive elements, by groups."""
+        return adjacent_loads(self.program, self._flow)
 
     def number(self, dtype: ScalarType, number: int) -> Value:
         """Returns an integer constant."""

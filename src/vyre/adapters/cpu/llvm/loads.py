@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cpu.llvm import addressing
+from vyre.adapters.cpu.llvm import addressing, rows
 from vyre.adapters.cpu.llvm.addressing import Contiguous
 from vyre.adapters.cpu.llvm.blocks import either, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel
@@ -28,8 +28,13 @@ def load(k: Kernel, node: Load, index: Value) -> Value:
     element = element_of(k.buffers[node.buffer])
     if index.is_uniform:
         return _uniform(k, node, index, element)
-    read = _contiguous if Contiguous.applies(index) else _gathered
-    return loaded(k, element, read(k, node, index, element), Shape.VARYING)
+    if Contiguous.applies(index):
+        raw = _contiguous(k, node, index, element)
+    elif (member := rows.row_of(k, node, index)) is not None:
+        raw = rows.load(k, member, index, lambda other, at: _gathered(k, other, at, element))
+    else:
+        raw = _gathered(k, node, index, element)
+    return loaded(k, element, raw, Shape.VARYING)
 
 
 def _invariant(k: Kernel, name: str) -> str:

@@ -63,6 +63,7 @@ FAULTS = [
         _learn_the_opposite,
     ),
     Fault("branches", "branches.IMPURE", frozenset(), "if atomic_add(count, 0u, 1u) >= 0u { out[0u] = 1u }"),
+    Fault("narrowing", "narrowing._fits", lambda value: True, "out[0u] = cast<u32>((cast<i32>(n % 3u) - 5i) / 2i)"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

@@ -10,6 +10,7 @@ from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.inlining import INLINING
+from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.passes import Pass
 
 PASSES: Final[Mapping[str, Pass]] = {
@@ -20,6 +21,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         FOLDING,
         INLINING,
         BRANCHES,
+        NARROWING,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import clock_page
 import decision_catalogue
 import error_page
+import law_page
 import python_page
 
 from vyre.domain.ir import expr, stmt
@@ -275,6 +276,7 @@ def pages() -> dict[Path, str]:
     """Returns the content of every generated page by path."""
     return {
         ROOT / "docs" / "errors.md": error_page.render(),
+        ROOT / "docs" / "laws.md": law_page.render(table, type_names),
         ROOT / "docs" / "python.md": python_page.render(table, type_names),
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),

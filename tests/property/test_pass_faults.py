@@ -72,6 +72,8 @@ FAULTS = [
     Fault("dead_code", "dead_code._Liveness._is_pure", lambda walk, *exprs: True),
     Fault("dead_code", "dead_code._Liveness._apart", _forgets),
     Fault("dead_code", "dead_code._unseen_buffers", lambda program: {"mine"}, "mine[0u] = 3u\nout[gid.x] = mine[0u]"),
+    Fault("numbering", "numbering._COMMUTING", frozenset(BinaryOp), "let a = gid.x - 7u\nout[gid.x] = 7u - gid.x"),
+    Fault("numbering", "numbering._Numbering.time", lambda walk, key: 0, STORED),
     Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),
 ]
 

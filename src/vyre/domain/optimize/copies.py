@@ -24,12 +24,13 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, operands, own_size, walk_statements
+from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.rebuilding import rewritten
+from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import rewritten_by
 
@@ -138,7 +139,7 @@ class _Copies(FlowRewriter):
         if not given.is_integer or given.bits != made.bits:
             return False
         if self._may_grow is None:
-            self._may_grow = 2 * _size(self.source) <= MAX_PROGRAM_NODES
+            self._may_grow = has_room(self.source)
         return self._may_grow
 
     def expression(self, expr: Expr) -> Expr:
@@ -165,12 +166,3 @@ class _Copies(FlowRewriter):
 
     def _is_current(self, copy: _Copy) -> bool:
         return copy.copied in self._visible and copy.copied_time == self.time(copy.copied)
-
-
-def _size(program: Program) -> int:
-    """Returns the number of nodes of a program; shared ones count at every use."""
-    known: dict[int, tuple[int, int]] = {}
-    size = 0
-    for stmt in walk_statements(program.body):
-        size += own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in operands(stmt)])
-    return size

@@ -52,6 +52,7 @@ class DependenceFacts:
         """The locals that the program assigns."""
         self._buffers = program.buffers_by_name
         self._written = written_buffers(program)
+        self._memory: dict[str, frozenset[Key]] = {}
         self._known: dict[int, tuple[Expr, Dependences]] = {}
 
     def of(self, expr: Expr) -> Dependences:
@@ -93,10 +94,14 @@ class DependenceFacts:
 
     def memory(self, buffer: str) -> frozenset[Key]:
         """Returns the changes on which an element of a buffer depends; none if the program does not write it."""
-        if buffer not in self._written:
-            return _NOTHING
-        private = self._buffers[buffer].is_private
-        return frozenset(((buffer,),)) if private else frozenset(((buffer,), FENCE))
+        found = self._memory.get(buffer)
+        if found is None:
+            found = _NOTHING
+            if buffer in self._written:
+                private = self._buffers[buffer].is_private
+                found = frozenset(((buffer,),)) if private else frozenset(((buffer,), FENCE))
+            self._memory[buffer] = found
+        return found
 
 
 def written_buffers(program: Program) -> frozenset[str]:

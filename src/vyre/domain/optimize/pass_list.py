@@ -11,6 +11,7 @@ from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
+from vyre.domain.optimize.numbering import NUMBERING
 from vyre.domain.optimize.passes import Pass
 
 PASSES: Final[Mapping[str, Pass]] = {
@@ -20,6 +21,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         DEAD_CODE,
         FOLDING,
         INLINING,
+        NUMBERING,
         BRANCHES,
         NARROWING,
     )
@@ -27,6 +29,6 @@ PASSES: Final[Mapping[str, Pass]] = {
 """Every pass.  Each is correct alone, and in any order with the others."""
 DEFAULT_ORDER: Final[tuple[str, ...]] = (
     *("copies", "folding", "copies", "dead_code"),
-    *("inlining", "folding", "dead_code"),
+    *("numbering", "copies", "inlining", "folding", "dead_code"),
 )
 """Names of passes; one may run several times."""

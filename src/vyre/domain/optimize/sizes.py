@@ -1,4 +1,4 @@
-"""Sizes of expressions, where a pass makes one deeper or evaluates it for more lanes."""
+"""Sizes of expressions and programs, where a pass makes them larger or evaluates more of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from vyre.domain.ir.expr import (
     Unary,
     children,
 )
-from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import operands, own_size, walk_statements
 from vyre.domain.ir.walk import measure
 
 _SMALL: Final = 8
@@ -42,6 +44,18 @@ def is_cheap(expr: Expr) -> bool:
         if kind not in LEAVES:
             stack += children(node)
     return True
+
+
+def has_room(program: Program) -> bool:
+    """Returns whether the program stays legal if one node is added for each of its nodes.
+
+    Shared expressions count at every use, as in the limit of the language.  Linear in distinct nodes.
+    """
+    known: dict[int, tuple[int, int]] = {}
+    size = 0
+    for stmt in walk_statements(program.body):
+        size += own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in operands(stmt)])
+    return 2 * size <= MAX_PROGRAM_NODES
 
 
 class Depths:

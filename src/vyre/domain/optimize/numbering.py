@@ -1,0 +1,369 @@
+"""Value numbering: an expression whose value a dominating statement has computed reads that value from a local.
+
+Two expressions have one number if they apply the same operator to operands with the same numbers.  A local that is
+never assigned has the number of its value, one that is assigned a new number at every change.  A load of a buffer that
+the program does not write has the number of its buffer and index; another load has a new number after each store of the
+program to the buffer, and, unless the buffer is private, after each barrier, atomic and asynchronous copy.  Atomics and
+subgroup operations, and what contains them, have numbers of their own.
+
+If the first expression with a number has no local, it gets one in front of its statement, where that saves more than it
+costs.  Nothing is shared across barriers of the grid, so that programs can be split there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from vyre.domain.ir.expr import (
+    CHILDREN,
+    LEAVES,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    LaunchId,
+    Literal,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    SpecConst,
+    SubgroupLane,
+    SubgroupSize,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+    children,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, walk_statements
+from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import containers
+from vyre.domain.optimize.dependences import DependenceFacts
+from vyre.domain.optimize.flow import FlowRewriter
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE
+from vyre.domain.optimize.rebuilding import EXPRESSIONS
+from vyre.domain.optimize.sizes import has_room
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.validation.grid_barriers import splits_grid
+
+_Number: TypeAlias = int
+
+
+def share(program: Program, counts: Counts) -> Program:
+    """Returns the program with equal expressions shared; counts ``shared`` expressions and ``named`` ones."""
+    return rewritten_by(_Sharing, program, counts)
+
+
+NUMBERING: Final = Pass("numbering", 1, share)
+
+_LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
+    Literal: lambda e: (Literal, e.dtype, e.bits),
+    BufferLength: lambda e: (BufferLength, e.buffer),
+    LaunchId: lambda e: (LaunchId, e.kind, e.axis),
+    SubgroupLane: lambda e: (SubgroupLane,),
+    SubgroupSize: lambda e: (SubgroupSize,),
+    SpecConst: lambda e: (SpecConst, e.name),
+}
+_OPERATORS: Final[dict[type[Node], Callable[[Any], object]]] = {
+    Binary: lambda e: e.op,
+    Unary: lambda e: e.op,
+    Select: lambda e: None,
+    Cast: lambda e: e.dtype,
+    Bitcast: lambda e: e.dtype,
+    Narrow: lambda e: e.dtype,
+    Pack: lambda e: e.dtype,
+    Unpack: lambda e: e.dtype,
+    WrapCast: lambda e: e.dtype,
+    Fma: lambda e: None,
+}
+_COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
+    {
+        BinaryOp.ADD,
+        BinaryOp.MUL,
+        BinaryOp.BIT_AND,
+        BinaryOp.BIT_OR,
+        BinaryOp.BIT_XOR,
+        BinaryOp.EQ,
+        BinaryOp.NE,
+        BinaryOp.AND,
+        BinaryOp.OR,
+        BinaryOp.ABS_DIFF,
+        BinaryOp.MIN,
+        BinaryOp.MAX,
+        BinaryOp.SATURATING_ADD,
+        BinaryOp.SATURATING_MUL,
+        BinaryOp.MUL_HIGH,
+    }
+)
+"""Operators of which both orders give the same bits, or a NaN each."""
+
+
+class _First:
+    """The first expression with a number on the way to a point: where it is, and the later ones that it dominates."""
+
+    __slots__ = ("later", "name", "node", "place", "segment")
+
+    def __init__(self, node: Expr, place: int, segment: int, name: str | None) -> None:
+        self.node: Expr = node
+        self.place: int = place
+        self.segment: int = segment
+        self.name: str | None = name
+        self.later: list[tuple[int, int]] = []
+        """The places and the identities of the later expressions."""
+
+
+class _Numbering(FlowRewriter):
+    """Finds equal expressions; the places of expressions are counted in the order of the walk."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._facts = DependenceFacts(program)
+        self._numbers: dict[tuple[object, ...], _Number] = {}
+        self._next: _Number = 0
+        self._locals: dict[str, _Number] = {}
+        """The numbers of locals that are never assigned."""
+        self._firsts: dict[_Number, _First] = {}
+        self._trail: list[tuple[_Number, _First | None]] = []
+        self._place = 0
+        self._segment = 0
+        self._names_only = False
+        """Whether no local can be declared in front of the expression."""
+        self._split = containers(program.body, splits_grid)
+        self.found: list[_First] = []
+        """The first expressions that have later ones."""
+
+    # ---- scopes
+    def body(self, body: Body) -> Body:
+        mark = len(self._trail)
+        for stmt in body:
+            splits = id(stmt) in self._split or splits_grid(stmt)
+            self._segment += splits
+            self.visit(stmt)
+            self._segment += splits
+        while len(self._trail) > mark:
+            number, before = self._trail.pop()
+            if before is None:
+                del self._firsts[number]
+            else:
+                self._firsts[number] = before
+        return body
+
+    def loop_body(self, stmt: Loop | GridLoop) -> Body:
+        if isinstance(stmt, Loop):
+            self._locals[stmt.var] = self._fresh()
+        self._segment += splits_grid(stmt) or id(stmt) in self._split
+        return self.body(stmt.body)
+
+    def visit_grid_loop(self, stmt: GridLoop) -> None:
+        super().visit_grid_loop(stmt)
+        self._locals[stmt.name] = self._fresh()
+
+    def link(self, link: If) -> Expr:
+        self._names_only = True
+        made = super().link(link)
+        self._names_only = False
+        return made
+
+    def visit_let(self, stmt: Let) -> None:
+        self._place += 1
+        numbers = self._number(stmt.value)
+        number = numbers[id(stmt.value)]
+        is_fixed = stmt.name not in self._facts.assigned
+        if is_fixed:
+            self._locals[stmt.name] = number
+        self._search(stmt.value, numbers, stmt.name if is_fixed else None)
+        self.evaluated(stmt)
+
+    def expression(self, expr: Expr) -> Expr:
+        self._place += 1
+        self._search(expr, self._number(expr), None)
+        return expr
+
+    # ---- numbers
+    def _fresh(self) -> _Number:
+        self._next += 1
+        return self._next
+
+    def _of_key(self, key: tuple[object, ...]) -> _Number:
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = self._fresh()
+        return found
+
+    def _number(self, root: Expr) -> dict[int, _Number]:
+        """Returns the numbers of an expression and its parts by identity; does not recurse."""
+        numbers: dict[int, _Number] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            kind = type(node)
+            if kind in LEAVES:
+                numbers[id(node)] = self._of_leaf(node)
+                stack.pop()
+                continue
+            below = [operand for operand in CHILDREN[kind](node) if operand is not None]
+            waiting = [operand for operand in below if id(operand) not in numbers]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            numbers[id(node)] = self._of_operator(
+                node, [numbers[id(operand)] for operand in below if operand is not None]
+            )
+        return numbers
+
+    def _of_leaf(self, node: Expr) -> _Number:
+        if type(node) is not Var:
+            return self._of_key(_LEAF_KEYS[type(node)](node))
+        name = node.name
+        return self._of_key((Var, name, self.time(name))) if name in self._facts.assigned else self._locals[name]
+
+    def _of_operator(self, node: Expr, operands: list[_Number]) -> _Number:
+        kind = type(node)
+        if kind is Binary:
+            op = node.op  # type: ignore[union-attr]
+            if op in _COMMUTING:
+                operands.sort()
+            return self._of_key((op, *operands))
+        if type(node) is Load:
+            changing = self._facts.memory(node.buffer)
+            if not changing:
+                return self._of_key((Load, node.buffer, *operands))
+            if self.current is not None and self.has_atomic(self.current):
+                return self._fresh()
+            return self._of_key((Load, node.buffer, *operands, *[self.time(key) for key in changing]))
+        if kind in IMPURE:
+            return self._fresh()
+        return self._of_key((kind, _OPERATORS[kind](node), *operands))
+
+    # ---- equal expressions
+    def _search(self, root: Expr, numbers: dict[int, _Number], name: str | None) -> None:
+        """Notes an expression and its parts, or that an earlier one has the value; ``name`` is a local for it."""
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            kind = type(node)
+            if kind in LEAVES or id(node) in seen:
+                continue
+            number = numbers[id(node)]
+            first = self._firsts.get(number)
+            if first is not None and first.segment == self._segment:
+                if first.node is not node or first.place != self._place:
+                    self._match(first, node)
+                continue
+            below = [operand for operand in CHILDREN[kind](node) if operand is not None]
+            if kind in IMPURE or self._names_only:
+                seen.add(id(node))
+            else:
+                made = _First(node, self._place, self._segment, name if node is root else None)
+                self._trail.append((number, first))
+                self._firsts[number] = made
+            stack += below[::-1]
+
+    def _match(self, first: _First, node: Expr) -> None:
+        if not first.later:
+            self.found.append(first)
+        first.later.append((self._place, id(node)))
+
+
+class _Sharing(Rewriter):
+    """Writes the program with the equal expressions that were found."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        numbering = _Numbering(program, counts)
+        numbering.body(program.body)
+        names = _names(program)
+        self._has_room: bool | None = None
+        self._declared: dict[int, dict[int, str]] = {}
+        """The expressions that get a local, by place and identity."""
+        self._replaced: dict[int, dict[int, str]] = {}
+        """The expressions that read one."""
+        for first in numbering.found:
+            if first.name is None:
+                if not self._pays(first):
+                    continue
+                first.name = names.unique("same")
+                self._declared.setdefault(first.place, {})[id(first.node)] = first.name
+            for place, key in first.later:
+                self._replaced.setdefault(place, {})[key] = first.name
+        self._place = 0
+
+    def _pays(self, first: _First) -> bool:
+        """Returns whether a local saves operators, and leaves no more nodes than there are.
+
+        One more node is no reason to read memory twice.
+        """
+        node = first.node
+        if len(first.later) > 1 or any(type(operand) not in LEAVES for operand in children(node)):
+            return True
+        if type(node) is not Load:
+            return False
+        if self._has_room is None:
+            self._has_room = has_room(self.source)
+        return self._has_room
+
+    def expression(self, expr: Expr) -> Expr:
+        self._place += 1
+        declared, replaced = self._declared.get(self._place), self._replaced.get(self._place)
+        if declared is None and replaced is None:
+            return expr
+        return self._shared(expr, declared or {}, replaced or {})
+
+    def _shared(self, root: Expr, declared: dict[int, str], replaced: dict[int, str]) -> Expr:
+        made: dict[int, Expr] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            name = replaced.get(id(node))
+            if name is not None:
+                self.counts["shared"] += id(node) not in made
+                made[id(node)] = Var(name, loc=node.loc)
+            elif type(node) in LEAVES:
+                made[id(node)] = node
+            else:
+                below = CHILDREN[type(node)](node)
+                waiting = [operand for operand in below if operand is not None and id(operand) not in made]
+                if waiting:
+                    stack += waiting[::-1]
+                    continue
+                if id(node) not in made:
+                    made[id(node)] = self._named(self._with(node, below, made), declared.get(id(node)))
+            stack.pop()
+        return made[id(root)]
+
+    def _with(self, node: Expr, old: tuple[Expr | None, ...], made: dict[int, Expr]) -> Expr:
+        operands = [None if operand is None else made[id(operand)] for operand in old]
+        if all(new is operand for new, operand in zip(operands, old, strict=True)):
+            return node
+        new: Expr = EXPRESSIONS[type(node)](node, *operands)
+        return new
+
+    def _named(self, node: Expr, name: str | None) -> Expr:
+        if name is None:
+            return node
+        self.counts["named"] += 1
+        self.out.append(Let(name, node, loc=node.loc))
+        return Var(name, loc=node.loc)
+
+
+def _names(program: Program) -> UniqueNames:
+    """Returns the names of a program's buffers and locals."""
+    names = UniqueNames()
+    for buffer in program.buffers:
+        names.reserve(buffer.name)
+    for stmt in walk_statements(program.body):
+        if isinstance(stmt, Let | GridLoop):
+            names.reserve(stmt.name)
+        elif isinstance(stmt, Loop):
+            names.reserve(stmt.var)
+    return names

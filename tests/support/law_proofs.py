@@ -10,14 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from vyre.adapters.proving.prover import Z3Prover
+from vyre.adapters.proving.prover import LIMIT, Z3Prover
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
 from vyre.ports.proving import Answer, Prover
 
 RECORD: Final = Path(__file__).resolve().parents[2] / "docs" / "laws-proved.json"
-LIMIT: Final = 10_000_000
-"""Steps of the prover for one law at one type."""
 
 
 def proved(law: Law, prover: Prover, limit: int = LIMIT) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Prover(Protocol):
         condition: Expr | None = None,
         /,
         *,
-        limit: int = 2_000_000,
+        limit: int = 10_000_000,
     ) -> Proof:
         """Returns whether two expressions of one type have the same bits or are both NaN, for all values of their
         variables that satisfy ``condition``, a bool.

@@ -12,8 +12,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import float_format
 from vyre.ports.proving import Answer, Proof
 
-LIMIT: Final = 2_000_000
-"""z3's steps for one equation by default, about a second."""
+LIMIT: Final = 10_000_000
+"""z3's steps for one equation by default, some seconds."""
 LIMIT_MS: Final = 60_000
 """The time after which a proof ends although its steps are not used up, for a step that takes very long."""
 

@@ -22,7 +22,7 @@ _MODULES: Final = {
     **dict.fromkeys(("backends", "doctor", "demo"), "machine_commands"),
     **{name: name for name in ("explain", "tune", "calibrate", "new")},
     "cache": "cache_commands",
-    "optimize": "optimize",
+    **{name: name for name in ("optimize", "dialects")},
 }
 """The module of this package that defines each command, under the command's name."""
 # Typer's own copy of click, or the installed one, depending on the version of typer.

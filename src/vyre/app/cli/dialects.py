@@ -1,0 +1,95 @@
+"""``vyre dialects``: what dialects claim, and whether it holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from vyre.adapters.terminal import put
+from vyre.app.cli import report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.options import AsJson
+from vyre.app.dialects.verification import LawReport, verify_laws
+from vyre.domain.dialects.laws.catalogue import LAWS
+from vyre.domain.dialects.laws.law import Law
+from vyre.domain.errors import InvalidConfig
+from vyre.ports.proving import Answer
+
+dialects: Final = typer.Typer(
+    name="dialects",
+    help="Operations, their laws, and what is known of both.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@dialects.callback()
+def _group() -> None:
+    """Keeps the names of commands where there is only one."""
+
+
+@dialects.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Laws, or beginnings of names such as fmul; default: all.")
+    ] = None,
+    prove: Annotated[bool, typer.Option("--prove", help="Ask z3 for proofs, too (pip install 'vyre[prove]').")] = False,
+    every: Annotated[bool, typer.Option("--list", help="List what holds, too, not only what does not.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Check laws on boundary and random values and on all values of a model of few bits.
+
+    All laws take some minutes.
+    """
+    chosen = _chosen(names or [])
+    reports = []
+    for found in verify_laws(chosen, _prover() if prove else None):
+        reports.append(found)
+        if not as_json and (every or found.is_refused):
+            put(str(found))
+    if as_json:
+        report.put_json([_document(found) for found in reports])
+    else:
+        put(_summary(len(chosen), reports))
+    return Exit.WRONG if any(found.is_refused for found in reports) else Exit.OK
+
+
+def _chosen(names: list[str]) -> list[Law]:
+    found = [
+        law for law in LAWS if not names or any(law.name == name or law.name.startswith(f"{name}.") for name in names)
+    ]
+    for name in names:
+        if not any(law.name == name or law.name.startswith(f"{name}.") for law in found):
+            raise InvalidConfig(f"there is no law `{name}`", fix="see docs/laws.md for the names.")
+    return found
+
+
+def _prover() -> Any:
+    from vyre.adapters.proving.prover import Z3Prover  # imported on use: few runs prove
+
+    return Z3Prover()
+
+
+def _summary(laws: int, reports: list[LawReport]) -> str:
+    refused = sum(found.is_refused for found in reports)
+    answers = [found.proof.answer for found in reports if found.proof is not None]
+    proved = f", {answers.count(Answer.PROVED)} proved" if answers else ""
+    return f"{laws} laws at {len(reports)} types: {len(reports) - refused} hold{proved}, {refused} refused"
+
+
+def _document(found: LawReport) -> dict[str, Any]:
+    verdict, proof = found.verdict, found.proof
+    counterexample = verdict.counterexample
+    return {
+        "law": verdict.law.name,
+        "type": verdict.dtype.text,
+        "before": verdict.law.before,
+        "after": verdict.law.after,
+        "where": verdict.law.where,
+        "refused": found.is_refused,
+        "counterexample": None if counterexample is None else str(counterexample),
+        "trials": [trial._asdict() for trial in verdict.trials],
+        "pure": sorted(verdict.use.pure),
+        "proof": None if proof is None else {"answer": proof.answer.value, "reason": proof.reason},
+    }

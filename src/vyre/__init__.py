@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
     from vyre.app.calibration.service import KnownCosts as KnownCosts
+    from vyre.app.drain_program import DrainProgram as DrainProgram, drain_program as drain_program
     from vyre.app.emission import emit as emit
     from vyre.app.explain.explanation import Explanation as Explanation
     from vyre.app.explain.journals import replay_file as replay_file
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from vyre.app.queries.cache import ResidentCache as ResidentCache
     from vyre.app.queries.plan import QueriesPlan as QueriesPlan, QueryResults as QueryResults
     from vyre.app.queries.queries import Queries as Queries
+    from vyre.app.residency import ResidencyReport as ResidencyReport
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch as BoundResidentLaunch
     from vyre.app.result import Result as Result
@@ -144,6 +146,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.aot": "WrittenBundle aot_emitters build_bundle",
     "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.calibration.service": "KnownCosts",
+    "vyre.app.drain_program": "DrainProgram drain_program",
     "vyre.app.emission": "emit",
     "vyre.app.explain.explanation": "Explanation",
     "vyre.app.explain.journals": "replay_file",
@@ -160,6 +163,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.queries.cache": "ResidentCache",
     "vyre.app.queries.plan": "QueriesPlan QueryResults",
     "vyre.app.queries.queries": "Queries",
+    "vyre.app.residency": "ResidencyReport",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.resident_dispatch": "BoundResidentLaunch",
     "vyre.app.result": "Result",

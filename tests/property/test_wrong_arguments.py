@@ -142,6 +142,13 @@ class World:
         self.flag = session.resident(np.zeros(1, np.uint32))
         self.tasks: dict[str, Any] = {"first": np.zeros(3, np.uint32), "children": np.zeros(1, np.uint32)}
         self.tasks |= {"hits": session.resident(np.zeros(2, np.uint32))}
+        self.drain = vyre.drain_program(handle_task, items="items", pushed="pushed", count="count")
+        self.drained = session.dispatch(
+            self.drain.program,
+            self.drain.inputs(np.zeros(1, np.uint32), 4)
+            | {"first": np.zeros(2, np.uint32), "children": np.zeros(1, np.uint32), "hits": np.zeros(1, np.uint32)},
+            grid=1,
+        )
         self.queue = session.work_queue(
             HANDLE_TASK, self.tasks, items="items", pushed="pushed", count="count", capacity=4
         )
@@ -318,6 +325,12 @@ class World:
             ),
             "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
             "WorkQueue": Row(self.queue, {"items": np.zeros(1, np.uint32)}, {"items": {"array"}}),
+            "DrainProgram.inputs": Row(
+                self.drain.inputs,
+                {"items": np.zeros(1, np.uint32), "capacity": 4},
+                {"items": {"array"}, "capacity": {"one"}},
+            ),
+            "DrainProgram.totals": Row(self.drain.totals, {"result": self.drained}),
             "WorkQueue.plan": Row(self.queue.plan, {"initial_items": 1}, {"initial_items": {"zero", "one"}}),
             "Queries": Row(self.queries, {"columns": {"y": X[None]}}, {"columns": set()}),
             "Queries.plan": Row(self.queries.plan, {"columns": {"y": X[None]}}, {"columns": set()}),
@@ -407,6 +420,9 @@ class World:
             ),
             "optimize": Row(
                 vyre.optimize, {"program": SAXPY, "passes": ["folding"], "spec": {}}, {"passes": {"none"} | EMPTY}
+            ),
+            "drain_program": Row(
+                vyre.drain_program, {"program": handle_task, "items": "items", "pushed": "pushed", "count": "count"}
             ),
             "build_bundle": Row(
                 vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
@@ -589,6 +605,7 @@ NOT_CALLED: Final = {
     "BoundDownload", "Downloaded", "Marked", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
     "Queries", "QueriesPlan", "QueryResults", "ResidentCache", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
+    "DrainProgram", "ResidencyReport",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",
     "PersistentJobs.result", "PersistentJobs.when_done", "Ticket", "JobBatch", "JobBatch.rows_of",
     # calls what can be called, and tells what that raises; refused are all others, in a test of its own

@@ -37,7 +37,8 @@ from vyre.policies.launching.queueing import (
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
 
 _Words = npt.NDArray[Any]
-_FIELDS: Final = {name: place for place, name in enumerate(TOTALS)}
+TOTALS_FIELDS: Final = {name: place for place, name in enumerate(TOTALS)}
+"""The place of each number of a drain."""
 
 
 class WorkQueueResult(NamedTuple):
@@ -99,10 +100,10 @@ class WorkQueue:
         services.lease.check_open()
         backend = services.lease.backend
         backend.require_resident_executor()
-        self._form = _form(program, roles)
-        self._capacity = _bounded("capacity", capacity, MOST_SLOTS)
-        self._most = None if items_per_launch is None else _bounded("items_per_launch", items_per_launch, U32_MAX)
-        self._total = None if total_items is None else _bounded("total_items", total_items, U64_MAX)
+        self._form = form_of(program, roles)
+        self._capacity = bounded("capacity", capacity, MOST_SLOTS)
+        self._most = None if items_per_launch is None else bounded("items_per_launch", items_per_launch, U32_MAX)
+        self._total = None if total_items is None else bounded("total_items", total_items, U64_MAX)
         self._lock = Lock()
         given = _given(inputs, roles)
         self._planned(0)  # refuses what cannot be planned, before memory is allocated
@@ -133,7 +134,7 @@ class WorkQueue:
         arrays hold what was processed until then.
         """
         self._lease.check_open()
-        given = _items(items)
+        given = host_items(items)
         plan = self._planned(given.size)
         with self._lock:
             try:
@@ -144,7 +145,7 @@ class WorkQueue:
 
     def plan(self, initial_items: int) -> DrainPlan:
         """Returns the plan of a call with so many initial items; ``print`` shows it.  Raises ``PlanError``."""
-        return self._planned(_bounded("initial_items", initial_items, U64_MAX, least=0))
+        return self._planned(bounded("initial_items", initial_items, U64_MAX, least=0))
 
     def close(self) -> None:
         """Frees the memory of the queue; calling it afterwards raises ``InvalidResource``."""
@@ -215,7 +216,7 @@ class WorkQueue:
                 ResidentSequence(repeated=(self._drain,), repeat_count=plan.chunks, flag=flag, reads=reads)
             )
             launches = plan.chunks if timing.rounds is None else timing.rounds
-        found = {name: int(totals[place]) for name, place in _FIELDS.items()}
+        found = {name: int(totals[place]) for name, place in TOTALS_FIELDS.items()}
         if found["lost"]:
             raise WorkQueueOverflow(capacity=self._capacity, lost=found["lost"])
         if pending[0]:
@@ -242,7 +243,15 @@ class WorkQueue:
         )
 
 
-def _form(program: ProgramLike, roles: QueueRoles) -> DrainForm:
+def roles_of(items: str, pushed: str, count: str) -> QueueRoles:
+    """Returns the parts that buffers play.  Raises ``InvalidConfig`` for what is no name."""
+    for name, value in (("items", items), ("pushed", pushed), ("count", count)):
+        expect(name, value, str, "the name of a buffer")
+    return QueueRoles(items, pushed, count)
+
+
+def form_of(program: ProgramLike, roles: QueueRoles) -> DrainForm:
+    """Returns the form of a program that drains a queue.  Raises ``InvalidInput`` with the reason if it cannot."""
     given = program_of(program)
     expect("program", given, Program, "a program, or a kernel", InvalidProgram)
     made = drain_program(given, roles)
@@ -266,7 +275,8 @@ def _sizes(form: DrainForm, capacity: int) -> dict[str, int]:
     return {form.queue: 4 * capacity, **small, **dict.fromkeys(form.counters, 4)}
 
 
-def _items(items: ReadableBuffer) -> _Words:
+def host_items(items: ReadableBuffer) -> _Words:
+    """Returns initial items in memory of the host.  Raises ``InvalidInput`` for anything but u32 with one axis."""
     if isinstance(items, ResidentArray):
         raise InvalidInput("the initial items are a resident array", fix="pass a NumPy array of uint32.")
     given = host_memory(items, "items")
@@ -276,7 +286,8 @@ def _items(items: ReadableBuffer) -> _Words:
     return np.ascontiguousarray(given)
 
 
-def _bounded(name: str, value: int, most: int, *, least: int = 1) -> int:
+def bounded(name: str, value: int, most: int, *, least: int = 1) -> int:
+    """Returns ``value``.  Raises ``InvalidConfig`` unless it is an int from ``least`` to ``most``."""
     expect(name, value, int, "an int")
     if not least <= value <= most:
         raise InvalidConfig(f"{name}={shown(value)}", fix=f"give an int from {least} to {most}.")

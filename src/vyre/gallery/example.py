@@ -9,9 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from vyre.app.kernels.kernel import Kernel
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.ir.program import Program
+from vyre import DispatchConfig, Kernel
+from vyre.ir import Program
 
 Array: TypeAlias = npt.NDArray[Any]
 Inputs: TypeAlias = Mapping[str, Array | int | float | bool]
@@ -40,7 +39,7 @@ class Case:
 
     inputs: Inputs
     expected: Outputs
-    config: DispatchConfig = DEFAULT_CONFIG
+    config: DispatchConfig = field(default_factory=DispatchConfig)
     tolerance_ulp: int = 0
 
 

@@ -27,15 +27,17 @@ if TYPE_CHECKING:
         PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor, Readback as Readback,
         ResidentBinder as ResidentBinder, ResidentBuffer as ResidentBuffer, ResidentExecutor as ResidentExecutor,
         ResidentMemory as ResidentMemory, ResidentSequence as ResidentSequence, ResidentStep as ResidentStep,
-        Resource as Resource, Upload as Upload, check_ownership as check_ownership,
+        Resource as Resource, Upload as Upload,
         require as require,
     )
+    from vyre.ports.cancellation import Cancellation as Cancellation
     from vyre.ports.cost_probe import (
         CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
     )
     from vyre.ports.cost_store import CostStore as CostStore
     from vyre.ports.gathering import BoundGather as BoundGather, GatheredReads as GatheredReads, Ranges as Ranges
     from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
+    from vyre.ports.ownership import check_ownership as check_ownership
     from vyre.ports.persistent import (
         EndedJobs as EndedJobs, JobMemory as JobMemory, KeptSteps as KeptSteps, PersistentEngine as PersistentEngine,
         PersistentExecutor as PersistentExecutor, PersistentSteps as PersistentSteps, StepsRan as StepsRan,
@@ -62,12 +64,14 @@ _HOME: Final[dict[str, str]] = {
         "DiscoveryFailure DispatchRequest ForeignMemory HostBytes LoopSupport MetricSource "
         "OutputStorage PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
         "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Upload "
-        "check_ownership require"
+        "require"
     ),
+    "vyre.ports.cancellation": "Cancellation",
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
     "vyre.ports.gathering": "BoundGather GatheredReads Ranges",
     "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
+    "vyre.ports.ownership": "check_ownership",
     "vyre.ports.persistent": (
         "EndedJobs JobMemory KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan"
     ),

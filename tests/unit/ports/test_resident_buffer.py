@@ -9,8 +9,9 @@ import pytest
 
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import ResidentBuffer, check_ownership, require
+from vyre.ports.backend import ResidentBuffer, require
 from vyre.ports.lifecycle import NullLifecycle
+from vyre.ports.ownership import check_ownership
 
 HERE = BackendId("here")
 

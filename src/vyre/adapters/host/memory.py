@@ -27,8 +27,8 @@ from vyre.ports.backend import (
     ResidentBuffer,
     ResidentStep,
     Upload,
-    check_ownership,
 )
+from vyre.ports.ownership import check_ownership
 
 if TYPE_CHECKING:
     import numpy as np

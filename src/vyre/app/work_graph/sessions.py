@@ -117,12 +117,9 @@ class WorkGraphs(ABC):
         Raises what ``sequence`` raises, ``InvalidInput`` for a program that cannot drain a queue, with the reason, and
         for one whose results depend on the order of the items, and ``InvalidConfig`` for numbers out of range.
         """
-        from vyre.app.work_queue import WorkQueue
-        from vyre.domain.work_queues.roles import QueueRoles
+        from vyre.app.work_queue import WorkQueue, roles_of
 
-        for name, value in (("items", items), ("pushed", pushed), ("count", count)):
-            expect(name, value, str, "the name of a buffer")
-        roles = QueueRoles(items, pushed, count)
+        roles = roles_of(items, pushed, count)
         return WorkQueue(self._work_services(), program, inputs, roles, capacity, items_per_launch, total_items)
 
     def temporary(

@@ -77,7 +77,7 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     reached = (levels == 0).astype(np.uint32)
     inputs = {"row_ptr": case.inputs["row_ptr"], "col": case.inputs["col"], "reached": reached, "levels": levels}
     found = drained(session, program, inputs, source, capacity=NODES)
-    return {"levels": found["levels"], "visited": found["totals"][:1]}
+    return {"levels": found["levels"], "visited": found["processed"]}
 
 
 EXAMPLE = Example(

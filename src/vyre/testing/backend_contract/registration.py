@@ -10,7 +10,8 @@ from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.op_ids import ALL_OPS
-from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole, check_ownership
+from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
+from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -15,7 +15,8 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.lane import run_failed
 from vyre.adapters.host.memory import HostBuffer
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import ResidentBuffer, check_ownership
+from vyre.ports.backend import ResidentBuffer
+from vyre.ports.ownership import check_ownership
 
 if TYPE_CHECKING:
     from vyre.ports.gathering import Column, Ranges

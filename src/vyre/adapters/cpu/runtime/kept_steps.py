@@ -27,7 +27,8 @@ from vyre.adapters.cpu.runtime.resident import NO_TURN, CpuMemory, PreparedStep
 from vyre.adapters.host.memory import turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed, InvalidResource
-from vyre.ports.backend import ResidentStep, check_ownership
+from vyre.ports.backend import ResidentStep
+from vyre.ports.ownership import check_ownership
 from vyre.ports.persistent import StepsRan
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Stream
 from vyre.adapters.dlpack import dlpack_capsule
 from vyre.domain.errors import BackendError, InvalidResource
-from vyre.ports.backend import Described, Readback, ResidentBuffer, Upload, check_ownership
+from vyre.ports.backend import Described, Readback, ResidentBuffer, Upload
+from vyre.ports.ownership import check_ownership
 
 
 class CudaBuffer(ResidentBuffer):

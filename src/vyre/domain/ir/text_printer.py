@@ -41,7 +41,7 @@ def print_program(program: Program) -> str:
     Raises ``InvalidProgram`` beyond the structural limits.
     """
     check_writable(program)
-    printer = _Printer(program)
+    printer = _Printer({name for name, buffer in program.buffers_by_name.items() if buffer.is_push})
     lines = [] if program.name is None else [f"program {_name(program.name)}"]
     if program.non_composable:
         lines.append("non_composable")
@@ -53,6 +53,14 @@ def print_program(program: Program) -> str:
     if sum(map(len, lines)) + len(lines) - 1 > MAX_TEXT_CHARACTERS:
         raise _too_long()
     return "\n".join(lines)
+
+
+def expression_text(expr: Expr) -> str:
+    """Returns an expression as text, in which reads of scalar parameters look like those of other buffers.
+
+    Recurses over the expression, which must be within the structural limits.
+    """
+    return _Printer(set()).expression(expr)
 
 
 def _too_long() -> InvalidProgram:
@@ -132,12 +140,12 @@ def _checked_type(argument: Any) -> str:
 class _Printer:
     """Collects the lines of a body.  Recurses once per level of nesting, which ``check_writable`` bounds."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, params: set[str]) -> None:
         self.lines: list[str] = []
         self._characters = 0
         self._written: dict[str, str] = {}
         """The written form of each name."""
-        self._params = {name for name, buffer in program.buffers_by_name.items() if buffer.is_push}
+        self._params = params
         self._visible: Counter[str] = Counter()
         """The number of visible locals of each name."""
 

@@ -15,8 +15,8 @@ exchanges need no cap because each reduces the cost.
 from __future__ import annotations
 
 from enum import Enum
-from heapq import heapify, heappop, heappush
 
+from vyre.domain.graphs import extraction
 from vyre.policies import arith
 from vyre.policies.egraphs.extraction_cost import (
     ExtractionProfile,
@@ -126,95 +126,22 @@ def extract_best_for_device(
     Costs saturate at 2^64-1; among nodes of equal cost the first is chosen.
     """
     root = inputs.root
-    own = _own_costs(inputs, thresholds)
-    trees, chosen = _cheapest_trees(inputs, own)
+    classes = _alternatives(inputs, thresholds)
+    trees, chosen = extraction.cheapest_trees(classes)
     if root not in trees:
         return None
     cost, nodes = trees[root], inputs.classes[root].nodes
-    totals = [_tree_cost(own[root][n], node, trees) for n, node in enumerate(nodes) if _priced(node, trees)]
+    totals = [classes.tree_cost(root, n, trees) for n in range(len(nodes)) if classes.is_priced(root, n, trees)]
     if inputs.cost_model is CostModel.DAG:
-        cost = min(_exchange(inputs, own, chosen), arith.U64_MAX)
+        cost = extraction.exchange(classes, root, chosen)
     return Extraction(cost, nodes[chosen[root]], chosen, totals.count(trees[root]) > 1)
 
 
-def _own_costs(inputs: ExtractionInputs, thresholds: BiasThresholds) -> list[list[int]]:
-    return [[node_cost(inputs, node, thresholds) for node in eclass.nodes] for eclass in inputs.classes]
+def _alternatives(inputs: ExtractionInputs, thresholds: BiasThresholds) -> extraction.Alternatives:
+    own = [[node_cost(inputs, node, thresholds) for node in eclass.nodes] for eclass in inputs.classes]
+    return extraction.Alternatives(own, [[node.children for node in c.nodes] for c in inputs.classes], arith.U64_MAX)
 
 
-def _cheapest_trees(inputs: ExtractionInputs, own: list[list[int]]) -> tuple[dict[int, int], dict[int, int]]:
-    """Returns the tree cost and the chosen node of every class that can be priced."""
-    classes = inputs.classes
-    waiting = [[len(set(node.children)) for node in eclass.nodes] for eclass in classes]
-    users: list[list[tuple[int, int]]] = [[] for _ in classes]
-    for c, eclass in enumerate(classes):
-        for n, node in enumerate(eclass.nodes):
-            for child in set(node.children):
-                if child < len(classes):
-                    users[child].append((c, n))
-    costs: dict[int, int] = {}
-    chosen: dict[int, int] = {}
-    ready = [(own[c][n], c, n) for c, counts in enumerate(waiting) for n, count in enumerate(counts) if count == 0]
-    heapify(ready)
-    while ready:
-        cost, c, n = heappop(ready)
-        if c in costs:
-            continue
-        costs[c], chosen[c] = cost, n
-        for user, m in users[c]:
-            waiting[user][m] -= 1
-            if waiting[user][m] == 0:
-                heappush(ready, (_tree_cost(own[user][m], classes[user].nodes[m], costs), user, m))
-    return costs, chosen
-
-
-def _priced(node: ENode, costs: dict[int, int]) -> bool:
-    return all(child in costs for child in node.children)
-
-
-def _tree_cost(own: int, node: ENode, costs: dict[int, int]) -> int:
-    return min(own + sum(costs[child] for child in node.children), arith.U64_MAX)
-
-
-def _exchange(inputs: ExtractionInputs, own: list[list[int]], chosen: dict[int, int]) -> int:
-    """Changes ``chosen`` node by node as long as the term gets cheaper, and returns its final cost."""
-    term = _term(inputs, chosen)
-    cost, before = _price(term, own, chosen), -1
-    while cost != before:
-        before = cost
-        for c in term:
-            best = chosen[c]
-            for n, node in enumerate(inputs.classes[c].nodes):
-                chosen[c] = n
-                trial = _term(inputs, chosen) if _priced(node, chosen) else []
-                if trial and _price(trial, own, chosen) < cost:
-                    cost, best = _price(trial, own, chosen), n
-            chosen[c] = best
-        term = _term(inputs, chosen)
-    return cost
-
-
-def _price(term: list[int], own: list[list[int]], chosen: dict[int, int]) -> int:
-    return sum(own[c][chosen[c]] for c in term)
-
-
-def _term(inputs: ExtractionInputs, chosen: dict[int, int]) -> list[int]:
-    """Returns the classes of the chosen term, each once; an empty list if the term contains itself."""
-    finished: dict[int, bool] = {}
-    stack = [inputs.root]
-    while stack:
-        c = stack[-1]
-        if c in finished:
-            finished[stack.pop()] = True
-            continue
-        finished[c] = False
-        for child in inputs.classes[c].nodes[chosen[c]].children:
-            if finished.get(child) is False:
-                return []
-            stack.append(child)
-    return list(finished)
-
-
-def dag_cost(inputs: ExtractionInputs, extraction: Extraction, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
+def dag_cost(inputs: ExtractionInputs, found: Extraction, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
     """Returns the cost of the chosen term with every shared class counted once, at most 2^64-1."""
-    term = _term(inputs, extraction.chosen)
-    return min(_price(term, _own_costs(inputs, thresholds), extraction.chosen), arith.U64_MAX)
+    return extraction.dag_cost(_alternatives(inputs, thresholds), inputs.root, found.chosen)

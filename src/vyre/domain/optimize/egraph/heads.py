@@ -1,0 +1,157 @@
+"""``Head``: what a node of an expression does, without its operands; and the types and constants of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from vyre.domain.ir.expr import (
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    LaunchId,
+    Literal,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    SpecConst,
+    SubgroupLane,
+    SubgroupSize,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+)
+from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.operators import binary_result, unary_result
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+
+_U32: Final = ScalarType.U32
+
+
+class Head(NamedTuple):
+    """A node without its operands.
+
+    ``payload`` is the operator, the target type, the bits of a literal, or what tells a leaf from others; ``dtype`` is
+    the type of the value, ``operand`` that of the first operand (of the index of a load), None for a leaf.
+    """
+
+    node: type[Node]
+    payload: Any
+    dtype: ScalarType
+    operand: ScalarType | None = None
+
+
+Types: TypeAlias = Mapping[str, ScalarType]
+"""Types by the names of locals, or of buffers (those of their loaded elements)."""
+
+OPERATORS: Final[frozenset[type[Node]]] = frozenset(
+    {Load, Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma}
+)
+"""The nodes with operands that an e-graph holds."""
+_BUILD: Final[dict[type[Node], Callable[..., Any]]] = {
+    Load: lambda head, kids, loc: Load(head.payload, kids[0], loc=loc),
+    Binary: lambda head, kids, loc: Binary(head.payload, kids[0], kids[1], loc=loc),
+    Unary: lambda head, kids, loc: Unary(head.payload, kids[0], loc=loc),
+    Select: lambda head, kids, loc: Select(kids[0], kids[1], kids[2], loc=loc),
+    Cast: lambda head, kids, loc: Cast(head.payload, kids[0], loc=loc),
+    Bitcast: lambda head, kids, loc: Bitcast(head.payload, kids[0], loc=loc),
+    Narrow: lambda head, kids, loc: Narrow(head.payload, kids[0], loc=loc),
+    Pack: lambda head, kids, loc: Pack(head.payload, kids[0], loc=loc),
+    Unpack: lambda head, kids, loc: Unpack(head.payload, kids[0], loc=loc),
+    WrapCast: lambda head, kids, loc: WrapCast(head.payload, kids[0], loc=loc),
+    Fma: lambda head, kids, loc: Fma(kids[0], kids[1], kids[2], loc=loc),
+}
+
+
+_INTERNED: Final[dict[Head, Head]] = {}
+
+
+def interned(head: Head) -> Head:
+    """Returns the one object that stands for an operator's head; heads of loads are as many as buffers have names."""
+    return head if head.node is Load else _INTERNED.setdefault(head, head)
+
+
+def leaf_head(leaf: Any, locals_: Types) -> Head:
+    """Returns the head of an expression without operands; raises ``KeyError`` for a local of unknown type."""
+    match leaf:
+        case Literal():
+            return Head(Literal, leaf.bits, leaf.dtype)
+        case Var():
+            return Head(Var, leaf.name, locals_[leaf.name])
+        case LaunchId():
+            return Head(LaunchId, (leaf.kind, leaf.axis), _U32)
+        case BufferLength():
+            return Head(BufferLength, leaf.buffer, _U32)
+        case SpecConst():
+            return Head(SpecConst, leaf.name, leaf.default.dtype)
+        case SubgroupLane() | SubgroupSize():
+            return Head(type(leaf), None, _U32)
+    raise KeyError(type(leaf))
+
+
+def operator_head(node: Any, operands: tuple[ScalarType, ...], elements: Types) -> Head:
+    """Returns the head of one of ``OPERATORS`` on operands of these types; ``elements`` are the types of loads.
+
+    The operands must be legal.
+    """
+    first = operands[0]
+    match node:
+        case Binary():
+            result = binary_result(node.op, first, operands[1])
+            assert result is not None
+            return Head(Binary, node.op, result, first)
+        case Unary():
+            result = unary_result(node.op, first)
+            assert result is not None
+            return Head(Unary, node.op, result, first)
+        case Select():
+            return Head(Select, None, operands[1], operands[1])
+        case Load():
+            return Head(Load, node.buffer, elements[node.buffer], first)
+        case Fma():
+            return Head(Fma, None, first, first)
+        case Pack():
+            return Head(Pack, node.dtype, _U32, first)
+    return Head(type(node), node.dtype, node.dtype.widened, first)
+
+
+def built(head: Head, operands: list[Expr], loc: SourceLocation | None) -> Expr:
+    """Returns the expression of an operator's head with these operands."""
+    made: Expr = _BUILD[head.node](head, operands, loc)
+    return made
+
+
+def literal_of(head: Head) -> Literal:
+    """Returns the literal of a literal's head."""
+    return Literal(head.dtype, head.payload)
+
+
+def folded(head: Head, operands: tuple[int, ...]) -> int | None:
+    """Returns the bits of an operator on constant operands, by the rules of ``numerics.scalar``; None for a load."""
+    rule = _FOLD.get(head.node)
+    return None if rule is None else rule(head, operands)
+
+
+_FOLD: Final[dict[type[Node], Callable[[Head, Any], int]]] = {
+    Binary: lambda head, bits: scalar.binary(head.payload, _type(head), bits[0], bits[1]),
+    Unary: lambda head, bits: scalar.unary(head.payload, _type(head), bits[0]),
+    Select: lambda head, bits: int(bits[1] if bits[0] else bits[2]),
+    Cast: lambda head, bits: scalar.cast(_type(head), head.payload, bits[0]),
+    Bitcast: lambda head, bits: scalar.bitcast(_type(head), head.payload, bits[0]),
+    WrapCast: lambda head, bits: scalar.wrap_cast(_type(head), head.payload, bits[0]),
+    Narrow: lambda head, bits: scalar.narrow(head.payload, bits[0]),
+    Pack: lambda head, bits: scalar.pack(head.payload, bits[0]),
+    Unpack: lambda head, bits: scalar.unpack(head.payload, bits[0]),
+    Fma: lambda head, bits: scalar.fma(_type(head), bits[0], bits[1], bits[2]),
+}
+
+
+def _type(head: Head) -> ScalarType:
+    assert head.operand is not None
+    return head.operand

@@ -1,0 +1,382 @@
+"""``Rule``: one direction of a law for one type, compiled; and ``Rules``, which finds those that start at a head.
+
+A pattern is compiled once into steps of a small machine with registers, each of which holds a term.  A step walks over
+the terms of a class that have a head and puts their operands into new registers, or compares.  Heads that commute are
+matched in both orders, so that no term with swapped operands is ever added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
+from vyre.domain.optimize.egraph.heads import Head, Types, interned, leaf_head, operator_head
+
+Holes: TypeAlias = Mapping[str, ScalarType]
+
+
+class Equation(Protocol):
+    """What this module asks of a law: both sides for a type, in which locals are holes.
+
+    Constant holes match literals only; ``holds_for`` says whether the law holds for their bits.
+    """
+
+    @property
+    def name(self) -> str:
+        """Returns the name."""
+
+    @property
+    def types(self) -> frozenset[ScalarType]:
+        """Returns the types on which the law holds."""
+
+    @property
+    def both_ways(self) -> bool:
+        """Returns whether rewriting ``after`` to ``before`` may be of use."""
+
+    @property
+    def constant_holes(self) -> frozenset[str]:
+        """Returns the holes that match literals only."""
+
+    def at(self, dtype: ScalarType) -> tuple[Expr, Expr]:
+        """Returns both sides."""
+
+    def hole_types(self, dtype: ScalarType) -> dict[str, ScalarType]:
+        """Returns the types of the holes."""
+
+    def holds_for(self, dtype: ScalarType, constants: Mapping[str, int]) -> bool:
+        """Returns whether bit patterns of the constant holes satisfy the condition."""
+
+
+class _Walk(NamedTuple):
+    """For each term with ``head`` in the class of ``register``: put its operands into the next registers."""
+
+    register: int
+    head: Head
+    arity: int
+
+
+class _Same(NamedTuple):
+    """Goes on if two registers hold terms of one class."""
+
+    register: int
+    other: int
+
+
+class _Hole(NamedTuple):
+    """Goes on if a register holds a term of this type, equal to a literal if ``is_constant``."""
+
+    register: int
+    dtype: ScalarType
+    is_constant: bool
+
+
+class _Constant(NamedTuple):
+    """Goes on if the class of a register is equal to this literal."""
+
+    register: int
+    head: Head
+
+
+_Step: TypeAlias = _Walk | _Same | _Hole | _Constant
+
+
+class Program(NamedTuple):
+    """A compiled pattern: its root, the steps after the root's operands are in registers, and the register of each
+    hole.
+    """
+
+    root: Head
+    steps: tuple[_Step, ...]
+    holes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """``before`` may be replaced by ``after``, both expressions in which locals are holes of the types in ``holes``.
+
+    ``constants`` are the holes that match literals only, ``holds`` the condition on their bits.  ``forward`` is False
+    if ``law`` is read from its right side to its left.  ``swaps`` are the heads that commute.
+    """
+
+    law: str
+    before: Expr
+    after: Expr
+    holes: Holes
+    constants: frozenset[str] = frozenset()
+    holds: Callable[[Mapping[str, int]], bool] | None = None
+    forward: bool = True
+    swaps: frozenset[Head] = frozenset()
+    programs: tuple[Program, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "programs", tuple(_compiled(self)))
+
+    @property
+    def reason(self) -> Reason:
+        """Returns the reason of a union that this rule makes."""
+        return Reason(Why.LAW, self.law)
+
+    def matches(self, graph: EGraph, term: int, program: Program) -> Iterator[dict[str, int]]:
+        """Yields the terms for which the holes stand, for every way in which a term is an instance of ``before``."""
+        for registers in _run(graph, program.steps, 0, list(graph.operands[term])):
+            found = {name: registers[register] for name, register in program.holes}
+            if self.holds is None or self.holds(self._bits(graph, found)):
+                yield self._with_literals(graph, found)
+
+    def _bits(self, graph: EGraph, found: Mapping[str, int]) -> dict[str, int]:
+        return {name: graph.heads[_literal(graph, found[name])].payload for name in found if name in self.constants}
+
+    def _with_literals(self, graph: EGraph, found: dict[str, int]) -> dict[str, int]:
+        for name in self.constants & found.keys():
+            found[name] = _literal(graph, found[name])
+        return found
+
+    def apply(self, graph: EGraph, found: Mapping[str, int]) -> bool:
+        """Makes the instances of both sides equal; returns whether they were not known to be."""
+        before = instance(graph, self.before, self.holes, found)
+        after = instance(graph, self.after, self.holes, found)
+        if self.forward:
+            return graph.union(before, after, self.reason)
+        return graph.union(after, before, self.reason)
+
+
+def _literal(graph: EGraph, term: int) -> int:
+    found = graph.constant(term)
+    assert found is not None
+    return found
+
+
+def instance(graph: EGraph, pattern: Expr, holes: Holes, found: Mapping[str, int]) -> int:
+    """Returns the term of a pattern with terms for its holes."""
+    if type(pattern) is Var:
+        return found[pattern.name]
+    if type(pattern) is Literal:
+        return graph.term(leaf_head(pattern, {}))
+    operands = tuple([instance(graph, below, holes, found) for below in children(pattern)])
+    types = tuple([graph.dtype(term) for term in operands])
+    return graph.term(interned(operator_head(pattern, types, {})), operands)
+
+
+def _run(graph: EGraph, steps: Sequence[_Step], at: int, registers: list[int]) -> Iterator[list[int]]:
+    while at < len(steps):
+        step = steps[at]
+        kind = type(step)
+        at += 1
+        if kind is _Walk:
+            for term in graph.with_head(registers[step.register], step.head):  # type: ignore[union-attr]
+                yield from _run(graph, steps, at, registers + list(graph.operands[term]))
+            return
+        if not _CHECKS[kind](graph, step, registers):  # type: ignore[operator]
+            return
+    yield registers
+
+
+def _is_same(graph: EGraph, step: _Same, registers: list[int]) -> bool:
+    return graph.find(registers[step.register]) == graph.find(registers[step.other])
+
+
+def _is_hole(graph: EGraph, step: _Hole, registers: list[int]) -> bool:
+    term = registers[step.register]
+    return graph.heads[term].dtype is step.dtype and not (step.is_constant and graph.constant(term) is None)
+
+
+def _is_constant(graph: EGraph, step: _Constant, registers: list[int]) -> bool:
+    found = graph.constant(registers[step.register])
+    return found is not None and graph.heads[found] == step.head
+
+
+_CHECKS: Final = {_Same: _is_same, _Hole: _is_hole, _Constant: _is_constant}
+
+
+# ------------------------------------------------------------------------------ compiling
+
+
+def typed_head(expr: Expr, locals_: Types, elements: Types | None = None) -> Head:
+    """Returns the head of the root of an expression or a pattern; recurses over it."""
+    below = children(expr)
+    if not below:
+        return leaf_head(expr, locals_)
+    types = tuple([typed_head(operand, locals_, elements).dtype for operand in below])
+    return interned(operator_head(expr, types, elements or {}))
+
+
+def _compiled(rule: Rule) -> Iterator[Program]:
+    """Yields one program for each order of operands in which ``before`` can stand, but none twice."""
+    seen = set()
+    for pattern in _orders(rule.before, rule):
+        names: dict[str, str] = {}
+        shape = (_shape(pattern, names), _shape(rule.after, names))
+        if shape not in seen:
+            seen.add(shape)
+            yield _program(pattern, rule)
+
+
+def _orders(pattern: Expr, rule: Rule) -> Iterator[Expr]:
+    below = children(pattern)
+    if not below:
+        yield pattern
+        return
+    head = typed_head(pattern, rule.holes)
+    for operands in product(*[list(_orders(operand, rule)) for operand in below]):
+        yield operands_replaced(pattern, operands)
+        if head in rule.swaps and type(pattern) is Binary:
+            yield Binary(pattern.op, operands[1], operands[0])
+
+
+def operands_replaced(node: Expr, operands: Sequence[Expr]) -> Expr:
+    """Returns a node with other operands."""
+    made = iter(operands)
+    old = set(map(id, children(node)))
+    values = [getattr(node, name) for name in node.__match_args__]
+    changed: Any = type(node)
+    fresh: Expr = changed(*[next(made) if id(value) in old else value for value in values], loc=node.loc)
+    return fresh
+
+
+def _shape(pattern: Expr, names: dict[str, str]) -> object:
+    """Returns the form of a pattern, in which holes are numbered by their first appearance."""
+    if type(pattern) is Var:
+        return names.setdefault(pattern.name, f"#{len(names)}")
+    if type(pattern) is Literal:
+        return pattern.dtype.text, pattern.bits
+    below = tuple([_shape(operand, names) for operand in children(pattern)])
+    kinds = set(map(id, children(pattern)))
+    plain = tuple([str(v) for n in pattern.__match_args__ if id(v := getattr(pattern, n)) not in kinds])
+    return type(pattern).__name__, plain, below
+
+
+def _program(pattern: Expr, rule: Rule) -> Program:
+    """Compiles breadth first, so that cheap comparisons come before walks over classes."""
+    root = typed_head(pattern, rule.holes)
+    checks: list[_Step] = []
+    walks: list[tuple[int, Expr]] = []
+    steps: list[_Step] = []
+    holes: dict[str, int] = {}
+    registers = 0
+
+    def place(operands: Iterable[Expr]) -> None:
+        nonlocal registers
+        for operand in operands:
+            if type(operand) is Var:
+                if operand.name in holes:
+                    checks.append(_Same(registers, holes[operand.name]))
+                else:
+                    holes[operand.name] = registers
+                    is_constant = operand.name in rule.constants
+                    checks.append(_Hole(registers, rule.holes[operand.name], is_constant))
+            elif type(operand) is Literal:
+                checks.append(_Constant(registers, leaf_head(operand, {})))
+            else:
+                walks.append((registers, operand))
+            registers += 1
+
+    place(children(pattern))
+    while checks or walks:
+        steps += checks
+        checks.clear()
+        if walks:
+            register, below = walks.pop(0)
+            operands = children(below)
+            steps.append(_Walk(register, typed_head(below, rule.holes), len(operands)))
+            place(operands)
+    return Program(root, tuple(steps), tuple(holes.items()))
+
+
+# ------------------------------------------------------------------------------ from laws
+
+
+class Rules:
+    """The rules of a set of laws, compiled per type when a type is first asked for.
+
+    Laws that swap the operands of one operator and do nothing else make the head of that operator commute.
+    ``wanted`` says which rules are kept; by default all are.
+    """
+
+    def __init__(self, laws: Iterable[Equation], wanted: Callable[[Rule], bool] | None = None) -> None:
+        self._laws: tuple[Equation, ...] = tuple(laws)
+        self._wanted = wanted
+        self._of_type: dict[ScalarType, tuple[Rule, ...]] = {}
+        self._swaps: dict[ScalarType, dict[Head, str]] = {}
+        self._sets: dict[frozenset[ScalarType], RuleSet] = {}
+
+    def of(self, types: Iterable[ScalarType]) -> RuleSet:
+        """Returns the rules of some types, by the head of their root."""
+        key = frozenset(types)
+        found = self._sets.get(key)
+        if found is None:
+            ordered = sorted(key, key=lambda dtype: dtype.tag)
+            rules = [rule for dtype in ordered for rule in self._compiled(dtype)]
+            found = self._sets[key] = RuleSet(rules)
+        return found
+
+    def commuting(self, head: Head) -> str | None:
+        """Returns the name of the law by which the operands of a head may be swapped, None if there is none."""
+        return None if head.operand is None else self._swaps_of(head.operand).get(head)
+
+    def _swaps_of(self, dtype: ScalarType) -> Mapping[Head, str]:
+        found = self._swaps.get(dtype)
+        if found is None:
+            found = self._swaps[dtype] = {}
+            for law in self._laws:
+                if dtype in law.types and _is_commutation(*law.at(dtype)):
+                    found[typed_head(law.at(dtype)[0], law.hole_types(dtype))] = law.name
+        return found
+
+    def _compiled(self, dtype: ScalarType) -> tuple[Rule, ...]:
+        if dtype not in self._of_type:
+            found = [law for law in self._laws if dtype in law.types and not _is_commutation(*law.at(dtype))]
+            rules = [rule for law in found for rule in self._directions(law, dtype)]
+            self._of_type[dtype] = tuple([rule for rule in rules if self._wanted is None or self._wanted(rule)])
+        return self._of_type[dtype]
+
+    def _directions(self, law: Equation, dtype: ScalarType) -> Iterator[Rule]:
+        before, after = law.at(dtype)
+        holes = law.hole_types(dtype)
+        swaps = frozenset(head for kind in {dtype, *holes.values()} for head in self._swaps_of(kind))
+        constants = law.constant_holes
+
+        def holds(bits: Mapping[str, int]) -> bool:
+            return law.holds_for(dtype, bits)
+
+        condition = holds if constants else None
+        if type(before) not in (Var, Literal):
+            yield Rule(law.name, before, after, holes, constants, condition, True, swaps)
+        if law.both_ways and type(after) not in (Var, Literal) and names(before) <= names(after):
+            yield Rule(law.name, after, before, holes, constants, condition, False, swaps)
+
+
+class RuleSet:
+    """Rules by the head of the root of their patterns, with their numbers; ``depth`` is the height of the highest."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules: tuple[Rule, ...] = tuple(rules)
+        self.by_head: dict[Head, list[tuple[int, Rule, Program]]] = {}
+        for number, rule in enumerate(self.rules):
+            for program in rule.programs:
+                self.by_head.setdefault(program.root, []).append((number, rule, program))
+        self.depth: int = max((height(rule.before) for rule in self.rules), default=0)
+
+
+def names(pattern: Expr) -> frozenset[str]:
+    """Returns the names of the holes of a pattern."""
+    if type(pattern) is Var:
+        return frozenset({pattern.name})
+    return frozenset().union(*[names(below) for below in children(pattern)])
+
+
+def height(pattern: Expr) -> int:
+    """Returns the number of operators on the longest way to a leaf."""
+    return max((1 + height(below) for below in children(pattern)), default=0)
+
+
+def _is_commutation(before: Expr, after: Expr) -> bool:
+    """Returns whether a law swaps two holes that are the operands of one operator, and no more."""
+    match before, after:
+        case Binary(op, Var(a), Var(b)), Binary(other, Var(c), Var(d)):
+            return op is other and a != b and (a, b) == (d, c)
+    return False

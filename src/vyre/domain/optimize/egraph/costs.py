@@ -36,20 +36,21 @@ from vyre.domain.optimize.egraph.heads import Head
 
 CYCLE: Final = 1024
 """The cost of an operation of one cycle."""
-_LEAF: Final = CYCLE // 16
+LEAF: Final = CYCLE // 16
+"""The cost of a literal or a local."""
 _NODES: Final[dict[type[Node], int]] = {
-    Literal: _LEAF,
-    Var: _LEAF,
-    SpecConst: _LEAF,
-    LaunchId: 2 * _LEAF,
-    BufferLength: 2 * _LEAF,
-    SubgroupLane: 2 * _LEAF,
-    SubgroupSize: _LEAF,
+    Literal: LEAF,
+    Var: LEAF,
+    SpecConst: LEAF,
+    LaunchId: 2 * LEAF,
+    BufferLength: 2 * LEAF,
+    SubgroupLane: 2 * LEAF,
+    SubgroupSize: LEAF,
     Load: 32 * CYCLE,
     Select: CYCLE,
     Fma: CYCLE,
     Cast: 2 * CYCLE,
-    Bitcast: _LEAF,
+    Bitcast: LEAF,
     Narrow: 2 * CYCLE,
     Pack: 2 * CYCLE,
     Unpack: 2 * CYCLE,
@@ -84,13 +85,13 @@ _FLOAT_QUOTIENT: Final = 8
 def cost_of(head: Head) -> int:
     """Returns the cost of a node without its operands, in 1/1024 of a cycle, at least 1."""
     if head.operand is None:
-        return _NODES[head.node]
+        return head.payload.size * CYCLE if head.node is Node else _NODES[head.node]
     if head.node is Binary:
         cycles = _binary_cycles(head.payload, head.operand)
     elif head.node is Unary:
         cycles = _UNARY.get(head.payload, 1)
     elif head.node is Cast and _is_free(head.operand, head.dtype):
-        return _LEAF
+        return LEAF
     else:
         return _NODES[head.node]
     return cycles * CYCLE * (2 if head.operand.bits == 64 else 1)

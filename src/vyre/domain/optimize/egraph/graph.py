@@ -19,11 +19,13 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import Expr, Literal, children
+from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import canonical
 from vyre.domain.optimize.egraph.heads import (
     OPERATORS,
     Head,
+    Opaque,
     Types,
     built,
     folded,
@@ -147,8 +149,11 @@ class EGraph:
         """Returns the type of a term."""
         return self.heads[term].dtype
 
-    def expression(self, term: int, known: dict[int, Expr] | None = None) -> Expr:
-        """Returns a term as an expression; the very object that was added, if it was added as one.  O(terms below)."""
+    def expression(self, term: int, known: dict[int, Expr] | None = None, loc: SourceLocation | None = None) -> Expr:
+        """Returns a term as an expression; the very object that was added, if it was added as one.  O(terms below).
+
+        ``known`` holds expressions of terms; ``loc`` is the location of those that were not added as expressions.
+        """
         known = {} if known is None else known
         stack = [term]
         while stack:
@@ -161,14 +166,14 @@ class EGraph:
             if waiting:
                 stack += waiting
                 continue
-            known[stack.pop()] = self._built(top, known)
+            known[stack.pop()] = self._built(top, known, loc)
         return known[term]
 
-    def _built(self, term: int, known: dict[int, Expr]) -> Expr:
+    def _built(self, term: int, known: dict[int, Expr], loc: SourceLocation | None) -> Expr:
         head = self.heads[term]
         if head.node is Literal:
-            return literal_of(head)
-        return built(head, [known[below] for below in self.operands[term]], None)
+            return literal_of(head, loc)
+        return built(head, [known[below] for below in self.operands[term]], loc)
 
     # ---- adding
     def add(self, expr: Expr) -> int:
@@ -199,6 +204,16 @@ class EGraph:
             self._sources.setdefault(term, node)
             added[id(node)] = (node, term)
         return added[id(expr)][1]
+
+    def opaque(self, expr: Expr, dtype: ScalarType, size: int, height: int) -> int:
+        """Returns the term of an expression that is taken as a leaf wherever this object stands."""
+        known = self._added.get(id(expr))
+        if known is not None:
+            return known[1]
+        made = self.term(Head(Node, Opaque(len(self.heads), size, height), dtype))
+        self._sources[made] = expr
+        self._added[id(expr)] = (expr, made)
+        return made
 
     def term(self, head: Head, operands: Operands = ()) -> int:
         """Returns the term with this head and these operands; joins it with what it is congruent to, and folds it.

@@ -34,11 +34,20 @@ from vyre.domain.numerics import scalar
 _U32: Final = ScalarType.U32
 
 
+class Opaque(NamedTuple):
+    """An expression whose parts an e-graph does not see: its number there, its size written out, and its height."""
+
+    number: int
+    size: int
+    height: int
+
+
 class Head(NamedTuple):
     """A node without its operands.
 
     ``payload`` is the operator, the target type, the bits of a literal, or what tells a leaf from others; ``dtype`` is
-    the type of the value, ``operand`` that of the first operand (of the index of a load), None for a leaf.
+    the type of the value, ``operand`` that of the first operand (of the index of a load), None for a leaf.  ``node`` is
+    ``Node`` and ``payload`` an ``Opaque`` for an expression that is taken as a leaf.
     """
 
     node: type[Node]
@@ -127,9 +136,9 @@ def built(head: Head, operands: list[Expr], loc: SourceLocation | None) -> Expr:
     return made
 
 
-def literal_of(head: Head) -> Literal:
+def literal_of(head: Head, loc: SourceLocation | None = None) -> Literal:
     """Returns the literal of a literal's head."""
-    return Literal(head.dtype, head.payload)
+    return Literal(head.dtype, head.payload, loc=loc)
 
 
 def folded(head: Head, operands: tuple[int, ...]) -> int | None:

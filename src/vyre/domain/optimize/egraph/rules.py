@@ -8,12 +8,14 @@ matched in both orders, so that no term with swapped operands is ever added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.egraph.costs import LEAF, cost_of
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
 from vyre.domain.optimize.egraph.heads import Head, Types, interned, leaf_head, operator_head
 
@@ -90,6 +92,7 @@ class Program(NamedTuple):
     hole.
     """
 
+    pattern: Expr
     root: Head
     steps: tuple[_Step, ...]
     holes: tuple[tuple[str, int], ...]
@@ -111,10 +114,21 @@ class Rule:
     holds: Callable[[Mapping[str, int]], bool] | None = None
     forward: bool = True
     swaps: frozenset[Head] = frozenset()
-    programs: tuple[Program, ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "programs", tuple(_compiled(self)))
+    @cached_property
+    def programs(self) -> tuple[Program, ...]:
+        """Returns the pattern, compiled once for every order of operands in which it can stand."""
+        return tuple(_compiled(self))
+
+    @cached_property
+    def gain(self) -> int:
+        """Returns by how much the instance costs less after than before, where the holes are leaves."""
+        return pattern_cost(self.before, self) - pattern_cost(self.after, self)
+
+    @cached_property
+    def shortens(self) -> int:
+        """Returns by how many nodes the instance is smaller after than before, where the holes are leaves."""
+        return pattern_size(self.before, self) - pattern_size(self.after, self)
 
     @property
     def reason(self) -> Reason:
@@ -284,7 +298,7 @@ def _program(pattern: Expr, rule: Rule) -> Program:
             operands = children(below)
             steps.append(_Walk(register, typed_head(below, rule.holes), len(operands)))
             place(operands)
-    return Program(root, tuple(steps), tuple(holes.items()))
+    return Program(pattern, root, tuple(steps), tuple(holes.items()))
 
 
 # ------------------------------------------------------------------------------ from laws
@@ -350,16 +364,60 @@ class Rules:
             yield Rule(law.name, after, before, holes, constants, condition, False, swaps)
 
 
+class Start(NamedTuple):
+    """A pattern of a rule, and the number of the rule in its set."""
+
+    number: int
+    rule: Rule
+    program: Program
+
+
 class RuleSet:
-    """Rules by the head of the root of their patterns, with their numbers; ``depth`` is the height of the highest."""
+    """Rules by the head of the root of their patterns; ``depth`` is the height of the highest pattern.
+
+    Patterns of which an operand has a head are found by the first such operand and its head, so that a term meets those
+    alone of which the operands have the right heads.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules: tuple[Rule, ...] = tuple(rules)
-        self.by_head: dict[Head, list[tuple[int, Rule, Program]]] = {}
+        self._flat: dict[Head, list[Start]] = {}
+        self._deep: dict[Head, dict[tuple[int, Head], list[Start]]] = {}
         for number, rule in enumerate(self.rules):
             for program in rule.programs:
-                self.by_head.setdefault(program.root, []).append((number, rule, program))
+                start = Start(number, rule, program)
+                walk = next((step for step in program.steps if isinstance(step, _Walk)), None)
+                if walk is None:
+                    self._flat.setdefault(program.root, []).append(start)
+                else:
+                    by_operand = self._deep.setdefault(program.root, {})
+                    by_operand.setdefault((walk.register, walk.head), []).append(start)
         self.depth: int = max((height(rule.before) for rule in self.rules), default=0)
+
+    def starts(self, graph: EGraph, term: int, known: dict[int, tuple[Head, ...]]) -> list[Start]:
+        """Returns the patterns that a term may be an instance of, in the order of the rules.
+
+        ``known`` holds the heads of the terms of classes, while the graph does not change.
+        """
+        root = graph.heads[term]
+        found = list(self._flat.get(root, ()))
+        deep = self._deep.get(root)
+        if deep:
+            for register, operand in enumerate(graph.operands[term]):
+                eclass = graph.find(operand)
+                heads = known.get(eclass)
+                if heads is None:
+                    heads = known[eclass] = tuple(
+                        dict.fromkeys(graph.heads[member] for member in graph.members(eclass))
+                    )
+                for head in heads:
+                    found += deep.get((register, head), ())
+            found.sort(key=_number)
+        return found
+
+
+def _number(start: Start) -> int:
+    return start.number
 
 
 def names(pattern: Expr) -> frozenset[str]:
@@ -372,6 +430,27 @@ def names(pattern: Expr) -> frozenset[str]:
 def height(pattern: Expr) -> int:
     """Returns the number of operators on the longest way to a leaf."""
     return max((1 + height(below) for below in children(pattern)), default=0)
+
+
+def _is_folded(pattern: Expr, rule: Rule) -> bool:
+    """Returns whether an instance of a pattern is a literal once constants are folded."""
+    if type(pattern) is Var:
+        return pattern.name in rule.constants
+    below = children(pattern)
+    return type(pattern) is Literal or (bool(below) and all(_is_folded(operand, rule) for operand in below))
+
+
+def pattern_cost(pattern: Expr, rule: Rule) -> int:
+    """Returns the cost of an instance written out in which constants are folded and holes are leaves."""
+    if _is_folded(pattern, rule):
+        return LEAF
+    below = sum(pattern_cost(operand, rule) for operand in children(pattern))
+    return below + cost_of(typed_head(pattern, rule.holes))
+
+
+def pattern_size(pattern: Expr, rule: Rule) -> int:
+    """Returns the nodes of an instance written out in which constants are folded and holes are leaves."""
+    return 1 if _is_folded(pattern, rule) else 1 + sum(pattern_size(operand, rule) for operand in children(pattern))
 
 
 def _is_commutation(before: Expr, after: Expr) -> bool:

@@ -7,27 +7,31 @@ and no cheaper term of the graph may have been missed by more than extraction mi
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange, search
-from vyre.domain.ir.expr import Expr, Var
+from vyre.domain.ir.expr import Expr, Var, children
+from vyre.domain.ir.limits import MAX_NODES
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.egraph.costs import cost_of
 from vyre.domain.optimize.egraph.explanation import Step, explained
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
-from vyre.domain.optimize.egraph.heads import Head, Types
+from vyre.domain.optimize.egraph.heads import Head, Opaque, Types
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
 
 
 class Limits(NamedTuple):
     """The bounds of one saturation.
 
-    ``nodes``: terms of the graph, beyond which no match is applied.  ``matches``: of one rule in one round.
-    ``rounds``.  ``search``: choices that the exact search for shared parts may make; 0 leaves it out.
+    ``window``: nodes that are taken from the source and from the values of its locals, breadth first; what is below
+    them is opaque.  ``nodes``: terms of the graph, beyond which no match is applied.  ``matches``: of one rule in one
+    round.  ``rounds``.  ``search``: choices that the exact search for shared parts may make; 0 leaves it out.
     """
 
+    window: int = 256
     nodes: int = 2_000
     matches: int = 200
     rounds: int = 8
@@ -37,16 +41,29 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS: Final = Limits()
 
 
-class Scope(NamedTuple):
+class Scope:
     """What the names of an expression mean: types of locals, of loads by buffer, and values of locals.
 
     A local with a value must have it wherever the expression stands: the locals of the value are never assigned, and
-    nothing writes what it loads.
+    nothing writes what it loads.  ``opaque`` returns whether an expression must be taken as it is; ``type_of`` the type
+    of an expression, which must be given if some can be opaque.
     """
 
-    locals_: Types
-    elements: Types
-    definitions: Mapping[str, Expr]
+    def __init__(
+        self,
+        locals_: Types,
+        elements: Types | None = None,
+        definitions: Mapping[str, Expr] | None = None,
+        type_of: Callable[[Expr], ScalarType] | None = None,
+    ) -> None:
+        self.locals_ = locals_
+        self.elements: Types = {} if elements is None else elements
+        self.definitions: Mapping[str, Expr] = {} if definitions is None else definitions
+        self.type_of = type_of
+        self.sizes: dict[int, tuple[int, int]] = {}
+        """Heights and sizes of expressions by identity."""
+        self.measured: list[Expr] = []
+        """The expressions whose sizes are known, which keeps their identities."""
 
 
 class Saturated(NamedTuple):
@@ -80,27 +97,44 @@ def saturated(
     higher cost written out, nor more height, than the source.
     """
     graph = EGraph(scope.locals_, scope.elements, rules.commuting)
+    defined = _open_window(graph, expr, scope, limits.window)
     root = graph.add(expr)
-    _define(graph, scope.definitions)
+    for local in defined:
+        value = graph.add(scope.definitions[local.name])
+        graph.union(graph.add(local), value, Reason(Why.DEFINITION, local.name))
     graph.rebuild()
     rounds, is_complete = _rewrite(graph, rules, limits)
     before = _measured(graph, root, cost)
     for found in _candidates(graph, root, limits, cost):
         after = _measured(graph, found, cost)
         if after.dag < before.dag and not after.is_larger(before):
-            new = graph.expression(found)
+            new = graph.expression(found, loc=expr.loc)
             return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found)
     return Saturated(expr, before.dag, before.dag, rounds, is_complete, graph, root, root)
 
 
-def _define(graph: EGraph, definitions: Mapping[str, Expr]) -> None:
-    """Makes locals equal to their values, those of the locals in these values included."""
-    defined = 0
-    while defined < len(graph):
-        head = graph.heads[defined]
-        if head.node is Var and head.payload in definitions:
-            graph.union(defined, graph.add(definitions[head.payload]), Reason(Why.DEFINITION, head.payload))
-        defined += 1
+def _open_window(graph: EGraph, expr: Expr, scope: Scope, most: int) -> list[Var]:
+    """Makes what is below the window opaque; returns the locals whose values are in it.
+
+    Without ``Scope.type_of`` everything is in the window.
+    """
+    waiting = deque([expr])
+    seen = {id(expr)}
+    defined: dict[str, Var] = {}
+    while waiting:
+        node = waiting.popleft()
+        below = children(node)
+        if type(node) is Var and node.name not in defined and node.name in scope.definitions and len(seen) < most:
+            defined[node.name] = node
+            below = (scope.definitions[node.name],)
+        elif below and scope.type_of is not None and len(seen) + len(below) > most:
+            height, size = measure(node, scope.sizes, MAX_NODES, visited=scope.measured)
+            graph.opaque(node, scope.type_of(node), size, height)
+            continue
+        fresh = [operand for operand in below if id(operand) not in seen]
+        seen.update(map(id, fresh))
+        waiting += fresh
+    return list(defined.values())
 
 
 # ------------------------------------------------------------------------------ rounds
@@ -139,11 +173,12 @@ def _matches(
     """Returns the matches of rules whose instance has a part among the changed classes, and whether some were cut."""
     matches: list[tuple[Rule, dict[str, int]]] = []
     counts: Counter[int] = Counter()
+    known: dict[int, tuple[Head, ...]] = {}
     is_cut = False
     for term in _above(graph, changed, rules.depth):
         if graph.constant(term) is not None:
             continue
-        for number, rule, program in rules.by_head.get(graph.heads[term], ()):
+        for number, rule, program in rules.starts(graph, term, known):
             for found in rule.matches(graph, term, program):
                 if counts[number] >= most:
                     is_cut = True
@@ -194,6 +229,10 @@ def _measured(graph: EGraph, root: int, cost: Callable[[Head], int]) -> _Measure
         dag += own
         parts = [trees[operand] for operand in graph.operands[term]]
         tree = own + sum(part[0] for part in parts)
+        payload = graph.heads[term].payload
+        if isinstance(payload, Opaque):
+            trees[term] = tree, payload.size, payload.height
+            continue
         trees[term] = tree, 1 + sum(part[1] for part in parts), max((1 + part[2] for part in parts), default=0)
     return _Measured(dag, *trees[root])
 

@@ -1,0 +1,153 @@
+"""Equality saturation of the expressions of a program, by the laws of the operators.
+
+Every expression is visited once, operands first.  Where a law that makes something cheaper starts at a node, a window
+of what is below it, and of the values of locals in it that never change, becomes an e-graph, which is rewritten by all
+laws that make nothing longer.  The node is replaced where that found a form with a lower cost.
+
+What is taken over from the values of locals are their operands: locals that were visible where these were declared and
+on whose uniformity and repeatability their own rests.  So a new form is uniform where the old one was, and may stand
+behind a grid barrier where that might.  Atomics and subgroup operations, and everything around them in an expression,
+stay as they are; loads are dropped or evaluated where they stood, at most as often.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from vyre.domain.dialects.laws.catalogue import LAWS
+from vyre.domain.ir.buffers import Access
+from vyre.domain.ir.expr import CHILDREN, LEAVES, Bitcast, Cast, Expr, Load, Var, WrapCast
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.optimize.egraph.costs import CYCLE
+from vyre.domain.optimize.egraph.prefilter import Starts
+from vyre.domain.optimize.egraph.rules import Rule, Rules
+from vyre.domain.optimize.egraph.saturate import Limits, Scope, saturated
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE
+from vyre.domain.optimize.rebuilding import rewritten
+from vyre.domain.optimize.static_types import StaticTypes
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+
+LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200)
+"""The bounds of the e-graph of one node."""
+_CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, WrapCast})
+_UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
+
+
+def saturate(program: Program, counts: Counts) -> Program:
+    """Returns the program with cheaper forms of its expressions; counts ``saturated`` and ``cheaper`` expressions."""
+    return rewritten_by(_Saturation, program, counts)
+
+
+SATURATION: Final = Pass("saturation", 1, saturate)
+
+
+def _is_wanted(rule: Rule) -> bool:
+    """Returns whether a rule makes nothing longer or much dearer: sums must become products to meet other factors."""
+    return rule.gain >= -2 * CYCLE and rule.shortens >= 0
+
+
+RULES: Final = Rules(LAWS, _is_wanted)
+
+
+@cache
+def _starts(types: frozenset[ScalarType]) -> Starts:
+    return Starts(RULES.of(types))
+
+
+def _types_of(program: Program) -> frozenset[ScalarType]:
+    """Returns types that the expressions of a program have; no type of a literal, load or conversion is missing."""
+    facts = node_facts(program)
+    found = {ScalarType.U32, ScalarType.BOOL, *facts.literals}
+    found |= {b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
+    if not _CONVERSIONS.isdisjoint(facts.types):
+        found |= {node.dtype for node in unique_expressions(program) if isinstance(node, Cast | Bitcast | WrapCast)}
+    return frozenset(found)
+
+
+class _Saturation(Rewriter):
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._types = StaticTypes(program)
+        self._made: dict[int, Expr] = {}
+        self._impure: dict[int, Expr] = {}
+        """Expressions of the new program that stay as they are, by identity."""
+        self._assigned = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Assign)}
+        self._unchanging = {b.name for b in program.buffers if b.access in _UNCHANGING}
+        self._values: dict[str, Expr] = {}
+        self._steady: set[int] = set()
+        """Identities of the expressions in ``_values``."""
+        self._locals: dict[str, ScalarType] = {}
+        elements = {b.name: b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
+        self._scope = Scope(self._locals, elements, self._values, self._types.of)
+        self._starts = _starts(_types_of(program))
+
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten(expr, self._rule, self._made)
+
+    def _rule(self, node: Expr) -> Expr:
+        """Returns what an expression becomes whose operands are done."""
+        kind = type(node)
+        if kind in LEAVES:
+            return node
+        if kind in IMPURE or (self._impure and any(id(operand) in self._impure for operand in CHILDREN[kind](node))):
+            self._impure[id(node)] = node
+            return node
+        if not self._starts.at(node, self._values, self._types.of):
+            return node
+        self.counts["saturated"] += 1
+        found = saturated(node, RULES, self._scope, LIMITS).expr
+        if found is not node:
+            self.counts["cheaper"] += 1
+        return found
+
+    # ---- declarations
+    def visit_let(self, stmt: Let) -> None:
+        made = self.operands(stmt)
+        self._declare(stmt.name, self._types.of(made.value))
+        if self._is_unchanging(stmt.name, made.value):
+            self._values[stmt.name] = made.value
+        self.out.append(made)
+
+    def repeated(self, stmt: Loop | GridLoop) -> Body:
+        if isinstance(stmt, Loop):
+            self._declare(stmt.var, self._types.of(stmt.start))
+        else:
+            self._declare(stmt.name, ScalarType.U32)
+        return self.body(stmt.body)
+
+    def _declare(self, name: str, dtype: ScalarType) -> None:
+        self._types.declare(name, dtype)
+        self._locals[name] = dtype
+
+    def _is_unchanging(self, name: str, value: Expr) -> bool:
+        """Returns whether a local has its value, computed anew, wherever it is visible."""
+        if name in self._assigned:
+            return False
+        seen: set[int] = set()
+        stack = [value]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen or id(node) in self._steady:
+                continue
+            seen.add(id(node))
+            if self._is_changing(node):
+                return False
+            if type(node) not in LEAVES:
+                stack += CHILDREN[type(node)](node)
+        self._steady |= seen
+        return True
+
+    def _is_changing(self, node: Expr) -> bool:
+        """Returns whether an expression is not the same at another time, whatever its operands are."""
+        if isinstance(node, Var):
+            return node.name in self._assigned
+        if isinstance(node, Load):
+            return node.buffer not in self._unchanging
+        return type(node) in IMPURE

@@ -1,0 +1,97 @@
+"""The e-graph: classes, congruence, constants, and proofs that replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.egraph_terms import parsed, types_for
+from vyre.domain.ir.expr import Binary, Literal
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.egraph.explanation import CONSTANT, explained
+from vyre.domain.optimize.egraph.graph import Contradiction, EGraph, Reason, Why
+from vyre.domain.optimize.egraph.heads import Head
+
+U32 = ScalarType.U32
+LAW = Reason(Why.LAW, "test.law")
+SUM = Head(Binary, BinaryOp.ADD, U32, U32)
+
+
+def graph_of(*texts: str, commutes: bool = False) -> tuple[EGraph, list[int]]:
+    graph = EGraph(types_for(U32), commuting=lambda head: "add.commute" if commutes and head == SUM else None)
+    return graph, [graph.add(parsed(text)) for text in texts]
+
+
+def test_terms_that_are_written_alike_are_one_term() -> None:
+    graph, (first, second, other) = graph_of("x + y * 2u", "x + y * 2u", "y + x * 2u")
+    assert first == second != other
+    assert len(graph) == 7  # x, y, 2, y * 2, their sum, and x * 2, y + x * 2
+
+
+def test_congruence_goes_up_through_every_use() -> None:
+    graph, (x, y, first, second) = graph_of("x", "y", "(x + z) * (x + z) ^ x", "(y + z) * (x + z) ^ y")
+    assert graph.find(first) != graph.find(second)
+    graph.union(x, y, LAW)
+    graph.rebuild()
+    assert graph.find(first) == graph.find(second)
+    assert len(graph.members(first)) == 1  # congruent terms have one representative
+
+
+def test_operands_are_swapped_only_where_a_law_says_so() -> None:
+    for commutes in (False, True):
+        graph, (first, second) = graph_of("(x + y) * z", "(y + x) * z", commutes=commutes)
+        assert (graph.find(first) == graph.find(second)) is commutes
+
+
+def test_constants_fold_when_their_operands_become_constant() -> None:
+    graph, (product, x, three) = graph_of("(x + 1u) * 5u", "x", "3u")
+    assert graph.constant(product) is None
+    graph.union(x, three, LAW)
+    graph.rebuild()
+    literal = graph.constant(product)
+    assert literal is not None and graph.expression(literal) == Literal(U32, 20)
+    laws = [step.law for step in explained(graph, product, literal)]
+    assert laws == ["test.law", CONSTANT, CONSTANT]
+
+
+def test_two_constants_are_not_equal() -> None:
+    graph, (x, three, four) = graph_of("x", "3u", "2u + 2u")
+    graph.union(x, three, LAW)
+    with pytest.raises(Contradiction, match=r"Literal\(u32, 4\) is not Literal\(u32, 3\)"):
+        graph.union(four, x, LAW)
+
+
+def test_nans_of_different_bits_are_equal() -> None:
+    graph = EGraph()
+    first, second = (graph.add(parsed(f"f32({bits})")) for bits in ("0x7fc00000", "0xffc00001"))
+    assert graph.union(first, second, LAW)
+    zero, minus_zero = graph.add(parsed("0.0f")), graph.add(parsed("-0.0f"))
+    with pytest.raises(Contradiction):
+        graph.union(zero, minus_zero, LAW)
+
+
+def test_terms_of_two_types_are_never_joined() -> None:
+    graph, (x, comparison) = graph_of("x", "x < y")
+    with pytest.raises(ValueError, match="two types"):
+        graph.union(x, comparison, LAW)
+
+
+def test_a_proof_names_each_law_in_its_direction() -> None:
+    graph, (x, y, z, first, second) = graph_of("x", "y", "z", "bitnot(x) * w", "bitnot(z) * w")
+    graph.union(x, y, Reason(Why.LAW, "one"))
+    graph.union(z, y, Reason(Why.LAW, "two"))
+    graph.rebuild()
+    steps = explained(graph, first, second)
+    assert [(step.law, step.forward, step.place) for step in steps] == [("one", True, (0, 0)), ("two", False, (0, 0))]
+    assert [str(step) for step in steps] == ["x -> y  [one]", "y <- z  [two]"]
+    with pytest.raises(ValueError, match="not known to be equal"):
+        graph.proof(x, graph.add(parsed("w")))
+
+
+def test_an_opaque_expression_is_a_leaf_of_its_own() -> None:
+    graph = EGraph(types_for(U32))
+    part = parsed("x * y")
+    leaf = graph.opaque(part, U32, 3, 1)
+    assert graph.opaque(part, U32, 3, 1) == leaf == graph.add(part)
+    assert graph.operands[leaf] == () and graph.expression(leaf) is part
+    assert graph.find(graph.add(parsed("x * y"))) != graph.find(leaf)

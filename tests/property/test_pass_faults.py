@@ -11,11 +11,14 @@ import pytest
 from support.optimized_programs import check_passes_kept, random_cases
 from support.pass_texts import program_of
 from support.small_programs import case_of
+from vyre.domain.dialects.laws.law import Law
 from vyre.domain.errors import VyreError
+from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.optimize.egraph.rules import Rules
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.value_table import Value
@@ -55,6 +58,8 @@ def _learn_the_opposite(known: KnownConditions, condition: Value, truth: bool) -
     _learn(known, condition, not truth)
 
 
+CHANGED = "let a = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = data[gid.x] - a"
+FALSE_LAW = Law("false.zero", "x + 0", "0", frozenset({ScalarType.U32}))
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
     Fault(
@@ -74,6 +79,9 @@ FAULTS = [
     Fault("dead_code", "dead_code._unseen_buffers", lambda program: {"mine"}, "mine[0u] = 3u\nout[gid.x] = mine[0u]"),
     Fault("numbering", "numbering._COMMUTING", frozenset(BinaryOp), "let a = gid.x - 7u\nout[gid.x] = 7u - gid.x"),
     Fault("numbering", "numbering._Numbering.time", lambda walk, key: 0, STORED),
+    Fault("saturation", "saturation._UNCHANGING", frozenset(Access), CHANGED),
+    Fault("saturation", "saturation.RULES", Rules([FALSE_LAW]), "out[0u] = (input[0u] + 0u) * 3u"),
+    Fault("saturation", "egraph.graph.folded", lambda head, bits: 5, "out[0u] = 2u + 4u"),
     Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),
 ]
 

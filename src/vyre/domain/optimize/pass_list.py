@@ -13,6 +13,7 @@ from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
 from vyre.domain.optimize.passes import Pass
+from vyre.domain.optimize.saturation import SATURATION
 
 PASSES: Final[Mapping[str, Pass]] = {
     step.name: step
@@ -24,6 +25,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         NUMBERING,
         BRANCHES,
         NARROWING,
+        SATURATION,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

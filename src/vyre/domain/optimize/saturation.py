@@ -6,30 +6,47 @@ laws that make nothing longer.  The node is replaced where that found a form wit
 
 What is taken over from the values of locals are their operands: locals that were visible where these were declared and
 on whose uniformity and repeatability their own rests.  So a new form is uniform where the old one was, and may stand
-behind a grid barrier where that might.  Atomics and subgroup operations, and everything around them in an expression,
-stay as they are; loads are dropped or evaluated where they stood, at most as often.
+behind a grid barrier where that might.  Atomics, subgroup operations and calls, and everything around them in an
+expression, stay as they are; loads are dropped or evaluated where they stood, at most as often.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.ir.buffers import Access
-from vyre.domain.ir.expr import CHILDREN, LEAVES, Bitcast, Cast, Expr, Load, Var, WrapCast
+from vyre.domain.ir.expr import (
+    CHILDREN,
+    LEAVES,
+    Binary,
+    Bitcast,
+    Cast,
+    Expr,
+    Fma,
+    Literal,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    Unary,
+    Unpack,
+    Var,
+    WrapCast,
+)
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.operators import BINARY, UNARY
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.optimize.egraph.costs import CYCLE
+from vyre.domain.optimize.egraph.heads import OPERATORS
 from vyre.domain.optimize.egraph.prefilter import Starts
-from vyre.domain.optimize.egraph.rules import Rule, Rules
+from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
 from vyre.domain.optimize.egraph.saturate import Limits, Scope, saturated
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE
 from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
@@ -56,19 +73,45 @@ def _is_wanted(rule: Rule) -> bool:
 RULES: Final = Rules(LAWS, _is_wanted)
 
 
-@cache
-def _starts(types: frozenset[ScalarType]) -> Starts:
-    return Starts(RULES.of(types))
+@lru_cache(maxsize=64)
+def _starts(rules: RuleSet) -> Starts:
+    return Starts(rules)
 
 
-def _types_of(program: Program) -> frozenset[ScalarType]:
-    """Returns types that the expressions of a program have; no type of a literal, load or conversion is missing."""
-    facts = node_facts(program)
-    found = {ScalarType.U32, ScalarType.BOOL, *facts.literals}
-    found |= {b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
-    if not _CONVERSIONS.isdisjoint(facts.types):
-        found |= {node.dtype for node in unique_expressions(program) if isinstance(node, Cast | Bitcast | WrapCast)}
-    return frozenset(found)
+_SPELLINGS: Final[dict[object, str]] = {
+    **{op: row.text for op, row in BINARY.items()},
+    **{op: row.text for op, row in UNARY.items()},
+    Select: "select",
+    Fma: "fma",
+    Cast: "cast",
+    Bitcast: "bitcast",
+    WrapCast: "wrap_cast",
+    Narrow: "narrow",
+    Pack: "pack",
+    Unpack: "unpack",
+}
+_MADE: Final = frozenset({"+", "-", "*", "<<", ">>", "&"})
+"""Operators that laws make of others; rules for these are tried in every program."""
+
+
+def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
+    """Returns types that the expressions of a program have, of which none of a literal, load or conversion is missing,
+    and the spellings of its operators.
+    """
+    types = {ScalarType.U32, ScalarType.BOOL}
+    types |= {b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
+    operators: set[object] = set()
+    for node in unique_expressions(program):
+        cls = type(node)
+        if cls is Binary or cls is Unary:
+            operators.add(node.op)  # type: ignore[union-attr]
+        elif cls is Literal:
+            types.add(node.dtype)  # type: ignore[union-attr]
+        elif cls not in LEAVES:
+            operators.add(cls)
+            if cls in _CONVERSIONS:
+                types.add(node.dtype)  # type: ignore[union-attr]
+    return frozenset(types), _MADE | {_SPELLINGS[found] for found in operators if found in _SPELLINGS}
 
 
 class _Saturation(Rewriter):
@@ -85,8 +128,9 @@ class _Saturation(Rewriter):
         """Identities of the expressions in ``_values``."""
         self._locals: dict[str, ScalarType] = {}
         elements = {b.name: b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
-        self._scope = Scope(self._locals, elements, self._values, self._types.of)
-        self._starts = _starts(_types_of(program))
+        types, spellings = _used(program)
+        self._scope = Scope(self._locals, elements, self._values, self._types.of, spellings)
+        self._starts = _starts(RULES.of(types, spellings))
 
     def expression(self, expr: Expr) -> Expr:
         return rewritten(expr, self._rule, self._made)
@@ -96,7 +140,9 @@ class _Saturation(Rewriter):
         kind = type(node)
         if kind in LEAVES:
             return node
-        if kind in IMPURE or (self._impure and any(id(operand) in self._impure for operand in CHILDREN[kind](node))):
+        if kind not in OPERATORS or (
+            self._impure and any(id(operand) in self._impure for operand in CHILDREN[kind](node))
+        ):
             self._impure[id(node)] = node
             return node
         if not self._starts.at(node, self._values, self._types.of):
@@ -150,4 +196,4 @@ class _Saturation(Rewriter):
             return node.name in self._assigned
         if isinstance(node, Load):
             return node.buffer not in self._unchanging
-        return type(node) in IMPURE
+        return type(node) not in LEAVES and type(node) not in OPERATORS

@@ -71,7 +71,9 @@ def test_changes_are_counted_and_source_locations_stay() -> None:
     assert new.index is old.index
 
 
-@pytest.mark.parametrize("first", range(0, 300, 60))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in range(60, 300, 60))]
+)
 def test_random_programs_keep_their_bytes(first: int) -> None:
     for case in random_cases(range(first, first + 60)):
         check_passes_kept(case, [SATURATION])

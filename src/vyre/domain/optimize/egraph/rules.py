@@ -7,9 +7,10 @@ matched in both orders, so that no term with swapped operands is ever added.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -31,6 +32,14 @@ class Equation(Protocol):
     @property
     def name(self) -> str:
         """Returns the name."""
+
+    @property
+    def before(self) -> str:
+        """Returns the text of the side that is replaced."""
+
+    @property
+    def after(self) -> str:
+        """Returns the text of the other side."""
 
     @property
     def types(self) -> frozenset[ScalarType]:
@@ -304,6 +313,23 @@ def _program(pattern: Expr, rule: Rule) -> Program:
 # ------------------------------------------------------------------------------ from laws
 
 
+_MOST_SETS: Final = 64
+"""Sets of rules that are kept; programs with other operators have other sets."""
+_TYPE_ARGUMENT: Final = re.compile(r"(\w)<\w+>\(")
+_OPERATOR: Final = re.compile(r"[a-z_]\w*(?=\()|\b(?:and|or)\b|<<|>>|<=|>=|==|!=|-(?= )|[+*/%&|^<>]")
+
+
+@cache
+def operators_of(text: str) -> frozenset[str]:
+    """Returns the spellings of operators that an expression has for sure, without parsing it."""
+    return frozenset(_OPERATOR.findall(_TYPE_ARGUMENT.sub(r"\1(", text)))
+
+
+def _may_commute(law: Equation) -> bool:
+    """Returns whether a law may be the swap of two operands, without parsing it."""
+    return len(law.before) == len(law.after) and sorted(law.before) == sorted(law.after)
+
+
 class Rules:
     """The rules of a set of laws, compiled per type when a type is first asked for.
 
@@ -314,17 +340,23 @@ class Rules:
     def __init__(self, laws: Iterable[Equation], wanted: Callable[[Rule], bool] | None = None) -> None:
         self._laws: tuple[Equation, ...] = tuple(laws)
         self._wanted = wanted
-        self._of_type: dict[ScalarType, tuple[Rule, ...]] = {}
+        self._known: dict[tuple[str, ScalarType, bool], tuple[Rule, ...]] = {}
         self._swaps: dict[ScalarType, dict[Head, str]] = {}
-        self._sets: dict[frozenset[ScalarType], RuleSet] = {}
+        self._sets: dict[tuple[frozenset[ScalarType], frozenset[str] | None], RuleSet] = {}
 
-    def of(self, types: Iterable[ScalarType]) -> RuleSet:
-        """Returns the rules of some types, by the head of their root."""
-        key = frozenset(types)
+    def of(self, types: Iterable[ScalarType], spellings: frozenset[str] | None = None) -> RuleSet:
+        """Returns the rules of some types, by the head of their root.
+
+        With ``spellings``, those of operators, only rules whose pattern has no other operators: only these are read
+        and compiled.
+        """
+        key = frozenset(types), spellings
         found = self._sets.get(key)
         if found is None:
-            ordered = sorted(key, key=lambda dtype: dtype.tag)
-            rules = [rule for dtype in ordered for rule in self._compiled(dtype)]
+            ordered = sorted(key[0], key=lambda dtype: dtype.tag)
+            rules = [rule for dtype in ordered for law in self._laws for rule in self._read(law, dtype, spellings)]
+            if len(self._sets) >= _MOST_SETS:
+                self._sets.clear()
             found = self._sets[key] = RuleSet(rules)
         return found
 
@@ -337,19 +369,31 @@ class Rules:
         if found is None:
             found = self._swaps[dtype] = {}
             for law in self._laws:
-                if dtype in law.types and _is_commutation(*law.at(dtype)):
+                if dtype in law.types and _may_commute(law) and _is_commutation(*law.at(dtype)):
                     found[typed_head(law.at(dtype)[0], law.hole_types(dtype))] = law.name
         return found
 
-    def _compiled(self, dtype: ScalarType) -> tuple[Rule, ...]:
-        if dtype not in self._of_type:
-            found = [law for law in self._laws if dtype in law.types and not _is_commutation(*law.at(dtype))]
-            rules = [rule for law in found for rule in self._directions(law, dtype)]
-            self._of_type[dtype] = tuple([rule for rule in rules if self._wanted is None or self._wanted(rule)])
-        return self._of_type[dtype]
+    def _read(self, law: Equation, dtype: ScalarType, spellings: frozenset[str] | None) -> Iterator[Rule]:
+        if dtype not in law.types:
+            return
+        for forward in (True, False) if law.both_ways else (True,):
+            if spellings is None or operators_of(law.before if forward else law.after) <= spellings:
+                yield from self._rules_of(law, dtype, forward)
+
+    def _rules_of(self, law: Equation, dtype: ScalarType, forward: bool) -> tuple[Rule, ...]:
+        """Returns the rule of one direction of a law, if there is one that is wanted."""
+        key = law.name, dtype, forward
+        found = self._known.get(key)
+        if found is None:
+            rules = [rule for rule in self._directions(law, dtype) if rule.forward is forward]
+            found = tuple([rule for rule in rules if self._wanted is None or self._wanted(rule)])
+            self._known[key] = found
+        return found
 
     def _directions(self, law: Equation, dtype: ScalarType) -> Iterator[Rule]:
         before, after = law.at(dtype)
+        if _is_commutation(before, after):
+            return
         holes = law.hole_types(dtype)
         swaps = frozenset(head for kind in {dtype, *holes.values()} for head in self._swaps_of(kind))
         constants = law.constant_holes

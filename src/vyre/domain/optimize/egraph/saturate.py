@@ -45,8 +45,8 @@ class Scope:
     """What the names of an expression mean: types of locals, of loads by buffer, and values of locals.
 
     A local with a value must have it wherever the expression stands: the locals of the value are never assigned, and
-    nothing writes what it loads.  ``opaque`` returns whether an expression must be taken as it is; ``type_of`` the type
-    of an expression, which must be given if some can be opaque.
+    nothing writes what it loads.  ``type_of`` returns the type of an expression, which must be given if some can be
+    opaque.  ``spellings``, if given, are the operators of the rules that are tried, as ``Rules.of`` has them.
     """
 
     def __init__(
@@ -55,11 +55,13 @@ class Scope:
         elements: Types | None = None,
         definitions: Mapping[str, Expr] | None = None,
         type_of: Callable[[Expr], ScalarType] | None = None,
+        spellings: frozenset[str] | None = None,
     ) -> None:
         self.locals_ = locals_
         self.elements: Types = {} if elements is None else elements
         self.definitions: Mapping[str, Expr] = {} if definitions is None else definitions
         self.type_of = type_of
+        self.spellings = spellings
         self.sizes: dict[int, tuple[int, int]] = {}
         """Heights and sizes of expressions by identity."""
         self.measured: list[Expr] = []
@@ -103,7 +105,7 @@ def saturated(
         value = graph.add(scope.definitions[local.name])
         graph.union(graph.add(local), value, Reason(Why.DEFINITION, local.name))
     graph.rebuild()
-    rounds, is_complete = _rewrite(graph, rules, limits)
+    rounds, is_complete = _rewrite(graph, rules, scope.spellings, limits)
     before = _measured(graph, root, cost)
     for found in _candidates(graph, root, limits, cost):
         after = _measured(graph, found, cost)
@@ -140,7 +142,7 @@ def _open_window(graph: EGraph, expr: Expr, scope: Scope, most: int) -> list[Var
 # ------------------------------------------------------------------------------ rounds
 
 
-def _rewrite(graph: EGraph, rules: Rules, limits: Limits) -> tuple[int, bool]:
+def _rewrite(graph: EGraph, rules: Rules, spellings: frozenset[str] | None, limits: Limits) -> tuple[int, bool]:
     """Applies all rules until nothing changes or a bound is reached; returns the rounds, and whether all was done."""
     types: frozenset[ScalarType] = frozenset()
     for done in range(limits.rounds):
@@ -151,7 +153,7 @@ def _rewrite(graph: EGraph, rules: Rules, limits: Limits) -> tuple[int, bool]:
         if not known <= types:  # rules of new types have not been tried on what was there before
             types |= known
             changed = list(range(len(graph)))
-        found, is_cut = _matches(graph, rules.of(types), changed, limits.matches)
+        found, is_cut = _matches(graph, rules.of(types, spellings), changed, limits.matches)
         for rule, holes in found:
             if len(graph) >= limits.nodes:
                 graph.rebuild()

@@ -127,7 +127,7 @@ def _fits(pattern: Expr, expr: Expr, rule: Rule, values: Mapping[str, Expr], hol
         if known is None:
             holes[name] = expr
             return name not in rule.constants or type(_value(expr, values)) is Literal
-        return known is expr or known == expr
+        return known is expr or known == expr or _value(known, values) == _value(expr, values)
     expr = _value(expr, values)
     if cls is Literal:
         return pattern == expr

@@ -14,6 +14,7 @@ from support.small_programs import case_of
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.buffers import Access
+from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
@@ -60,6 +61,8 @@ def _learn_the_opposite(known: KnownConditions, condition: Value, truth: bool) -
 
 CHANGED = "let a = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = data[gid.x] - a"
 FALSE_LAW = Law("false.zero", "x + 0", "0", frozenset({ScalarType.U32}))
+ALIASED = "mine[n % 2u] = 3u\nmine[gid.x % 2u] = 5u\nout[gid.x] = mine[n % 2u]"
+REPEATED = "mine[n % 2u] = 3u\nfor i in 0u .. 2u {\nout[gid.x] = mine[n % 2u]\nmine[gid.x % 2u] = 5u\n}"
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
     Fault(
@@ -69,6 +72,9 @@ FAULTS = [
     ),
     Fault("branches", "branches.IMPURE", frozenset(), "if atomic_add(count, 0u, 1u) >= 0u { out[0u] = 1u }"),
     Fault("narrowing", "narrowing._fits", lambda value: True, "out[0u] = cast<u32>((cast<i32>(n % 3u) - 5i) / 2i)"),
+    Fault("forwarding", "forwarding._are_apart", lambda one, other: True, ALIASED),
+    Fault("forwarding", "forwarding._Forwarding.repeated", lambda walk, stmt: walk.body(stmt.body), REPEATED),
+    Fault("forwarding", "forwarding._zero", lambda element, loc: Literal(ScalarType.U32, 1), "out[0u] = mine[0u]"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

@@ -9,6 +9,7 @@ from vyre.domain.optimize.branches import BRANCHES
 from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
+from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
@@ -26,6 +27,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         BRANCHES,
         NARROWING,
         SATURATION,
+        FORWARDING,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

@@ -339,6 +339,10 @@ class ValueTable:
             low, high = 1, min(_GRID_LIMIT // size, high)
         return self._made(LaunchId, _U32, (low, high), (), expr.kind, expr.axis)
 
+    def local_id(self, axis: int) -> Value:
+        """Returns the local id along an axis."""
+        return self._id(LaunchId(IdKind.LOCAL, axis))
+
     def _lane(self, expr: SubgroupLane) -> Value:
         return self._made(SubgroupLane, _U32, (0, 31), ())
 

@@ -1,0 +1,417 @@
+"""Forwarding through private and workgroup memory: what a lane stored is not loaded again.
+
+A private buffer all of whose indices are literals becomes locals, one for each element.  Elsewhere a load gives way to
+the value that the same lane stored last, where nothing can have changed the element: in private memory until a store to
+an index that may be the same one, in workgroup memory, at the lane's own index only, until a barrier, an atomic or any
+other store to the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir.expr import LEAVES, BufferLength, Expr, Literal, Load, Narrow, Var, children
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    GridLoop,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    bodies,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import NARROW_TYPES, ScalarType
+from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import ATOMICS, containing
+from vyre.domain.optimize.rebuilding import rewritten_from
+from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.value_table import Value, ValueTable, value_table
+from vyre.domain.optimize.walking import Rewriter
+
+_MOST_ELEMENTS: Final = 64
+"""The largest number of elements of one buffer that become locals."""
+_NEAR: Final = frozenset({Access.PRIVATE, Access.WORKGROUP})
+
+
+def _names_of(program: Program) -> UniqueNames:
+    names = UniqueNames()
+    for buffer in program.buffers:
+        names.reserve(buffer.name)
+    for stmt in walk_statements(program.body):
+        if isinstance(stmt, Let | GridLoop):
+            names.reserve(stmt.name)
+        elif isinstance(stmt, Loop):
+            names.reserve(stmt.var)
+    return names
+
+
+def _stored(element: ScalarType, value: Expr) -> Expr:
+    """Returns what a load gives after a store of a value.
+
+    The bits of a NaN may differ from those in memory, where nothing can see them.
+    """
+    return Narrow(element, value, loc=value.loc) if element in NARROW_TYPES else value
+
+
+def _zero(element: ScalarType, loc: SourceLocation | None) -> Literal:
+    return Literal(element.widened, 0, loc=loc)
+
+
+# ---- private buffers that become locals
+
+
+class _Accesses(NamedTuple):
+    """Private buffers, by name: the elements that become locals, and the statements that access them themselves."""
+
+    elements: dict[str, set[int]]
+    users: dict[str, set[int]]
+
+
+def _literal_accesses(program: Program, table: ValueTable) -> _Accesses:
+    """Returns the private buffers all of whose indices are known elements."""
+    private = {b.name: b for b in program.buffers if b.access is Access.PRIVATE and type(b.element) is ScalarType}
+    elements: dict[str, set[int]] = {name: set() for name in private}
+    users: dict[str, set[int]] = {name: set() for name in private}
+    found: dict[int, frozenset[str]] = {}
+    for stmt in walk_statements(program.body) if private else ():
+        for root in operands(stmt):
+            for name in _loaded(root, found, private, elements, table):
+                users[name].add(id(stmt))
+        if type(stmt) is Store and stmt.buffer in private:
+            users[stmt.buffer].add(id(stmt))
+            _note_element(private[stmt.buffer], stmt.index, elements, table, is_store=True)
+    for buffer in private.values():
+        if buffer.name in elements and not 0 < len(elements[buffer.name]) <= _MOST_ELEMENTS:
+            del elements[buffer.name]
+    return _Accesses(elements, users)
+
+
+def _loaded(
+    root: Expr,
+    found: dict[int, frozenset[str]],
+    private: dict[str, Buffer],
+    elements: dict[str, set[int]],
+    table: ValueTable,
+) -> frozenset[str]:
+    """Returns the private buffers from which an expression loads; notes the elements of each load once."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if id(node) in found:
+            stack.pop()
+            continue
+        parts = () if type(node) in LEAVES else children(node)
+        waiting = [part for part in parts if id(part) not in found]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        names = frozenset[str]().union(*[found[id(part)] for part in parts]) if parts else frozenset[str]()
+        if type(node) is Load and node.buffer in private:
+            names |= {node.buffer}
+            _note_element(private[node.buffer], node.index, elements, table, is_store=False)
+        found[id(node)] = names
+    return found[id(root)]
+
+
+def _note_element(
+    buffer: Buffer, index: Expr, elements: dict[str, set[int]], table: ValueTable, *, is_store: bool
+) -> None:
+    if buffer.name not in elements:
+        return
+    is_inside = type(index) is Literal and 0 <= index.value < buffer.count
+    if is_inside:
+        elements[buffer.name].add(index.value)  # type: ignore[union-attr, arg-type]
+    elif is_store or type(index) is not Literal:
+        del elements[buffer.name]
+
+
+class _Placing:
+    """Finds, for each private buffer, the statement before which its locals are declared."""
+
+    def __init__(self, program: Program, accesses: _Accesses) -> None:
+        self._accesses = accesses
+        self._below: dict[int, set[str]] = {}
+        self._has_barrier: set[int] = set()
+        self._collect(program.body)
+        self.places: dict[int, list[str]] = {}
+        for name in list(accesses.elements):
+            place = self._place(program.body, name)
+            if place is None:
+                del accesses.elements[name]
+            else:
+                self.places.setdefault(id(place), []).append(name)
+
+    def _collect(self, body: Body) -> None:
+        """Notes which statements contain accesses, by a walk that leaves bodies before what contains them."""
+        users: dict[int, set[str]] = {}
+        for name in self._accesses.elements:
+            for user in self._accesses.users[name]:
+                users.setdefault(user, set()).add(name)
+        for stmt in reversed(list(walk_statements(body))):
+            names = users.get(id(stmt), set())
+            is_barrier = type(stmt) is GridLoop or (type(stmt) is Barrier and stmt.ordering is Ordering.GRID_SYNC)
+            for inner in bodies(stmt):
+                for nested in inner:
+                    if id(nested) in self._below:
+                        names = names | self._below[id(nested)]
+                    is_barrier = is_barrier or id(nested) in self._has_barrier
+            if names:
+                self._below[id(stmt)] = names
+            if is_barrier:
+                self._has_barrier.add(id(stmt))
+
+    def _place(self, body: Body, name: str) -> Stmt | None:
+        while True:
+            users = [stmt for stmt in body if name in self._below.get(id(stmt), ())]
+            if len(users) == 1 and isinstance(users[0], Block | Region | GridLoop):
+                body = users[0].body
+                continue
+            if not users or any(id(stmt) in self._has_barrier for stmt in users):
+                return None
+            return users[0]
+
+
+class _Scalars(Rewriter):
+    """The walk that writes locals for the elements of private buffers."""
+
+    def __init__(self, program: Program, counts: Counts, accesses: _Accesses, places: dict[int, list[str]]) -> None:
+        super().__init__(program, counts)
+        self._elements = accesses.elements
+        self._places = places
+        self._made: dict[int, Expr] = {}
+        names = _names_of(program)
+        self._names = {
+            (buffer, element): names.unique(f"{buffer}_{element}")
+            for buffer, elements in accesses.elements.items()
+            for element in sorted(elements)
+        }
+
+    def _element(self, buffer: str) -> ScalarType:
+        element = self.source.buffers_by_name[buffer].element
+        assert isinstance(element, ScalarType)
+        return element
+
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten_from(expr, self._replaced, self._made)
+
+    def _replaced(self, old: Any, new: Expr) -> Expr:
+        if type(old) is not Load or old.buffer not in self._elements:
+            return new
+        self.counts["loads"] += 1
+        index = old.index
+        assert type(index) is Literal
+        name = self._names.get((old.buffer, int(index.value)))
+        return _zero(self._element(old.buffer), old.loc) if name is None else Var(name, loc=old.loc)
+
+    def visit(self, stmt: Stmt) -> None:
+        for buffer in self._places.get(id(stmt), ()):
+            for element in sorted(self._elements[buffer]):
+                self.out.append(Let(self._names[buffer, element], _zero(self._element(buffer), stmt.loc), loc=stmt.loc))
+        super().visit(stmt)
+
+    def plain(self, stmt: Stmt) -> None:
+        if type(stmt) is not Store or stmt.buffer not in self._elements:
+            super().plain(stmt)
+            return
+        self.counts["stores"] += 1
+        assert type(stmt.index) is Literal
+        value = _stored(self._element(stmt.buffer), self.expression(stmt.value))
+        self.out.append(Assign(self._names[stmt.buffer, int(stmt.index.value)], value, loc=stmt.loc))
+
+
+def _with_scalars(program: Program, counts: Counts) -> Program:
+    accesses = _literal_accesses(program, value_table(program))
+    if not accesses.elements:
+        return program
+    places = _Placing(program, accesses).places
+    if not accesses.elements:
+        return program
+    body = _Scalars(program, counts, accesses, places).body(program.body)
+    counts["buffers"] += len(accesses.elements)
+    measured = {node.buffer for node in unique_expressions(program) if type(node) is BufferLength}
+    gone = accesses.elements.keys() - measured - {buffer.like for buffer in program.buffers}
+    return replace(program, body=body, buffers=tuple([b for b in program.buffers if b.name not in gone]))
+
+
+# ---- loads of what was stored before
+
+
+class _Known:
+    """What an element holds: a value that stays the same; or that of a store, in whose place before it (``slot`` of
+    ``out``) a local for the value can be declared.
+    """
+
+    __slots__ = ("element", "out", "slot", "value")
+
+    def __init__(self, element: Value, value: Expr, out: list[Stmt | None], slot: int | None) -> None:
+        self.element: Value = element
+        self.value: Expr = value
+        self.out: list[Stmt | None] = out
+        self.slot: int | None = slot
+
+
+class _Forwarding(Rewriter):
+    """The walk that replaces loads.  ``_known`` maps buffers to what elements hold, by the numbers of their indices."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._table = value_table(program)
+        self._near = {b.name: b for b in program.buffers if b.access in _NEAR and type(b.element) is ScalarType}
+        self._shared = frozenset([name for name, buffer in self._near.items() if buffer.access is Access.WORKGROUP])
+        self._known: dict[str, dict[int, _Known]] = {}
+        self._made: dict[int, Expr] = {}
+        self._names = _names_of(program)
+        self._loading = containing(program, frozenset({Load}))
+        self._atomic = containing(program, ATOMICS)
+        self._written = self._written_below(program.body)
+
+    def _written_below(self, body: Body) -> dict[int, frozenset[str]]:
+        """Returns the buffers that statements, or what is below them, may change or let other lanes change."""
+        found: dict[int, frozenset[str]] = {}
+        none = frozenset[str]()
+        for stmt in reversed(list(walk_statements(body))):
+            names = self._written_by(stmt)
+            for inner in bodies(stmt):
+                for nested in inner:
+                    names |= found.get(id(nested), none)
+            if names:
+                found[id(stmt)] = names
+        return found
+
+    def _written_by(self, stmt: Stmt) -> frozenset[str]:
+        if isinstance(stmt, GridLoop):
+            return frozenset(self._near)
+        found = self._shared if isinstance(stmt, Barrier | AsyncWait) else frozenset()
+        if type(stmt) is Store and stmt.buffer in self._near:
+            found |= {stmt.buffer}
+        if any(id(root) in self._atomic for root in operands(stmt)):
+            found |= self._shared
+        return found
+
+    # ---- what is known
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            if self._known.pop(name, None):
+                self._made = {}
+
+    def body(self, body: Body) -> Body:
+        around = {name: dict(known) for name, known in self._known.items()}
+        made = super().body(body)
+        self._known = around
+        self._made = {}
+        return made
+
+    def begin_branches(self) -> None:
+        self._forget(self._written.get(id(self.current), ()))
+
+    def repeated(self, stmt: Loop | GridLoop) -> Body:
+        self._forget(self._written.get(id(stmt), ()))
+        return self.body(stmt.body)
+
+    def visit_block(self, stmt: Block | Region) -> None:
+        super().visit_block(stmt)
+        self._forget(self._written.get(id(stmt), ()))
+
+    # ---- statements
+    def expression(self, expr: Expr) -> Expr:
+        if id(expr) not in self._loading or not self._known or id(expr) in self._atomic:
+            return expr
+        return rewritten_from(expr, self._replaced, self._made)
+
+    def _replaced(self, old: Any, new: Expr) -> Expr:
+        if type(old) is not Load or old.buffer not in self._known:
+            return new
+        index = self._table.of(old.index)
+        found = self._known[old.buffer].get(index.number)
+        if found is None or not index.stable:
+            return new
+        self.counts["forwarded"] += 1
+        if found.slot is not None:
+            self._declare(old.buffer, found)
+        element = self._near[old.buffer].element
+        assert isinstance(element, ScalarType)
+        return _stored(element, found.value)
+
+    def _declare(self, buffer: str, known: _Known) -> None:
+        """Declares a local for the value of a store, and lets the store take it from there."""
+        assert known.slot is not None
+        store = known.out[known.slot + 1]
+        assert type(store) is Store
+        name = self._names.unique(f"{buffer}_stored")
+        known.out[known.slot] = Let(name, known.value, loc=store.loc)
+        known.value = Var(name, loc=store.value.loc)
+        known.out[known.slot + 1] = Store(buffer, store.index, known.value, loc=store.loc)
+        known.slot = None
+
+    def plain(self, stmt: Stmt) -> None:
+        slot = None
+        if type(stmt) is Store and stmt.buffer in self._near:
+            self.out.append(None)
+            slot = len(self.out) - 1
+        super().plain(stmt)
+        if slot is None:
+            self._forget(self._written.get(id(stmt), ()))
+            return
+        assert type(stmt) is Store
+        made = self.out[-1]
+        assert type(made) is Store
+        if id(stmt.value) in self._atomic or id(stmt.index) in self._atomic:
+            self._forget(self._shared)
+            self._forget((stmt.buffer,))
+            return
+        self._note(stmt.buffer, self._table.of(stmt.index), made, slot)
+
+    def _note(self, buffer: str, index: Value, store: Store, slot: int) -> None:
+        """Notes what a store leaves, and forgets what it may overwrite."""
+        known = {} if buffer in self._shared else self._known.get(buffer, {})
+        kept = {number: old for number, old in known.items() if _are_apart(old.element, index)}
+        is_known = index.stable and index.low >= 0 and index.high < self._near[buffer].count
+        if is_known and (buffer not in self._shared or self._is_own(index)) and len(kept) < _MOST_ELEMENTS:
+            is_fixed = type(store.value) is Literal
+            if type(store.value) is Var:
+                is_fixed = self._is_kept(store.value.name)
+            kept[index.number] = _Known(index, store.value, self.out, None if is_fixed else slot)
+        self._known[buffer] = kept
+        self._made = {}
+
+    def _is_kept(self, name: str) -> bool:
+        return name in self._table.locals and name not in self._table.assigned
+
+    def _is_own(self, index: Value) -> bool:
+        """Returns whether no two lanes of a workgroup have the same index."""
+        _, rows, planes = self.source.workgroup_size
+        return rows == planes == 1 and index is self._table.local_id(0)
+
+
+def _are_apart(one: Value, other: Value) -> bool:
+    return one.high < other.low or other.high < one.low
+
+
+def _run(program: Program, counts: Counts) -> Program:
+    unique = with_unique_locals(program)
+    if not any(buffer.access in _NEAR for buffer in unique.buffers):
+        return program
+    made = _with_scalars(unique, counts)
+    if any(buffer.access in _NEAR for buffer in made.buffers):
+        body = _Forwarding(made, counts).body(made.body)
+        made = made if body is made.body else replace(made, body=body)
+    return program if made is unique else made
+
+
+FORWARDING: Final = Pass("forwarding", 1, _run)
+"""Forwards what is stored in private and workgroup memory to the loads of the same lane."""

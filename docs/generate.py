@@ -70,6 +70,7 @@ EXPRESSIONS: tuple[tuple[expr.Expr, str], ...] = (
     (expr.SubgroupBallot(C), "subgroup_ballot(c)"),
     (expr.SubgroupShuffle(X, A), "subgroup_shuffle(x, a)"),
     (expr.SpecConst("n", expr.Literal(T.U32, 4)), 'p.spec("n", 4)'),
+    (expr.Call("acme.gelu", (X,)), 'p.call("acme.gelu", x)'),
 )
 STATEMENTS: tuple[tuple[type[Node], str], ...] = (
     (stmt.Let, "p.let(e), p.var(e)"),

@@ -74,11 +74,14 @@ if TYPE_CHECKING:
     from vyre.domain.errors import (
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
         DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
-        DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode,
-        ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig, InvalidField as InvalidField,
+        DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout,
+        DuplicateOperation as DuplicateOperation, ErrorCode as ErrorCode,
+        ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig,
+        InvalidDialect as InvalidDialect, InvalidField as InvalidField,
         InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
         KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
         MalformedBundle as MalformedBundle,
+        MigrationFailed as MigrationFailed, UnknownOperation as UnknownOperation,
         MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
         PlanError as PlanError, QueueFull as QueueFull, StaleCosts as StaleCosts,
         StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
@@ -186,9 +189,10 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
-        "DispatchTimeout ErrorCode ForeignCosts InvalidConfig InvalidField InvalidInput InvalidProgram "
+        "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts InvalidConfig InvalidDialect "
+        "InvalidField InvalidInput InvalidProgram "
         "InvalidResource KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
-        "MalformedWire "
+        "MalformedWire MigrationFailed UnknownOperation "
         "PlanError QueueFull StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
         "UnusableCosts VyreError WorkQueueOverflow"

@@ -35,9 +35,13 @@ if TYPE_CHECKING:
         DEFAULT_KIND as DEFAULT_KIND, NO_HINTS as NO_HINTS, Access as Access, Buffer as Buffer,
         BufferHints as BufferHints, CacheLocality as CacheLocality, MemoryKind as MemoryKind,
     )
+    from vyre.domain.ir.definitions import (
+        Definition as Definition, Parameter as Parameter, Version as Version,
+    )
     from vyre.domain.ir.event_builder import EventBuilder as EventBuilder
     from vyre.domain.ir.expr import (
-        Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Cast as Cast,
+        Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Call as Call,
+        Cast as Cast,
         Expr as Expr, Fma as Fma, IdKind as IdKind, LaunchId as LaunchId, Literal as Literal, Load as Load,
         Narrow as Narrow, Pack as Pack, Select as Select, SpecConst as SpecConst, SubgroupAdd as SubgroupAdd,
         SubgroupBallot as SubgroupBallot,
@@ -88,9 +92,10 @@ else:
 _HOME: Final[dict[str, str]] = {
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.ir.buffers": "DEFAULT_KIND NO_HINTS Access Buffer BufferHints CacheLocality MemoryKind",
+    "vyre.domain.ir.definitions": "Definition Parameter Version",
     "vyre.domain.ir.event_builder": "EventBuilder",
     "vyre.domain.ir.expr": (
-        "Atomic Binary Bitcast BufferLength Cast Expr Fma IdKind LaunchId Literal Load Narrow Pack Select "
+        "Atomic Binary Bitcast BufferLength Call Cast Expr Fma IdKind LaunchId Literal Load Narrow Pack Select "
         "SpecConst SubgroupAdd SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Unpack Var WrapCast "
         "children walk"
     ),

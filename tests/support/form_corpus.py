@@ -1,17 +1,21 @@
 """Hand-made programs that between them hold every node, operator, enum member and buffer attribute.
 
-Those of ``LATER_CORPUS`` need the second version of the binary form and of JSON, those of ``THIRD_CORPUS`` the third.
+Those of ``LATER_CORPUS`` need the second version of the binary form and of JSON, those of ``THIRD_CORPUS`` the third,
+those of ``FOURTH_CORPUS`` the fourth.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr, IdKind, Literal, Load, Var
 from vyre.domain.ir.form_version import LATER_KINDS, LATER_OPERATORS, LATER_TYPES
 from vyre.domain.ir.operators import BINARY, UNARY, AtomicOp, BinaryOp, Ordering, Result, UnaryOp
@@ -331,7 +335,83 @@ def _third_names() -> Program:
 
 
 THIRD_CORPUS: Final[dict[str, Program]] = {"grid loops": _grid_loops(), "third names": _third_names()}
-CORPUS: Final = FIRST_CORPUS | LATER_CORPUS | THIRD_CORPUS
+
+
+def _call(op: str, *args: Expr) -> x.Call:
+    return x.Call(op, args)
+
+
+def definition(name: str, result: Expr, *body: s.Stmt, types: Mapping[str, ScalarType] | None = None) -> Definition:
+    parameters = tuple(Parameter(each, dtype) for each, dtype in (types or {}).items())
+    return Definition(name, Version(1, 2), parameters, u32, tuple(body), result)
+
+
+def _definitions() -> tuple[Definition, ...]:
+    """Every kind of statement and expression that a definition may have."""
+    one, n, total = lit(1), Var("n"), Var("total")
+    bounded = s.Switch(n, (s.Arm((lit(7), lit(8)), (s.Break(),)),), (s.Continue(),))
+    return (
+        definition("acme.seven", lit(7)),
+        definition("acme.second", Var("b"), types={"a": u32, "b": u32}),
+        definition("acme.first", Var("a"), types={"a": u32, "b": u32}),
+        definition("acme.twice", x.Binary(BinaryOp.ADD, n, n), types={"n": u32}),
+        definition(
+            "acme.nn.sum",
+            x.Select(Literal(ScalarType.BOOL, 1), total, _call("acme.twice", _call("acme.seven"))),
+            s.Let("total", x.Cast(u32, x.Fma(Var("a"), Var("a"), x.Narrow(ScalarType.F16, Var("a"))))),
+            s.Loop("k", lit(0), n, one, (s.Assign("total", x.Unary(UnaryOp.BIT_NOT, total)), bounded)),
+            s.If(
+                x.Binary(BinaryOp.LT, n, one),
+                (s.Let("t", one),),
+                (s.If(x.Binary(BinaryOp.EQ, n, one), (s.Let("t", total),)),),
+            ),
+            s.Assign("total", x.Bitcast(u32, x.WrapCast(ScalarType.I32, Var("a")))),
+            s.Assign("total", x.Unpack(ScalarType.U8, x.Pack(ScalarType.U8, total))),
+            types={"n": u32, "a": f32},
+        ),
+        definition('odd "id"', Var("x y"), types={"x y": u32}),
+    )
+
+
+def _calls() -> Program:
+    n = Var("n")
+    return replace(
+        program(
+            s.Let("n", _call("acme.seven")),
+            store(_call("acme.nn.sum", Load("y", n), Literal.of(f32, 0.5))),
+            store(x.Binary(BinaryOp.ADD, _call('odd "id"', _call("acme.twice", n)), _call("acme.seven"))),
+        ),
+        definitions=_definitions(),
+    )
+
+
+def _fourth_names() -> Program:
+    """Words of the fourth version, none of which is reserved, and ids that are quoted."""
+    words = ("define", "version", "result", "call")
+    odd = ("gid.x", "atomic_add.relaxed", "let.x", "plain", "", "\u00fc.b")
+    return replace(
+        program(
+            *(s.Let(word, lit(i)) for i, word in enumerate(words)),
+            *(s.Assign(word, Var(word)) for word in words),
+            *(s.Store(word, Var(word), Load("call", Var("call"))) for word in words),
+            *(store(_call(name, Var("call"))) for name in odd),
+            buffers=(*(storage(word, i) for i, word in enumerate(words)), storage("y", 9)),
+        ),
+        definitions=(
+            definition(
+                "acme.words",
+                Var("result"),
+                s.Let("call", lit(1)),
+                s.Assign("call", Var("result")),
+                types={"result": u32},
+            ),
+            *(definition(name, Var("version"), types={"version": u32}) for name in odd),
+        ),
+    )
+
+
+FOURTH_CORPUS: Final[dict[str, Program]] = {"calls": _calls(), "fourth names": _fourth_names()}
+CORPUS: Final = FIRST_CORPUS | LATER_CORPUS | THIRD_CORPUS | FOURTH_CORPUS
 
 
 def oracle_programs() -> list[dict[str, Any]]:

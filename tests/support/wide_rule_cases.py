@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from support.kernels import (
     BARRIER,
@@ -25,9 +26,12 @@ from support.kernels import (
     when,
 )
 from support.rule_cases import RuleCase
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import (
     Atomic,
+    Binary,
     BufferLength,
+    Call,
     Expr,
     IdKind,
     LaunchId,
@@ -38,7 +42,7 @@ from vyre.domain.ir.expr import (
     Unpack,
     WrapCast,
 )
-from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.stmt import (
     Arm,
@@ -272,6 +276,78 @@ _grid_case(
     "a copy to the flag",
     _rounds(AsyncLoad("inp", "flag", lit(0), lit(4), "t"), _WAIT),
     (AsyncLoad("inp", "flag", lit(0), lit(4), "t"), _WAIT, _rounds()),
+)
+_SQUARE: Final = Definition(
+    "acme.square", Version(1), (Parameter("x", u32),), u32, (), Binary(BinaryOp.MUL, var("x"), var("x"))
+)
+
+
+_CALL: Final = Call("acme.square", (lit(2),))
+
+
+def _defined(*definitions: Definition, call: Expr = _CALL) -> Program:
+    return replace(_program(store(call)), definitions=definitions)
+
+
+def _square(**fields: Any) -> Program:
+    """A program with a defective ``acme.square``, which it does not call."""
+    return _defined(replace(_SQUARE, **fields), call=lit(1))
+
+
+def _definition_case(code: str, what: str, broken: Program, legal: Program | None = None) -> None:
+    _CASES.append(RuleCase(code, what, broken, legal or _defined(_SQUARE)))
+
+
+_QUAD: Final = replace(_SQUARE, id="acme.quad", result=Call("acme.square", (Call("acme.square", (var("x"),)),)))
+_definition_case("V223", "an operation that is not defined", _defined())
+_definition_case("V223", "a definition behind its caller", _defined(_QUAD, _SQUARE), _defined(_SQUARE, _QUAD))
+_definition_case("V223", "a definition that calls itself", _square(result=Call("acme.square", (var("x"),))))
+_definition_case("V224", "too many arguments", _defined(_SQUARE, call=Call("acme.square", (lit(1), lit(2)))))
+_definition_case("V224", "an f32 argument", _defined(_SQUARE, call=Call("acme.square", (lit(1.0, f32),))))
+_definition_case("V225", "an id without a dot", _square(id="square"))
+_definition_case("V225", "an id twice", _defined(_SQUARE, _SQUARE))
+_definition_case("V225", "two parameters of one name", _square(parameters=(Parameter("x", u32),) * 2))
+_definition_case("V225", "a u8 parameter", _square(parameters=(Parameter("x", u8),)))
+_definition_case("V225", "a u8 result", _square(result_type=u8))
+_definition_case("V225", "a result of another type", _square(result_type=f32))
+_definition_case("V225", "an assigned parameter", _square(body=(Assign("x", _ONE),)))
+_definition_case("V225", "a store", _square(body=(store(_ONE),)))
+_definition_case("V225", "a return", _square(body=(Return(),)))
+_definition_case("V225", "a load", _square(result=load("out")))
+_definition_case("V225", "a launch id", _square(result=LaunchId(IdKind.LOCAL, 0)))
+_definition_case("V107", "an undeclared local in a definition", _square(result=var("y")))
+_definition_case("V130", "a sum of two types in a definition", _square(result=Binary(BinaryOp.ADD, var("x"), TRUE)))
+
+
+def _doubling(levels: int) -> tuple[Definition, ...]:
+    """Definitions of which each calls the one before twice."""
+    found = [_SQUARE]
+    for level in range(levels):
+        inner = Call(found[-1].id, (var("x"),))
+        found.append(replace(_SQUARE, id=f"acme.d{level}", result=Binary(BinaryOp.ADD, inner, inner)))
+    return tuple(found)
+
+
+def _nested_definitions(levels: int) -> tuple[Definition, ...]:
+    """Definitions of which each calls the one before inside a branch."""
+    found = [_SQUARE]
+    for level in range(levels):
+        branch = If(equal(var("x"), _ONE), (Assign("t", Call(found[-1].id, (var("x"),))),))
+        found.append(replace(_SQUARE, id=f"acme.d{level}", body=(Let("t", _ONE), branch), result=var("t")))
+    return tuple(found)
+
+
+_definition_case(
+    "V226",
+    "more nodes than a program may have",
+    _defined(*_doubling(20), call=Call("acme.d19", (_ONE,))),
+    _defined(*_doubling(6), call=Call("acme.d5", (_ONE,))),
+)
+_definition_case(
+    "V226",
+    "more nesting than a program may have",
+    _defined(*_nested_definitions(70), call=Call("acme.d69", (_ONE,))),
+    _defined(*_nested_definitions(60), call=Call("acme.d59", (_ONE,))),
 )
 _grid_case("V111", "an unknown flag", _rounds(flag="none"), _rounds())
 _grid_case("V112", "a read-only flag", _rounds(flag="inp"), _rounds())

@@ -99,6 +99,7 @@ def build_bundle(
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import resolve_spec
+    from vyre.domain.validation.validator import without_calls
 
     target = path_of("path", path)
     meant: Program = program_of(program)
@@ -109,7 +110,7 @@ def build_bundle(
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(meant, spec))
     registry = aot_emitters() if emitters is None else emitters
-    bundle = builder.build_bundle(meant, names, registry, config)
+    bundle = builder.build_bundle(without_calls(meant), names, registry, config)
     digest = files.write_bundle(target, bundle)
     assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
     made = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))

@@ -47,9 +47,11 @@ def emit(
     """
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import spec_literals
+    from vyre.domain.validation.validator import without_calls
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
+    meant = without_calls(meant)
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
     literals = spec_literals(meant, spec)
     passes = _passes(chosen.emission, meant, optimize)
@@ -63,7 +65,9 @@ def optimizer_results(
     """Returns what each pass of the optimizer does to a valid program before ``emit`` writes it; raises as ``emit``."""
     from vyre.adapters.optimizing import optimized
     from vyre.domain.specialization import spec_literals
+    from vyre.domain.validation.validator import without_calls
 
+    program = without_calls(program)
     passes = _passes(choose_emission(load_catalog(), target).emission, program, wanted=True)
     return optimized(program, spec_literals(program, spec), passes).results if passes else ()
 
@@ -104,9 +108,11 @@ def emission_keys(
     """
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import complete_spec
+    from vyre.domain.validation.validator import without_calls
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
+    meant = without_calls(meant)
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
     options = replace(chosen.options, passes=_passes(chosen.emission, meant, optimize))
     return chosen.emission.keys(meant, options, complete_spec(meant, spec))

@@ -15,6 +15,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import without_calls
 from vyre.policies.caching.artifact_dependencies import Change, Dependency, affected_artifacts
 from vyre.policies.journal import DecisionSink, decide
 
@@ -90,7 +91,8 @@ class Invalid:
         if any(value is not None for value in shared) or isinstance(self.key, str) or isinstance(self.program, str):
             return None
         named = {each.program for each in (self.key,) if each is not None}
-        named |= {each.digest for each in (self.program,) if each is not None}
+        if self.program is not None:
+            named |= {self.program.digest, without_calls(self.program).digest}  # code is stored under the latter
         return report.programs | named
 
     def _programs(self) -> list[str]:
@@ -99,7 +101,9 @@ class Invalid:
         from vyre.app.verdicts import verdict_key
 
         verdict = verdict_key(self.program)  # validity is stored under another digest
-        digests = [self.program.digest] if verdict is None else [self.program.digest, verdict.program]
+        digests = [self.program.digest, *([] if verdict is None else [verdict.program])]
+        if self.program.definitions:
+            digests.append(without_calls(self.program).digest)
         return [digest.hex() for digest in digests]
 
 

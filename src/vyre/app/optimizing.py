@@ -13,7 +13,7 @@ from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import PassResult, run_passes
 from vyre.domain.shown import shown
 from vyre.domain.specialization import spec_literals
-from vyre.domain.validation.validator import check_rules
+from vyre.domain.validation.validator import check_rules, without_calls
 
 if TYPE_CHECKING:
     from vyre.domain.specialization import SpecInput
@@ -43,6 +43,7 @@ def optimize(
     meant = program_of(program)
     expect("program", meant, Program, "a Program", InvalidInput)
     check_rules(meant).raise_if_invalid()
+    meant = without_calls(meant)
     if spec is not None:
         meant = with_constants(meant, spec_literals(meant, spec))
     names = list(DEFAULT_ORDER if passes is None else items_of("passes", passes))

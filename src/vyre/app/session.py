@@ -41,6 +41,7 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming,
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
+from vyre.domain.validation.validator import without_calls
 
 if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation
@@ -583,6 +584,7 @@ class Session(
         lease = self._race_checks.lease if config.race_check else self._lease
         backend = lease.backend
         require_valid(program, self._selection.services.artifacts if backend.stores_code else None)
+        program = without_calls(program)
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)
         if not needed <= backend.supported_ops:

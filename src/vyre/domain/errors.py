@@ -56,6 +56,7 @@ class ErrorCode(IntEnum):
     UNEXPECTED_DIGEST = 1111
     UNUSABLE_COSTS = 1112
     INVALID_USE = 1113
+    INVALID_DIALECT = 1114
     UNKNOWN = 1999
 
 
@@ -427,6 +428,41 @@ class StaleCosts(UnusableCosts):
         self.age_s: int = age_s
         self.max_age_s: int = max_age_s
         super().__init__(f"launch costs are {age_s} s old, at most {max_age_s} s are allowed")
+
+
+class InvalidDialect(VyreError):
+    """A dialect, an operation of one, or a migration between versions of an operation cannot be used."""
+
+    code = ErrorCode.INVALID_DIALECT
+    default_fix = "compare the dialect with docs/dialects.md."
+
+
+class UnknownOperation(InvalidDialect):
+    """No registered dialect has the operation ``operation``."""
+
+    def __init__(self, *, operation: str, fix: str | None = None) -> None:
+        self.operation: str = operation
+        super().__init__(
+            f"no dialect has the operation {shown(operation)}",
+            fix=fix or "define it in the program, register its dialect, or correct the name.",
+        )
+
+
+class DuplicateOperation(InvalidDialect):
+    """Two registrants gave the operation ``operation`` the same id; ``first`` and ``second`` name them."""
+
+    def __init__(self, *, operation: str, first: str, second: str) -> None:
+        self.operation: str = operation
+        self.first: str = first
+        self.second: str = second
+        super().__init__(
+            f"`{operation}` is registered by {first} and by {second}",
+            fix="give one of the operations another id, or register one of the two only.",
+        )
+
+
+class MigrationFailed(InvalidDialect):
+    """A rewrite of the call of an operation failed, or gave what is no call; the program is unchanged."""
 
 
 class InvalidConfig(VyreError):

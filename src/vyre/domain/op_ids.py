@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vyre.domain.ir.expr import EXPR_TYPES, Literal
+from vyre.domain.ir.expr import EXPR_TYPES, Call, Literal
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import OpId, Program
@@ -30,7 +30,7 @@ def _literal_id(dtype: ScalarType) -> OpId:
 
 _IDS: Final[dict[type[Node], OpId]] = {
     **{t: OpId(f"vyre.node.{_snake(t)}") for t in STMT_TYPES},
-    **{t: OpId(f"vyre.{_snake(t)}") for t in EXPR_TYPES if t is not Literal},
+    **{t: OpId(f"vyre.{_snake(t)}") for t in EXPR_TYPES if t not in (Literal, Call)},
 }
 
 _LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
@@ -42,7 +42,10 @@ _CACHED: Final = "required_ops"
 
 
 def required_ops(program: Program) -> frozenset[OpId]:
-    """Returns the ids of every statement and expression of ``program``; cached on it."""
+    """Returns the ids of every statement and expression of ``program``; cached on it.
+
+    Calls need what the bodies of their definitions need.  A program with calls must be valid.
+    """
     found = program._cache.get(_CACHED)
     if found is None:
         found = program._cache[_CACHED] = _required(program)
@@ -51,6 +54,10 @@ def required_ops(program: Program) -> frozenset[OpId]:
 
 def _required(program: Program) -> frozenset[OpId]:
     found = node_facts(program)
+    if Call in found.types:
+        from vyre.domain.dialects.expansion import expanded  # few programs have calls
+
+        found = node_facts(expanded(program))
     ids = set(map(_LITERAL_IDS.__getitem__, found.literals))
     ids.update(map(_IDS.__getitem__, found.types - {Literal}))
     return frozenset(ids)

@@ -49,6 +49,9 @@ SAMPLES: dict[str, object] = {
     "age_s": 9,
     "max_age_s": 8,
     "capacity": 8,
+    "operation": "acme.gelu",
+    "first": "acme",
+    "second": "acme of a file",
     "lost": 2,
     "races": (
         DataRace("y", 3, RacingAccess("load", lane(0)), RacingAccess("store", lane(1), SourceLocation("k.py", 7))),

@@ -11,9 +11,10 @@ import pytest
 from blake3 import blake3
 
 from support.edits import Path, at, replaced, sites
-from support.form_corpus import CORPUS, LATER_CORPUS, RESERVED_ELEMENTS, THIRD_CORPUS
+from support.form_corpus import CORPUS, FOURTH_CORPUS, LATER_CORPUS, RESERVED_ELEMENTS, THIRD_CORPUS
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.identity import DIGEST_DOMAIN, program_digest
+from vyre.domain.identity import DEFINED_DOMAIN, DIGEST_DOMAIN, program_digest
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.operators import AtomicOp
@@ -33,11 +34,15 @@ OUTSIDE: Final = {
     "AsyncLoad": {"tag"},
     "AsyncStore": {"tag"},
     "AsyncWait": {"tag"},
+    "Parameter": {"name"},
 }
 """Fields whose content is not in the digest.  A declaration's name, or a tag, changes alone without a trace only
 as long as nothing refers to it; a binding while the order stays."""
 INSIDE: Final = {
     "Program": {"workgroup_size"},
+    "Definition": {"id", "version", "result_type"},
+    "Parameter": {"dtype"},
+    "Call": {"op"},
     "Buffer": {"access", "element", "count", "is_output", "kind", "like", "output_range"},
     "Literal": {"dtype", "bits"},
     "Var": {"name"},
@@ -65,7 +70,9 @@ INSIDE: Final = {
 }
 """Fields whose content is in the digest; references to locals and buffers by what they refer to."""
 CHILDREN: Final = {
-    "Program": {"buffers", "body"},
+    "Program": {"buffers", "body", "definitions"},
+    "Definition": {"parameters", "body", "result"},
+    "Call": {"args"},
     "Load": {"index"},
     "Binary": {"left", "right"},
     "Unary": {"operand"},
@@ -96,9 +103,10 @@ CHILDREN: Final = {
     "Trap": {"address"},
 }
 """Fields that hold nodes, which are decided themselves."""
-CLASSES: Final = (Program, Buffer, Arm, *EXPR_TYPES, *STMT_TYPES)
+CLASSES: Final = (Program, Buffer, Definition, Parameter, Arm, *EXPR_TYPES, *STMT_TYPES)
 PROGRAMS: Final = [
-    CORPUS[name] for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS, *THIRD_CORPUS)
+    CORPUS[name]
+    for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS, *THIRD_CORPUS, *FOURTH_CORPUS)
 ]
 
 
@@ -111,7 +119,10 @@ def test_every_field_is_decided_once(kind: type[Node]) -> None:
 
 def test_the_definition() -> None:
     for one in PROGRAMS:
-        assert one.digest == blake3(DIGEST_DOMAIN + semantic_body(one)).digest() == program_digest(one)
+        definitions = [each.digest for each in one.definitions]
+        count = len(definitions).to_bytes(4, "little")
+        domain = b"".join((DEFINED_DOMAIN, count, *definitions)) if definitions else DIGEST_DOMAIN
+        assert one.digest == blake3(domain + semantic_body(one)).digest() == program_digest(one)
         assert len(one.digest) == 32
 
 
@@ -124,6 +135,12 @@ def alternatives(value: Any, program: Program) -> list[Any]:
             return [member for member in ScalarType if member is not value]
         case Enum():
             return [member for member in type(value) if member is not value]
+        case Version(major, minor, patch):
+            return [
+                Version(major + 1, minor, patch),
+                Version(major, minor + 1, patch),
+                Version(major, minor, patch + 1),
+            ]
         case int():
             return [value ^ 1, value + 2]
         case str():
@@ -209,7 +226,10 @@ def test_what_is_outside_does_not() -> None:
                 new = f"{old} renamed"
         digest = digest_or_none(replaced(program, path, new))
         if digest is not None:
-            if kind in ("Let", "Loop", "AsyncLoad", "AsyncStore", "AsyncWait") and digest != program.digest:
+            if (
+                kind in ("Let", "Loop", "AsyncLoad", "AsyncStore", "AsyncWait", "Parameter")
+                and digest != program.digest
+            ):
                 continue  # something refers to it
             assert digest == program.digest, (kind, field, old, new)
             kept.add((kind, field))

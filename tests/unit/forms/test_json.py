@@ -64,9 +64,9 @@ def with_entry(*entry: object) -> dict[str, Any]:
         ([], "$", "no program of format"),
         ({"workgroup_size": [1, 1, 1], "buffers": [], "entry": []}, "$", "import programs of vyre-driver"),
         (
-            {**with_entry(), "format": "vyre-program/4"},
+            {**with_entry(), "format": "vyre-program/5"},
             "$",
-            "no program of format 'vyre-program/1', 'vyre-program/2', 'vyre-program/3'",
+            "no program of format 'vyre-program/1', 'vyre-program/2', 'vyre-program/3', 'vyre-program/4'",
         ),
         ({**with_entry(), "extra": 1}, "$", "unknown key 'extra'"),
         ({"format": FORMATS[1]}, "$", "missing key"),

@@ -19,10 +19,11 @@ from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Load, Var, walk
 from vyre.domain.ir.limits import MAX_NAME_BYTES
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Let, Region, Trap, operands, own_size, walk_statements
+from vyre.domain.ir.stmt import Let, Region, Trap, operands, own_size
 from vyre.domain.ir.text_format import quoted
 from vyre.domain.ir.text_lexer import tokenize
 from vyre.domain.ir.types import ReservedType, u32
+from vyre.domain.ir.walk import program_statements
 from vyre.domain.ir.wire_reader import WireReader
 from vyre.testing.filetest_syntax import parse_filetest
 
@@ -142,8 +143,9 @@ def test_printing_does_not_look_through_all_locals_for_a_parameter() -> None:
 
 def size(source: Program) -> int:
     """Nodes with shared ones written out."""
-    return sum(
-        own_size(stmt) + sum(1 for e in operands(stmt) for _ in walk(e)) for stmt in walk_statements(source.body)
+    results = [each.result for each in source.definitions]
+    return sum(1 for result in results for _ in walk(result)) + sum(
+        own_size(stmt) + sum(1 for e in operands(stmt) for _ in walk(e)) for stmt in program_statements(source)
     )
 
 

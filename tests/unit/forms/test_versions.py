@@ -16,6 +16,7 @@ import pytest
 from support.form_corpus import (
     CORPUS,
     FIRST_CORPUS,
+    FOURTH_CORPUS,
     LATER_CORPUS,
     THIRD_CORPUS,
     else_if,
@@ -71,7 +72,8 @@ def test_the_record_holds_enough() -> None:
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_the_oldest_version_that_holds_a_program_is_written(name: str) -> None:
-    version = 3 if name in THIRD_CORPUS else 2 if name in LATER_CORPUS else 1
+    later = (LATER_CORPUS, THIRD_CORPUS, FOURTH_CORPUS)
+    version = next((number for number, corpus in enumerate(later, 2) if name in corpus), 1)
     assert CORPUS[name].to_wire()[len(w.MAGIC)] == version
     assert CORPUS[name].to_json()["format"] == f"vyre-program/{version}"
 

@@ -54,9 +54,9 @@ def test_the_layout() -> None:
     [
         (b"VIR0" + VALID[4:], "magic"),
         (b"", "magic"),
-        (w.MAGIC + bytes((0,)) + VALID[5:], "version 0 of the format; the versions 1 to 3 are known"),
+        (w.MAGIC + bytes((0,)) + VALID[5:], "version 0 of the format; the versions 1 to 4 are known"),
         (w.MAGIC + bytes((2,)) + VALID[5:], "version 2 of the format, for a program that version 1 holds"),
-        (w.MAGIC + bytes((4,)) + VALID[5:], "version 4 of the format; the versions 1 to 3 are known"),
+        (w.MAGIC + bytes((5,)) + VALID[5:], "version 5 of the format; the versions 1 to 4 are known"),
         (VALID[:3], "magic"),
         (VALID[: w.HEADER_BYTES - 1], "truncated"),
         (VALID[: w.HEADER_BYTES], "ends too early"),

@@ -24,7 +24,7 @@ from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TuningKey
 from vyre.domain.tuning_pins import Pin, Pins, pins_text
-from vyre.domain.validation.validator import check_rules
+from vyre.domain.validation.validator import check_rules, without_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class TuningService:
     ) -> TuningReport:
         """Implements ``Session.tune``."""
         views = self._views(program, inputs)
-        launch = tuned_launch(program, tuple(view.nbytes for view in views), config, self._limits)
+        launch = tuned_launch(without_calls(program), tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring:
             lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions)
             tuner = Tuner(lent, launch, views, settings)
@@ -99,7 +99,7 @@ class TuningService:
         if found is None:
             if len(self._chosen) >= _REMEMBERED:
                 self._chosen.clear()
-            tuned = self._choose(tuned_launch(program, nbytes, config, self._limits))
+            tuned = self._choose(tuned_launch(without_calls(program), nbytes, config, self._limits))
             found = self._chosen[key] = _Chosen(program, tuned)
         return found.tuned
 

@@ -26,7 +26,19 @@ from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.chains import IfChain, Link
-from vyre.domain.ir.expr import Expr, IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary, children, walk
+from vyre.domain.ir.definitions_in_use import DefinitionsInUse
+from vyre.domain.ir.expr import (
+    Call,
+    Expr,
+    IdKind,
+    LaunchId,
+    SpecConst,
+    SubgroupLane,
+    SubgroupSize,
+    Unary,
+    children,
+    walk,
+)
 from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
@@ -63,6 +75,7 @@ from vyre.domain.ir.value import (
     as_value,
     check_in_scope,
     condition,
+    derive,
     literal,
     type_error,
     typed,
@@ -70,6 +83,7 @@ from vyre.domain.ir.value import (
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:  # few kernels have switches and views
+    from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.switching import SwitchArms
     from vyre.domain.ir.views import View2d, View3d
 
@@ -103,7 +117,18 @@ class ProgramBuilder(ForeignBuilderUse):
     parameters get ascending binding numbers, which is the order of inputs and outputs.
     """
 
-    __slots__ = ("_buffers", "_copies", "_entered", "_loc", "_name", "_recorder", "_specs", "_workgroup", "_writable")
+    __slots__ = (
+        "_buffers",
+        "_copies",
+        "_definitions",
+        "_entered",
+        "_loc",
+        "_name",
+        "_recorder",
+        "_specs",
+        "_workgroup",
+        "_writable",
+    )
 
     @explained
     def __init__(self, name: str | None = None, *, workgroup: Size | tuple[Size, ...]) -> None:
@@ -114,6 +139,7 @@ class ProgramBuilder(ForeignBuilderUse):
         self._writable: list[Origin] = []
         self._specs: dict[str, LiteralExpr] = {}
         self._copies: dict[str, Origin] = {}
+        self._definitions = DefinitionsInUse()
         self._recorder = Recorder()
         self._entered = False
 
@@ -144,7 +170,12 @@ class ProgramBuilder(ForeignBuilderUse):
         self._check_finished()
         self._recorder.closed = True
         program = Program(
-            tuple(self._buffers), self._workgroup, tuple(self._recorder.frames[0].body), self._name, loc=self._loc
+            tuple(self._buffers),
+            self._workgroup,
+            tuple(self._recorder.frames[0].body),
+            self._name,
+            definitions=self._definitions.all(),
+            loc=self._loc,
         )
         if check:
             from vyre.domain.validation.validator import check_rules
@@ -257,6 +288,34 @@ class ProgramBuilder(ForeignBuilderUse):
     def subgroup_size(self) -> Value:
         """Returns the number of lanes of a full subgroup, 32 (u32)."""
         return Value(SubgroupSize(loc=caller_location()), _U32)
+
+    # -- operations -----------------------------------------------------------------------------------
+
+    def define(self, *definitions: Definition) -> None:
+        """Adds definitions of operations to the program, in front of those that call them."""
+        for definition in definitions:
+            self._definitions.add(definition)
+
+    def call(self, operation: Definition | str, *args: Operand) -> Value:
+        """Returns the result of an operation for these arguments, which have the types of its parameters.
+
+        ``operation`` is a definition, or an id such as ``"acme.gelu"``: a definition of the program takes precedence
+        over one of the registry.  Raises ``UnknownOperation`` for an id that neither has.
+        """
+        if isinstance(operation, str):
+            definition = self._definitions.named(operation)
+        else:
+            definition = self._definitions.add(operation)
+        wanted = definition.parameters
+        if len(args) != len(wanted):
+            takes = ", ".join(f"{each.name}: {each.dtype.text}" for each in wanted)
+            fail(f"`{definition.id}` takes {len(wanted)} arguments, got {len(args)}", f"pass ({takes}).")
+        values = [
+            typed(value, each.dtype, f"argument `{each.name}` of {definition.id}")
+            for each, value in zip(wanted, args, strict=True)
+        ]
+        expr = Call(definition.id, tuple([value.expr for value in values]), loc=caller_location())
+        return derive(expr, definition.result_type, *values) if values else Value(expr, definition.result_type)
 
     # -- locals ---------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.caller import fail
 from vyre.domain.ir.chains import IfChain, Link
+from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import Size, python_number
@@ -181,7 +183,7 @@ class EventBuilder:
     and for every event after ``build``.  An event that raised has changed nothing.
     """
 
-    __slots__ = ("_bindings", "_body", "_buffers", "_built", "_loc", "_name", "_open", "_workgroup")
+    __slots__ = ("_bindings", "_body", "_buffers", "_built", "_definitions", "_loc", "_name", "_open", "_workgroup")
 
     def __init__(
         self, name: str | None = None, *, workgroup: Size | tuple[Size, ...], loc: SourceLocation | None = None
@@ -191,6 +193,7 @@ class EventBuilder:
         self._loc = loc
         self._buffers: dict[str, Buffer] = {}
         self._bindings = 0
+        self._definitions = DefinitionsInUse()
         self._body: list[Stmt] = []
         self._open: list[_Open | _OpenSwitch] = []
         self._built = False
@@ -251,6 +254,16 @@ class EventBuilder:
                 loc=loc,
             )
         )
+
+    def define(self, definition: Definition | str) -> Definition:
+        """Adds the definition of an operation, or that of an id from the registry, and returns it.
+
+        ``Call`` nodes can name it from then on.  Raises ``UnknownOperation`` for an id that the registry lacks.
+        """
+        self._check_unbuilt()
+        if isinstance(definition, str):
+            return self._definitions.named(definition)
+        return self._definitions.add(definition)
 
     # -- statements -----------------------------------------------------------------------------------
 
@@ -441,7 +454,14 @@ class EventBuilder:
                 fix="call close() for each of them.",
             )
         self._built = True
-        program = Program(tuple(self._buffers.values()), self._workgroup, tuple(self._body), self._name, loc=self._loc)
+        program = Program(
+            tuple(self._buffers.values()),
+            self._workgroup,
+            tuple(self._body),
+            self._name,
+            definitions=self._definitions.all(),
+            loc=self._loc,
+        )
         if check:
             from vyre.domain.validation.validator import check_rules
 

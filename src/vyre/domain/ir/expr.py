@@ -5,9 +5,10 @@ All operands are always evaluated, from left to right; nothing short-circuits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
@@ -244,6 +245,18 @@ class SpecConst(Node):
     default: Literal
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(Node):
+    """The result of the definition ``op`` of the program, such as ``acme.gelu``, for these arguments.
+
+    Each argument is evaluated once, from left to right.  The call means the body of the definition; it touches no
+    memory.
+    """
+
+    op: str
+    args: tuple[Expr, ...]
+
+
 Expr: TypeAlias = (
     Literal
     | Var
@@ -267,10 +280,11 @@ Expr: TypeAlias = (
     | SubgroupBallot
     | SubgroupShuffle
     | SpecConst
+    | Call
 )
 """Any expression node."""
 
-_CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
+CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Literal: (),
     Var: (),
     Load: ("index",),
@@ -293,11 +307,16 @@ _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     SubgroupBallot: ("condition",),
     SubgroupShuffle: ("value", "lane"),
     SpecConst: (),
+    Call: ("args",),
 }
-EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(_CHILD_FIELDS)
-LEAVES: Final = frozenset(cls for cls, names in _CHILD_FIELDS.items() if not names)
+"""The fields that hold operands, in evaluation order, by the type of an expression."""
+EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(CHILD_FIELDS)
+LEAVES: Final = frozenset(cls for cls, names in CHILD_FIELDS.items() if not names)
 """The types of expressions without operands."""
-CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.items()}
+CHILDREN: Final[dict[type[Node], Callable[[Any], tuple[Any, ...]]]] = {
+    **{cls: fields_getter(names) for cls, names in CHILD_FIELDS.items()},
+    Call: attrgetter("args"),
+}
 """Functions from an expression to its operands by its type, None for the absent one of an atomic."""
 
 

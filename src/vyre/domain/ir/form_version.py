@@ -1,7 +1,8 @@
 """The versions of the written forms, and what the first one lacks; ``limits.form_version`` tells which a program needs.
 
-Version 2 has no grid loops.  Version 1 has no narrow values either, no wrapping casts, private memory, one-byte bools,
-``round_even`` or ``switch``, and counts every link of a chain of ``else if`` as one level of nesting.
+Version 3 has no definitions and calls.  Version 2 has no grid loops either.  Version 1 has no narrow values, no
+wrapping casts, private memory, one-byte bools, ``round_even`` or ``switch`` either, and counts every link of a chain of
+``else if`` as one level of nesting.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vyre.domain.ir.types import ReservedType, ScalarType
 FIRST: Final = 1
 SECOND: Final = 2
 THIRD: Final = 3
+FOURTH: Final = 4
 
 LATER_EXPRESSIONS: Final = (Narrow, Pack, Unpack, WrapCast)
 """The expressions that version 1 does not have."""

@@ -1,6 +1,6 @@
 """Programs as JSON values: ``from_json(to_json(p)) == p``.
 
-The format is ``"vyre-program/1"``, or ``/2`` and ``/3`` for what the earlier versions do not hold; docs/json-format.md
+The format is ``"vyre-program/1"``, or ``/2`` to ``/4`` for what the earlier versions do not hold; docs/json-format.md
 describes all of them.  Programs without a ``format`` key are those of vyre-driver, the Rust system;
 ``upstream.import_upstream`` reads them.
 """
@@ -15,9 +15,11 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.bits import bits_value, integer_range
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.form_version import (
     FIRST,
+    FOURTH,
     LATER_ACCESSES,
     LATER_EXPRESSIONS,
     LATER_KINDS,
@@ -31,6 +33,7 @@ from vyre.domain.ir.json_tree import (
     Child,
     Grammar,
     Leaf,
+    NodeCount,
     Production,
     boolean,
     brief,
@@ -42,7 +45,7 @@ from vyre.domain.ir.json_tree import (
     record,
     text,
 )
-from vyre.domain.ir.limits import MAX_BUFFERS, check_names, form_version
+from vyre.domain.ir.limits import MAX_BUFFERS, MAX_DEFINITIONS, MAX_PARAMETERS, check_names, form_version
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import type_from_json, type_to_json
@@ -51,7 +54,7 @@ from vyre.domain.ir.types import SCALAR_BY_TEXT, DataType, ScalarType
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
-FORMATS: Final = {FIRST: "vyre-program/1", SECOND: "vyre-program/2", THIRD: "vyre-program/3"}
+FORMATS: Final = {FIRST: "vyre-program/1", SECOND: "vyre-program/2", THIRD: "vyre-program/3", FOURTH: "vyre-program/4"}
 """The name of each version of the format; a program is written in the oldest version that holds it."""
 
 _E = TypeVar("_E", bound=Enum)
@@ -134,6 +137,7 @@ _EXPRESSIONS: Final[dict[str, Production]] = {
     "sg_ballot": Production((_EXPR,), x.SubgroupBallot),
     "sg_shuffle": Production((_EXPR, _EXPR), x.SubgroupShuffle),
     "spec": Production((text, _EXPR), _spec, nodes=0),
+    "call": Production((text,), lambda op, *args: x.Call(op, args), repeated=(_EXPR,), repeated_nodes=0),
 }
 
 
@@ -188,6 +192,7 @@ _STATEMENTS: Final[dict[str, Production]] = {
 def _first_expressions() -> dict[str, Production]:
     """Returns the expressions of the first version."""
     later = {tag for tag, production in _EXPRESSIONS.items() if production.build in LATER_EXPRESSIONS}
+    later.update(_FOURTH_EXPRESSIONS)
     first_unary = {name: op for name, op in by_camel_case(UnaryOp).items() if op not in LATER_OPERATORS}
     return {
         **{tag: production for tag, production in _EXPRESSIONS.items() if tag not in later},
@@ -196,6 +201,7 @@ def _first_expressions() -> dict[str, Production]:
     }
 
 
+_FOURTH_EXPRESSIONS: Final = ("call",)
 _CASTS: Final = {"cast": x.Cast, "bitcast": x.Bitcast}
 _FIRST_SCALARS: Final = {name: dtype for name, dtype in SCALAR_BY_TEXT.items() if dtype not in LATER_TYPES}
 _THIRD_STATEMENTS: Final = ("grid_loop",)
@@ -206,10 +212,14 @@ def _statements_without(missing: tuple[str, ...]) -> dict[str, Production]:
     return {tag: production for tag, production in _STATEMENTS.items() if tag not in missing}
 
 
+_THIRD_EXPRESSIONS: Final = {
+    tag: production for tag, production in _EXPRESSIONS.items() if tag not in _FOURTH_EXPRESSIONS
+}
 _GRAMMARS: Final = {
     FIRST: Grammar(_first_expressions(), _statements_without(_LATER_STATEMENTS)),
-    SECOND: Grammar(_EXPRESSIONS, _statements_without(_THIRD_STATEMENTS), labels=LITERALS),
-    THIRD: Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
+    SECOND: Grammar(_THIRD_EXPRESSIONS, _statements_without(_THIRD_STATEMENTS), labels=LITERALS),
+    THIRD: Grammar(_THIRD_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
+    FOURTH: Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
 }
 
 
@@ -222,14 +232,16 @@ def to_json(program: Program) -> dict[str, Any]:
     check_names(program)
     writer = _Writer(flat_chains=version != FIRST)
     try:
-        return {
+        written = {
             "format": FORMATS[version],
             "entry_op_id": program.name,
             "non_composable_with_self": program.non_composable,
             "workgroup_size": list(program.workgroup_size),
             "buffers": [_buffer_to_json(buffer) for buffer in program.buffers],
-            "entry": writer.body(program.body),
         }
+        if version >= FOURTH:
+            written["definitions"] = [writer.definition(each) for each in program.definitions]
+        return {**written, "entry": writer.body(program.body)}
     except ValueError as error:
         raise InvalidProgram(f"the program has no JSON form: {error}") from None
 
@@ -265,6 +277,16 @@ class _Writer:
 
     def __init__(self, *, flat_chains: bool) -> None:
         self._flat_chains = flat_chains
+
+    def definition(self, definition: Definition) -> dict[str, Any]:
+        return {
+            "id": definition.id,
+            "version": str(definition.version),
+            "parameters": [[each.name, each.dtype.text] for each in definition.parameters],
+            "result_type": definition.result_type.text,
+            "body": self.body(definition.body),
+            "result": _expr_to_json(definition.result),
+        }
 
     def body(self, body: s.Body) -> list[Any]:
         return [self._statement(stmt) for stmt in body]
@@ -372,6 +394,8 @@ def _expr_to_json(node: Expr) -> list[Any]:
             return ["sg_shuffle", _expr_to_json(value), _expr_to_json(lane)]
         case x.SpecConst(name, default):
             return ["spec", name, _expr_to_json(default)]
+        case x.Call(op, args):
+            return ["call", op, *map(_expr_to_json, args)]
         case _:
             assert_never(node)
 
@@ -437,7 +461,7 @@ FIRST_BUFFER_FIELDS: Final[dict[str, Leaf]] = {
     "dtype": first_type,
 }
 """The fields of a buffer in the first version of the format."""
-_FIELDS_OF_BUFFER: Final = {FIRST: FIRST_BUFFER_FIELDS, SECOND: _BUFFER_FIELDS, THIRD: _BUFFER_FIELDS}
+_FIELDS_OF_BUFFER: Final = {FIRST: FIRST_BUFFER_FIELDS, **dict.fromkeys((SECOND, THIRD, FOURTH), _BUFFER_FIELDS)}
 _BUFFER_OPTIONS: Final[dict[str, Leaf]] = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
 PROGRAM_FIELDS: Final[dict[str, Leaf]] = {
     "workgroup_size": _axes,
@@ -459,15 +483,60 @@ def from_json(value: object, make: type[Program]) -> Program:
             fix="write it with program.to_json(); import programs of vyre-driver, the Rust system, with "
             "vyre.import_upstream.",
         )
-    fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
+    required = {"format": text, **PROGRAM_FIELDS}
+    if version >= FOURTH:
+        required["definitions"] = lambda value: value
+    fields = record(value, "$", required, LABELS)
+    count = NodeCount()
+    definitions = _definitions(fields.get("definitions", []), count)
     buffers = enumerate(buffer_list(fields["buffers"]))
     return make(
         tuple(_buffer_from_json(raw, f"$.buffers[{i}]", version) for i, raw in buffers),
         fields["workgroup_size"],
-        fold(fields["entry"], _GRAMMARS[version]),
+        fold(fields["entry"], _GRAMMARS[version], count=count),
         name=fields.get("entry_op_id"),
         non_composable=fields.get("non_composable_with_self", False),
+        definitions=definitions,
     )
+
+
+def _definitions(raw: object, count: NodeCount) -> tuple[Definition, ...]:
+    if not isinstance(raw, list) or len(raw) > MAX_DEFINITIONS:
+        raise MalformedJson(
+            f"expected a list of at most {MAX_DEFINITIONS} definitions, found {brief(raw)}", path="$.definitions"
+        )
+    return tuple([_definition(each, f"$.definitions[{i}]", count) for i, each in enumerate(raw)])
+
+
+def _parameters(value: object) -> tuple[Parameter, ...]:
+    if not isinstance(value, list) or len(value) > MAX_PARAMETERS:
+        raise ValueError(f"expected a list of at most {MAX_PARAMETERS} parameters, found {brief(value)}")
+    found = []
+    for each in value:
+        if not isinstance(each, list) or len(each) != 2:
+            raise ValueError(f"expected a parameter as [name, type], found {brief(each)}")
+        found.append(Parameter(text(each[0]), _SCALAR(each[1])))
+    return tuple(found)
+
+
+_DEFINITION_FIELDS: Final[dict[str, Leaf]] = {
+    "id": text,
+    "version": lambda value: Version.of(text(value)),
+    "parameters": _parameters,
+    "result_type": _SCALAR,
+    "body": lambda value: value,
+    "result": lambda value: value,
+}
+
+
+def _definition(raw: object, path: str, count: NodeCount) -> Definition:
+    fields = record(raw, path, _DEFINITION_FIELDS, {})
+    grammar = _GRAMMARS[FOURTH]
+    body = fold(fields["body"], grammar, f"{path}.body", count)
+    (result,) = fold([["let", "", fields["result"]]], grammar, f"{path}.result", count)
+    count.nodes -= 1  # the statement is not the user's
+    assert isinstance(result, s.Let)
+    return Definition(fields["id"], fields["version"], fields["parameters"], fields["result_type"], body, result.value)
 
 
 _VERSIONS: Final = {name: version for version, name in FORMATS.items()}

@@ -41,8 +41,8 @@ Field: TypeAlias = Child | Leaf
 class Production(NamedTuple):
     """The fields of a node and the function that builds it; the last ``optional`` fields may be missing.
 
-    After ``fields`` those of ``repeated`` may follow any number of times.  The node counts as ``nodes`` nodes, and one
-    more for each repetition.
+    After ``fields`` those of ``repeated`` may follow any number of times.  The node counts as ``nodes`` nodes, and
+    ``repeated_nodes`` more for each repetition.
     """
 
     fields: tuple[Field, ...]
@@ -50,6 +50,7 @@ class Production(NamedTuple):
     optional: int = 0
     repeated: tuple[Field, ...] = ()
     nodes: int = 1
+    repeated_nodes: int = 1
 
     def fields_of(self, count: int) -> tuple[Field, ...]:
         """Returns the kinds of the fields of a node that has this number of them."""
@@ -104,7 +105,8 @@ class _Frame:
         if further:
             self.fields = production.fields_of(len(items) - 1)
             # A repetition counts as a node, and so does what a missing field stands for.
-            self.nodes += further // len(production.repeated) if further > 0 else -further
+            repetitions = further // len(production.repeated) if further > 0 else 0
+            self.nodes += repetitions * production.repeated_nodes if further > 0 else -further
 
 
 _ROOT: Final = "$.entry"
@@ -112,19 +114,48 @@ _STATEMENT: Final = -1
 """The depth of a statement or body, so that the expressions in it have depth 0."""
 
 
+class NodeCount:
+    """The number of nodes that have been read; several trees that make one program share it."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self) -> None:
+        self.nodes: int = 0
+
+
 @collector_paused()
-def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
-    """Returns the statements that ``raw`` describes; raises ``MalformedJson``."""
+def fold(raw: object, grammar: Grammar, root: str = _ROOT, count: NodeCount | None = None) -> tuple[Stmt, ...]:
+    """Returns the statements that ``raw`` describes; raises ``MalformedJson``, with paths below ``root``.
+
+    The nodes are added to ``count``, which the limit of nodes bounds.
+    """
+    try:
+        return _fold(raw, grammar, NodeCount() if count is None else count)
+    except MalformedJson as error:
+        if root == _ROOT:
+            raise
+        raise _below(root, error) from None
+
+
+def _below(root: str, error: MalformedJson) -> MalformedJson:
+    """Returns an error with its path below another root."""
+    return MalformedJson(
+        error.message.removeprefix(f"{error.path}: "), path=root + error.path.removeprefix(_ROOT), fix=error.fix
+    )
+
+
+def _fold(raw: object, grammar: Grammar, count: NodeCount) -> tuple[Stmt, ...]:
     if not isinstance(raw, list):
         raise MalformedJson(f"expected a list of statements, found {brief(raw)}", path=_ROOT)
     frames = [_Frame("", None, raw, _STATEMENT)]
-    nodes = 0
+    nodes = count.nodes
     while True:
         frame = frames[-1]
         if frame.next >= len(frame.items):
             frames.pop()
             result = _finish(frame, frames)
             if not frames:
+                count.nodes = nodes
                 return tuple(result)
             if frame.production is None:
                 if frame.depth == _STATEMENT:

@@ -17,6 +17,7 @@ from vyre.domain.ir.expr import (
     LEAVES,
     Atomic,
     Bitcast,
+    Call,
     Cast,
     Expr,
     LaunchId,
@@ -27,6 +28,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.form_version import (
     FIRST,
+    FOURTH,
     LATER_ACCESSES,
     LATER_EXPRESSIONS,
     LATER_KINDS,
@@ -44,15 +46,17 @@ from vyre.domain.ir.stmt import (
     Body,
     GridLoop,
     IndirectDispatch,
+    Let,
     Switch,
     nested,
     operands,
     own_size,
-    walk_statements,
 )
-from vyre.domain.ir.walk import measure, unique_expressions
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import measure, program_statements, unique_expressions
 
 if TYPE_CHECKING:
+    from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.program import Program
 
 MAX_STATEMENT_DEPTH: Final = 64
@@ -65,6 +69,10 @@ MAX_NODES: Final = 1_000_000
 """The largest number of expressions and statements of a written program, counted in the same way."""
 MAX_BUFFERS: Final = 16_384
 """The largest number of buffers of a program."""
+MAX_DEFINITIONS: Final = 4_096
+"""The largest number of definitions of a program."""
+MAX_PARAMETERS: Final = 256
+"""The largest number of parameters of a definition."""
 MAX_NAME_BYTES: Final = 1 << 20
 """The largest size of a name, tag or label as UTF-8, in which a lone surrogate takes three bytes."""
 MAX_TEXT_CHARACTERS: Final = 64 << 20
@@ -120,10 +128,16 @@ def _checked_version(program: Program) -> int:
         for buffer in program.buffers
         if buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element)
     ]
-    checks = _checks(later)
+    calls: list[object] = []
+    checks = _checks(later, calls)
     deepest = 0
     has_grid_loop = False
     pending: list[tuple[Body, int, int]] = [(program.body, 0, 0)]
+    if program.definitions:
+        _check_headers(program.definitions)
+        # As statements, so that results are measured like the values of statements.
+        pending += [((*each.body, Let("", each.result)), 0, 0) for each in program.definitions]
+        total -= len(program.definitions)
     while pending:
         body, depth, bodies_around = pending.pop()
         if body and depth > MAX_STATEMENT_DEPTH:
@@ -160,6 +174,8 @@ def _checked_version(program: Program) -> int:
                 f"written out, the program has more than {MAX_NODES} nodes",
                 fix="name shared sub-expressions with let, or split the program.",
             )
+    if program.definitions or calls:
+        return FOURTH
     if has_grid_loop:
         return THIRD
     return SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
@@ -204,7 +220,10 @@ def check_names(program: Program) -> None:
     """Raises ``InvalidProgram`` if a name, tag or label is too long to be read back."""
     if program.name is not None:
         checked_name(program.name)
-    for node in (*program.buffers, *walk_statements(program.body), *unique_expressions(program)):
+    for definition in program.definitions:
+        for written in (definition.id, *[parameter.name for parameter in definition.parameters]):
+            checked_name(written)
+    for node in (*program.buffers, *program_statements(program), *unique_expressions(program)):
         for name in _NAMES[type(node)](node):
             if name is not None:
                 checked_name(name)
@@ -239,8 +258,10 @@ def _check_spec_const(node: SpecConst) -> None:
 _Checks: TypeAlias = dict[type, Callable[[Any], None]]
 
 
-def _checks(later: list[object]) -> _Checks:
-    """Returns what is done with each node by its type; what the first version lacks is added to ``later``."""
+def _checks(later: list[object], calls: list[object]) -> _Checks:
+    """Returns what is done with each node by its type; what the first version lacks is added to ``later``, and calls to
+    ``calls``.
+    """
 
     def unary(node: Unary) -> None:
         if node.op in LATER_OPERATORS:
@@ -257,8 +278,28 @@ def _checks(later: list[object]) -> _Checks:
         Unary: unary,
         Cast: cast,
         Bitcast: cast,
+        Call: calls.append,
         **dict.fromkeys(LATER_EXPRESSIONS, later.append),
     }
+
+
+def _check_headers(definitions: tuple[Definition, ...]) -> None:
+    if len(definitions) > MAX_DEFINITIONS:
+        raise InvalidProgram(
+            f"the program has {len(definitions)} definitions; the limit is {MAX_DEFINITIONS}",
+            fix="leave out those that it does not call.",
+        )
+    for each in definitions:
+        if len(each.parameters) > MAX_PARAMETERS:
+            raise InvalidProgram(
+                f"`{each.id}` has {len(each.parameters)} parameters; the limit is {MAX_PARAMETERS}",
+                fix="split the operation.",
+            )
+        for dtype in (each.result_type, *[parameter.dtype for parameter in each.parameters]):
+            if not isinstance(dtype, ScalarType):
+                raise misplaced(dtype, "the type of a parameter or a result", "ScalarType.F32")
+        for number in (each.version.major, each.version.minor, each.version.patch):
+            _check_range(f"a number of the version of `{each.id}`", number, U32_MAX)
 
 
 def _check_header(program: Program) -> None:

@@ -9,14 +9,15 @@ from vyre.domain.ir.expr import LEAVES, Expr, Literal, Unary, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Stmt, operands, walk_statements
+from vyre.domain.ir.stmt import Stmt, operands
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import program_statements
 
 _CACHED: Final = "node_facts"
 
 
 class NodeFacts(NamedTuple):
-    """The nodes of a program.
+    """The nodes of a program, with those of its definitions.
 
     ``types``: the classes of its statements and expressions.  ``literals``: the types of its literals.  ``unary``: its
     unary operators.  What is no type or operator, in an invalid program, is left out.  ``nodes``: the number of its
@@ -43,9 +44,9 @@ def node_facts(program: Program) -> NodeFacts:
 def _facts(program: Program) -> NodeFacts:
     seen: dict[int, Expr] = {}
     stack: list[Expr] = []
-    statements = list(walk_statements(program.body))
-    for stmt in statements:
-        stack += operands(stmt)
+    statements = list(program_statements(program))
+    for roots in (*map(operands, statements), [definition.result for definition in program.definitions]):
+        stack += roots
         while stack:
             expr = stack.pop()
             if id(expr) not in seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
@@ -24,6 +24,9 @@ from vyre.domain.ir.stmt import Body
 from vyre.domain.names import BackendId, Dim3, OpId
 from vyre.domain.printable import one_line
 from vyre.domain.shown import shown
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.definitions import Definition
 
 __all__ = [
     "DEFAULT_KIND",
@@ -45,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Program(Node):
-    """A kernel: buffers, workgroup size and body.
+    """A kernel: buffers, workgroup size and body, and the definitions of the operations that it calls.
 
     ``name`` and ``non_composable`` are labels outside the digest.  The constructor checks nothing: ``vyre.validate``
     does that and collects every error.
@@ -56,6 +59,7 @@ class Program(Node):
     body: Body
     name: str | None = None
     non_composable: bool = False
+    definitions: tuple[Definition, ...] = ()
     # Not an argument: `dataclasses.replace` must not copy the facts of one program to another.
     _cache: dict[str, object] = field(default_factory=dict, init=False)
 
@@ -139,14 +143,14 @@ class Program(Node):
         return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the program as a JSON value of the format ``vyre-program/1``, or ``/2`` if that does not hold it."""
+        """Returns the program as a JSON value of the oldest format, from ``vyre-program/1`` on, that holds it."""
         from vyre.domain.ir.json_form import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
-        """Returns the program of a JSON value of the format ``vyre-program/1`` or ``/2``; raises ``MalformedJson``."""
+        """Returns the program of a JSON value of a format ``vyre-program/1`` to ``/4``; raises ``MalformedJson``."""
         from vyre.domain.ir.json_form import from_json
 
         return from_json(value, cls)

@@ -208,7 +208,7 @@ Stmt: TypeAlias = (
 Body: TypeAlias = tuple[Stmt, ...]
 """Statements in program order."""
 
-_EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
+EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Let: ("value",),
     Assign: ("value",),
     Store: ("index", "value"),
@@ -228,6 +228,7 @@ _EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Trap: ("address",),
     IndirectDispatch: (),
 }
+"""The fields that hold expressions, in evaluation order, by the type of a statement."""
 _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     If: ("then", "otherwise"),
     Loop: ("body",),
@@ -235,8 +236,8 @@ _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Block: ("body",),
     Region: ("body",),
 }
-STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(_EXPR_FIELDS)
-OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.items()}
+STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(EXPR_FIELDS)
+OPERANDS: Final = {cls: fields_getter(names) for cls, names in EXPR_FIELDS.items()}
 """Functions from a statement to the expressions that it evaluates itself, by its type."""
 
 

@@ -9,7 +9,7 @@ from vyre.domain.errors import MalformedText
 from vyre.domain.ir import expr as x
 from vyre.domain.ir.bits import integer_range
 from vyre.domain.ir.expr import Expr, Literal
-from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NODES
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NODES, is_name_too_long
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.text_cursor import Cursor
@@ -38,6 +38,10 @@ _LITERAL_START: Final = (NUMBER, "-", "true", "false")
 _LITERAL_FORMS: Final = "write 5u, -3i, 7u64, -7i64, 1.5f, 1.5f64, true or f32(0x7fc00000)."
 
 _Build = Callable[..., Expr]
+
+
+_ANY: Final = -1
+"""The arity of a call of a definition, which takes any number of arguments."""
 
 
 class _Open(NamedTuple):
@@ -96,10 +100,10 @@ class ExpressionParser:
     """Parses expressions at a cursor.
 
     ``params`` are scalar parameters, to which bare names can refer; ``visible`` counts the declarations of each local
-    in scope, which hide them.
+    in scope, which hide them.  ``nodes`` counts what has been read.
     """
 
-    def __init__(self, cursor: Cursor, params: frozenset[str], visible: dict[str, int]) -> None:
+    def __init__(self, cursor: Cursor, params: frozenset[str], visible: dict[str, int], nodes: int = 0) -> None:
         self._cursor = cursor
         self._loc, self._text = cursor.tokens.loc, cursor.tokens.text
         self._params = params
@@ -107,12 +111,12 @@ class ExpressionParser:
         self._operands: list[Expr] = []
         self._heights: list[int] = []
         self._pending: list[_Open | _Infix] = []
-        self._nodes = 0
+        self.nodes: int = nodes
 
     def count_node(self) -> None:
         """Counts a node that is no part of an expression read here; raises ``MalformedText`` beyond ``MAX_NODES``."""
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
             raise self._too_large()
 
     def expression(self) -> Expr:
@@ -171,7 +175,7 @@ class ExpressionParser:
             return
         operands, heights, first = self._operands, self._heights, opened.first
         count = len(operands) - first
-        if count != opened.arity:
+        if count != opened.arity != _ANY:
             raise self._cursor.error(
                 f"{opened.arity} arguments are expected here, found {count}", position=opened.position
             )
@@ -184,7 +188,7 @@ class ExpressionParser:
 
     def _grow(self, position: int) -> None:
         """Counts the last operand as the parent of what has its height yet."""
-        self._nodes += 1
+        self.nodes += 1
         height = self._heights[-1] = self._heights[-1] + 1
         if height > MAX_EXPRESSION_DEPTH:
             raise self._cursor.error(
@@ -196,8 +200,8 @@ class ExpressionParser:
     def _count_leaf(self) -> None:
         """Counts the last operand, which has no operands.  The number of leaves bounds the number of parents."""
         self._heights.append(0)
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
             raise self._too_large()
 
     def _too_large(self) -> MalformedText:
@@ -217,6 +221,9 @@ class ExpressionParser:
                 return self._typed_call(_TYPED_FUNCTION[self._text(position)], position)
             if following == ".":
                 return self._dotted(self._text(position))
+            if following == STRING and self._text(position) == "call":
+                cursor.position += 1
+                return self._operation(cursor.take_string("the id of an operation"), position)
             return self._named(cursor.take_name("a name"), position)
         if kind in _LITERAL_START:
             return self._leaf(literal(cursor))
@@ -257,7 +264,7 @@ class ExpressionParser:
         at = cursor.position if position is None else position
         cursor.position += 1
         opened = _Open(close, arity, build, len(self._operands), at)
-        if arity == 0:
+        if arity == 0 or (arity == _ANY and cursor.kind == close):
             cursor.take(close)
             self._close(opened)
             return False
@@ -271,7 +278,7 @@ class ExpressionParser:
             return self._open("]", 1, _partial(x.Load, name), position)
         loc = self._loc(position)
         if name in self._params and not self._visible.get(name):
-            self._nodes += 1
+            self.nodes += 1
             return self._leaf(x.Load(name, Literal(ScalarType.U32, 0, loc=loc), loc=loc))
         return self._leaf(x.Var(name, loc=loc))
 
@@ -282,10 +289,25 @@ class ExpressionParser:
         if word in ATOMIC_FUNCTION:
             cursor.position += 2
             return self._atomic(ATOMIC_FUNCTION[word], cursor.take_choice(_ORDERINGS, "a memory ordering"), position)
+        if word not in _ID_KIND and self._is_operation(position):
+            return self._operation(take_operation_id(cursor), position)
         kind = cursor.take_choice(_ID_KIND, "a launch id or an atomic")
         cursor.position += 1
         axis = cursor.take_choice(_AXIS, "an axis")
         return self._leaf(x.LaunchId(kind, axis, loc=self._loc(position)))
+
+    def _is_operation(self, position: int) -> bool:
+        """Returns whether names joined by dots stand at a position, and an opening parenthesis behind them."""
+        kinds = self._cursor.kinds
+        while kinds[position] == NAME and kinds[position + 1] == ".":
+            position += 2
+        return kinds[position] == NAME and kinds[position + 1] == "("
+
+    def _operation(self, name: str, position: int) -> bool:
+        """Reads the arguments of a call of a definition; the cursor is behind its id."""
+        if self._cursor.kind != "(":
+            raise self._cursor.expected("`(`")
+        return self._open(")", _ANY, lambda *arguments, loc: x.Call(name, arguments, loc=loc), position)
 
     def _call(self, word: str) -> bool:
         cursor = self._cursor
@@ -324,6 +346,19 @@ class ExpressionParser:
         return self._open(
             ")", 2, lambda index, value, loc: x.Atomic(op, buffer, index, None, value, ordering, loc=loc), position
         )
+
+
+def take_operation_id(cursor: Cursor) -> str:
+    """Reads the id of an operation: a quoted one, or identifiers joined by dots."""
+    if cursor.kind == STRING:
+        return cursor.take_string("the id of an operation")
+    parts = [cursor.take_name("the id of an operation")]
+    while cursor.accept("."):
+        parts.append(cursor.take_name("a part of the id of an operation"))
+    name = ".".join(parts)
+    if is_name_too_long(name):
+        raise cursor.error("the id of an operation is too long", "shorten it.")
+    return name
 
 
 def _is_comparison(pending: _Open | _Infix) -> bool:

@@ -76,6 +76,15 @@ def name_text(name: str) -> str:
     return name if IDENTIFIER.match(name) and name not in RESERVED_WORDS else quoted(name)
 
 
+def operation_text(name: str) -> str:
+    """Returns the id of an operation as it is written: bare if it is identifiers joined by dots that read as nothing
+    else, else quoted.
+    """
+    first, *others = name.split(".")
+    is_bare = bool(others) and all(IDENTIFIER.match(part) and part not in RESERVED_WORDS for part in (first, *others))
+    return name if is_bare and first not in ID_WORD.values() and first not in ATOMIC_FUNCTION else quoted(name)
+
+
 _ESCAPES: Final = Escapes({ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"})
 
 

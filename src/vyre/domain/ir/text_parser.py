@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.foreign_names import type_hint
-from vyre.domain.ir.limits import MAX_BUFFERS, MAX_STATEMENT_DEPTH, MAX_TYPE_DEPTH, U64_MAX
+from vyre.domain.ir.limits import (
+    MAX_BUFFERS,
+    MAX_DEFINITIONS,
+    MAX_PARAMETERS,
+    MAX_STATEMENT_DEPTH,
+    MAX_TYPE_DEPTH,
+    U64_MAX,
+)
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_cursor import Cursor
-from vyre.domain.ir.text_expressions import ExpressionParser, literal
+from vyre.domain.ir.text_expressions import ExpressionParser, literal, take_operation_id
 from vyre.domain.ir.text_format import ACCESS_WORD
-from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
+from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, tokenize
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds
 from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, ReservedType, ScalarType, TypeArg
 
@@ -51,13 +59,81 @@ def parse(text: str, filename: str, make: type[Program]) -> Program:
     cursor.take(",")
     size_z = cursor.take_integer("an axis of the workgroup size")
     buffers = _buffers(cursor)
+    definitions, nodes = _definitions(cursor)
     cursor.take_word("body")
     declared_first = {buffer.name: buffer for buffer in reversed(buffers)}
     params = frozenset(name for name, buffer in declared_first.items() if buffer.is_push)
-    body = _BodyParser(cursor, params).parse()
+    body = _BodyParser(cursor, params, nodes).parse()
     if cursor.kind != END:
         raise cursor.expected("the end of the text", "the body is closed already: check the braces.")
-    return make(buffers, (size_x, size_y, size_z), body, name=name, non_composable=non_composable)
+    size = size_x, size_y, size_z
+    return make(buffers, size, body, name=name, non_composable=non_composable, definitions=definitions)
+
+
+@collector_paused()
+def parse_definition(text: str, filename: str, line: int = 1) -> Definition:
+    """Returns the definition of a text whose first line is ``line`` of a file; raises ``MalformedText``."""
+    cursor = Cursor(tokenize(text, filename, line))
+    cursor.take_word("define")
+    definition = _definition(cursor, cursor.loc(0), 0)[0]
+    if cursor.kind != END:
+        raise cursor.expected("the end of the text", "give one definition.")
+    return definition
+
+
+# Definitions.
+
+
+def _definitions(cursor: Cursor) -> tuple[tuple[Definition, ...], int]:
+    """Reads the definitions, and returns them and the number of their nodes."""
+    found: list[Definition] = []
+    nodes = 0
+    while True:
+        loc = cursor.loc()
+        if not cursor.accept_word("define"):
+            return tuple(found), nodes
+        if len(found) == MAX_DEFINITIONS:
+            raise cursor.error(f"more than {MAX_DEFINITIONS} definitions")
+        definition, nodes = _definition(cursor, loc, nodes)
+        found.append(definition)
+
+
+def _definition(cursor: Cursor, loc: SourceLocation, nodes: int) -> tuple[Definition, int]:
+    """Reads a definition behind its first word; ``nodes`` and the result count nodes of the text."""
+    name = take_operation_id(cursor)
+    cursor.take_word("version")
+    version = _version(cursor)
+    cursor.take("(")
+    parameters: list[Parameter] = []
+    while not cursor.accept(")"):
+        if parameters:
+            cursor.take(",")
+        if len(parameters) == MAX_PARAMETERS:
+            raise cursor.error(f"more than {MAX_PARAMETERS} parameters")
+        at = cursor.loc()
+        parameter = cursor.take_name("the name of a parameter")
+        cursor.take(":")
+        parameters.append(Parameter(parameter, cursor.take_choice(SCALAR_BY_TEXT, "a scalar type"), loc=at))
+    cursor.take("-")
+    cursor.take(">")
+    result_type = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")
+    reader = _BodyParser(cursor, frozenset(), nodes)
+    body, result = reader.parse_definition([parameter.name for parameter in parameters])
+    return Definition(name, version, tuple(parameters), result_type, body, result, loc=loc), reader.nodes
+
+
+def _version(cursor: Cursor) -> Version:
+    """Reads ``1.2.0``, which is a number, a dot and a number for the lexer."""
+    position, parts = cursor.position, []
+    for kind in (NUMBER, ".", NUMBER):
+        if cursor.kind != kind:
+            raise cursor.expected("a version", "write three numbers, such as 1.2.0.")
+        parts.append(cursor.text)
+        cursor.position += 1
+    try:
+        return Version.of("".join(parts))
+    except ValueError as error:
+        raise cursor.error(str(error), position=position) from None
 
 
 # Declarations.
@@ -224,10 +300,10 @@ class _Open(NamedTuple):
 class _BodyParser:
     """Parses the statements between the braces of a program."""
 
-    def __init__(self, cursor: Cursor, params: frozenset[str]) -> None:
+    def __init__(self, cursor: Cursor, params: frozenset[str], nodes: int = 0) -> None:
         self._cursor = cursor
         self._visible: dict[str, int] = {}
-        expressions = ExpressionParser(cursor, params, self._visible)
+        self._expressions = expressions = ExpressionParser(cursor, params, self._visible, nodes)
         self._expression, self._count_node = expressions.expression, expressions.count_node
         self._statements: list[Stmt] = []
         self._declared: list[str] = []
@@ -235,12 +311,32 @@ class _BodyParser:
         self._depth = 0
         """The number of open bodies, in which those of an ``else if`` do not count."""
 
-    def parse(self) -> tuple[Stmt, ...]:
+    @property
+    def nodes(self) -> int:
+        """Returns the number of nodes read so far, with those that were read before."""
+        return self._expressions.nodes
+
+    def parse_definition(self, parameters: list[str]) -> tuple[tuple[Stmt, ...], Expr]:
+        """Reads the body of a definition, which ends with ``result``, and returns it and the result."""
+        for name in parameters:
+            self._declare(name)
+        body = self.parse(ends_with_result=True)
+        result = self._expression()
+        self._cursor.take("}")
+        return body, result
+
+    def parse(self, *, ends_with_result: bool = False) -> tuple[Stmt, ...]:
+        """Reads statements up to the closing brace, or to the ``result`` of a definition."""
         cursor = self._cursor
         cursor.take("{")
         while True:
             kind = cursor.kind
+            if ends_with_result and not self._open and self._is_word("result"):
+                cursor.position += 1
+                return tuple(self._statements)
             if kind == "}":
+                if ends_with_result and not self._open:
+                    raise cursor.expected("`result`", "end a definition with its result, such as `result x + 1u`.")
                 cursor.position += 1
                 if not self._open:
                     return tuple(self._statements)
@@ -253,7 +349,7 @@ class _BodyParser:
                 )
             loc = cursor.loc()
             if kind in (NAME, STRING):
-                if kind == NAME and cursor.text == "switch" and cursor.kinds[cursor.position + 1] not in (":=", "["):
+                if self._is_word("switch"):
                     self._switch(loc)
                 else:
                     self._add(self._assign_or_store(loc))
@@ -265,6 +361,11 @@ class _BodyParser:
             stmt = parse(self, loc)
             if stmt is not None:
                 self._add(stmt)
+
+    def _is_word(self, word: str) -> bool:
+        """Returns whether the current token is this word, which is not reserved, and begins no assignment or store."""
+        cursor = self._cursor
+        return cursor.kind == NAME and cursor.text == word and cursor.kinds[cursor.position + 1] not in (":=", "[")
 
     def _add(self, stmt: Stmt) -> None:
         """Appends a complete statement, and completes the chained bodies around it."""

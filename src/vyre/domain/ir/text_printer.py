@@ -21,6 +21,7 @@ from vyre.domain.ir.text_format import (
     LEVEL,
     literal_text,
     name_text,
+    operation_text,
     operators_share_line,
     quoted,
 )
@@ -28,6 +29,7 @@ from vyre.domain.ir.type_forms import type_to_json
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType
 
 if TYPE_CHECKING:
+    from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.program import Program
 
 _INDENT: Final = "  "
@@ -47,6 +49,8 @@ def print_program(program: Program) -> str:
         lines.append("non_composable")
     lines.append(f"workgroup_size {', '.join(map(str, program.workgroup_size))}")
     lines += map(_buffer, program.buffers)
+    for definition in program.definitions:
+        lines += definition_lines(definition)
     lines.append("body {")
     printer.body(program.body, 1)
     lines += (*printer.lines, "}", "")
@@ -61,6 +65,24 @@ def expression_text(expr: Expr) -> str:
     Recurses over the expression, which must be within the structural limits.
     """
     return _Printer(set()).expression(expr)
+
+
+def definition_lines(definition: Definition) -> list[str]:
+    """Returns a definition as lines of text; raises ``InvalidProgram`` for names that are too long."""
+    parameters = ", ".join(f"{_name(each.name)}: {each.dtype.text}" for each in definition.parameters)
+    printer = _Printer(set())
+    printer.body(definition.body, 1)
+    return [
+        f"define {_operation(definition.id)} version {definition.version} ({parameters}) -> "
+        f"{definition.result_type.text} {{",
+        *printer.lines,
+        f"{_INDENT}result {printer.expression(definition.result)}",
+        "}",
+    ]
+
+
+def _operation(name: str) -> str:
+    return operation_text(checked_name(name))
 
 
 def _too_long() -> InvalidProgram:
@@ -306,6 +328,9 @@ class _Printer:
                 return self._call("subgroup_shuffle", value, lane)
             case x.SpecConst(name, default):
                 return f"spec({self._name(name)}, {literal_text(default.dtype, default.bits)})"
+            case x.Call(op, args):
+                written = _operation(op)
+                return self._call(f"call {written}" if written[0] == '"' else written, *args)
             case _:
                 assert_never(node)
 

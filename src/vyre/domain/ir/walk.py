@@ -28,11 +28,19 @@ def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterato
                 stack.extend(reversed(children(expr)))
 
 
+def program_statements(program: Program) -> Iterator[Stmt]:
+    """Yields every statement of the program, those of its definitions first; does not recurse."""
+    for definition in program.definitions:
+        yield from walk_statements(definition.body)
+    yield from walk_statements(program.body)
+
+
 def unique_expressions(program: Program) -> Iterator[Expr]:
-    """Yields every expression object of the program once, however often it is shared."""
+    """Yields every expression object of the program and its definitions once, however often it is shared."""
     seen: set[int] = set()
-    for stmt in walk_statements(program.body):
+    for stmt in program_statements(program):
         yield from unique_nodes(operands(stmt), seen)
+    yield from unique_nodes([definition.result for definition in program.definitions], seen)
 
 
 def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:

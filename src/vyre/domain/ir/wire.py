@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre.domain.errors import InvalidProgram, MalformedWire
-from vyre.domain.identity import body_digest, names_digest, remember_digest
-from vyre.domain.ir.form_version import FIRST
-from vyre.domain.ir.limits import form_version
-from vyre.domain.ir.wire_decoder import decode_sections
-from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
+from vyre.domain.identity import body_digest, encoded_definition_digest, names_digest, remember_digest
+from vyre.domain.ir.form_version import FIRST, FOURTH
+from vyre.domain.ir.limits import MAX_DEFINITIONS, form_version
+from vyre.domain.ir.wire_decoder import decode_definitions, decode_sections
+from vyre.domain.ir.wire_encoder import encode_body, encode_definition, encode_sections, uleb
 from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSIONS
 from vyre.domain.ir.wire_reader import WireReader
 
@@ -27,10 +27,17 @@ def encode(program: Program) -> bytes:
     bytes.
     """
     body, names = encode_sections(program)
-    digest = body_digest(body)
+    version, defined = form_version(program), b""
+    digests: list[bytes] = []
+    if version >= FOURTH:
+        definitions = [encode_definition(each) for each in program.definitions]
+        digests = [encoded_definition_digest(each.body) for each in definitions]
+        defined = uleb(len(definitions)) + b"".join([uleb(len(each.body)) + each.body for each in definitions])
+        names = b"".join([each.names for each in definitions]) + names
+    digest = body_digest(body, digests)
     remember_digest(program, digest)
-    header = MAGIC + bytes((form_version(program),)) + digest + names_digest(names)
-    data = b"".join((header, uleb(len(body)), body, names))
+    header = MAGIC + bytes((version,)) + digest + names_digest(names)
+    data = b"".join((header, defined, uleb(len(body)), body, names))
     if len(data) > MAX_WIRE_BYTES:
         raise InvalidProgram(
             f"the program takes {len(data)} bytes; the limit is {MAX_WIRE_BYTES}",
@@ -60,16 +67,19 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
             fix="encode the program again with this release.",
         )
     reader = WireReader(data, HEADER_BYTES, len(data))
+    definitions = _definition_sections(reader) if version >= FOURTH else []
     body_length = reader.uleb()
     start = reader.position
     body = reader.take(body_length)
     names = reader.take(len(data) - reader.position)
     digest_start = len(MAGIC) + 1
-    digest = body_digest(body)
+    digest = body_digest(body, [encoded_definition_digest(data[start:end]) for start, end in definitions])
     if digest + names_digest(names) != data[digest_start : digest_start + 2 * DIGEST_BYTES]:
         raise MalformedWire("the digest does not match the content", fix="fetch the data again: it is damaged.")
     middle = start + body_length
-    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)), make, version)
+    labels = WireReader(data, middle, len(data))
+    defined = decode_definitions([WireReader(data, first, last) for first, last in definitions], labels)
+    program = decode_sections(WireReader(data, start, middle), labels, make, version, defined)
     if version != FIRST and form_version(program) != version:
         raise MalformedWire(
             f"version {version} of the format, for a program that version {form_version(program)} holds",
@@ -77,3 +87,14 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
         )
     remember_digest(program, digest)
     return program
+
+
+def _definition_sections(reader: WireReader) -> list[tuple[int, int]]:
+    """Reads the encodings of the definitions, and returns start and end of each."""
+    found = []
+    for _ in range(reader.uleb(MAX_DEFINITIONS)):
+        length = reader.uleb()
+        start = reader.position
+        reader.take(length)
+        found.append((start, start + length))
+    return found

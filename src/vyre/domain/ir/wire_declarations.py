@@ -13,6 +13,7 @@ from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.form_version import (
     FIRST,
+    FOURTH,
     LATER_ACCESSES,
     LATER_KINDS,
     LATER_TYPES,
@@ -62,6 +63,7 @@ WORDS: Final = {
     ),
     SECOND: Words(SECOND, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
     THIRD: Words(THIRD, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
+    FOURTH: Words(FOURTH, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
 }
 _LOCALITY: Final = by_value(CacheLocality)
 
@@ -206,3 +208,14 @@ class Labels:
                 hints,
             )
         return tuple(by_place[place] for place in range(len(by_place)))
+
+
+class LocalNames(Labels):
+    """The names of a definition: those of its parameters and locals, and none else."""
+
+    def __init__(self, reader: WireReader) -> None:
+        self._reader = reader
+        self.records, self.buffer_names, self.tags = [], [], []
+        self._locals = [reader.string() for _ in range(reader.uleb())]
+        self._blocks = []
+        self._next_local = self._next_block = 0

@@ -14,21 +14,54 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.collector import collector_paused
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr, IdKind, Literal
-from vyre.domain.ir.form_version import FIRST, LATER_OPERATORS, SECOND, THIRD
-from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
+from vyre.domain.ir.form_version import FIRST, FOURTH, LATER_OPERATORS, SECOND, THIRD
+from vyre.domain.ir.limits import (
+    MAX_BUFFERS,
+    MAX_EXPRESSION_DEPTH,
+    MAX_NODES,
+    MAX_PARAMETERS,
+    MAX_STATEMENT_DEPTH,
+    U64_MAX,
+)
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.wire_declarations import WORDS, Labels, Words, by_value, member, read_record
+from vyre.domain.ir.wire_declarations import WORDS, Labels, LocalNames, Words, by_value, member, read_record
 from vyre.domain.ir.wire_reader import WireReader
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
 
+class Defined(NamedTuple):
+    """Definitions, and the number of nodes that the body of their program may have."""
+
+    definitions: tuple[Definition, ...]
+    most_nodes: int
+
+
 @collector_paused()
-def decode_sections(body: WireReader, names: WireReader, make: type[Program], version: int) -> Program:
+def decode_definitions(bodies: list[WireReader], names: WireReader) -> Defined:
+    """Returns the definitions of their encodings, whose names come next in ``names``; raises ``MalformedWire``."""
+    found: list[Definition] = []
+    most_nodes = MAX_NODES
+    for body in bodies:
+        decoder = _DefinitionDecoder(body, LocalNames(names), WORDS[FOURTH], most_nodes)
+        found.append(decoder.definition())
+        most_nodes = decoder.most_nodes
+    return Defined(tuple(found), most_nodes)
+
+
+@collector_paused()
+def decode_sections(
+    body: WireReader,
+    names: WireReader,
+    make: type[Program],
+    version: int,
+    defined: Defined,
+) -> Program:
     """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``.
 
     What a version of the format does not have is refused; whether an older one would do is not checked.
@@ -38,7 +71,7 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], ve
     words = WORDS[version]
     records = [read_record(body, count, words) for _ in range(count)]
     labels = Labels(names, records)
-    decoder = _Decoder(body, labels, words)
+    decoder = _Decoder(body, labels, words, defined.most_nodes)
     statements = decoder.run()
     labels.finish()
     return make(
@@ -47,6 +80,7 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], ve
         statements,
         name=labels.program_name,
         non_composable=labels.non_composable,
+        definitions=defined.definitions,
     )
 
 
@@ -74,7 +108,7 @@ class _Open(NamedTuple):
 class _Decoder:
     """Runs the stack machine over the statements of a body."""
 
-    def __init__(self, reader: WireReader, labels: Labels, words: Words) -> None:
+    def __init__(self, reader: WireReader, labels: Labels, words: Words, most_nodes: int) -> None:
         self._reader = reader
         self._labels = labels
         self._words = words
@@ -87,17 +121,28 @@ class _Decoder:
         self._visible: list[str] = []
         self._visible_names: set[str] = set()
         self._used_tags = 0
-        self._most_nodes = MAX_NODES
-        """The limit of nodes, less the labels of arms read so far."""
+        self.most_nodes: int = most_nodes
+        """The number of nodes that may still be read."""
         self._specs: dict[tuple[str, ScalarType, int], x.SpecConst] = {}
         self._spec_list: list[x.SpecConst] = []
+        self._called: list[str] = []
         shared = [i for i, record in enumerate(labels.records) if not record.is_bound]
         self._used_buffers = shared[0] if shared else len(labels.records)
 
     def run(self) -> tuple[Stmt, ...]:
         reader = self._reader
+        self._read(_HANDLERS[self._words.version])
+        if self._open or self._values:
+            raise reader.fail("the body ends inside a statement")
+        if self._used_tags != len(self._labels.tags):
+            raise reader.fail("more async tags than the body uses")
+        self._labels.require_sorted(self._used_buffers)
+        return tuple(self._statements)
+
+    def _read(self, handlers: tuple[_Handler | None, ...]) -> None:
+        """Reads up to the end of the data."""
+        reader = self._reader
         nodes = 0
-        handlers = _HANDLERS[self._words.version]
         while not reader.at_end:
             opcode = reader.byte()
             handler = handlers[opcode]
@@ -105,14 +150,9 @@ class _Decoder:
                 raise reader.fail(f"unknown opcode {opcode:#04x}")
             handler(self, opcode)
             nodes += opcode not in _NO_NODE
-            if nodes > self._most_nodes:
+            if nodes > self.most_nodes:
                 raise reader.fail(f"the program has more than {MAX_NODES} nodes")
-        if self._open or self._values:
-            raise reader.fail("the body ends inside a statement")
-        if self._used_tags != len(self._labels.tags):
-            raise reader.fail("more async tags than the body uses")
-        self._labels.require_sorted(self._used_buffers)
-        return tuple(self._statements)
+        self.most_nodes -= nodes
 
     # Expressions.
 
@@ -222,6 +262,21 @@ class _Decoder:
             self._spec_list.append(self._specs[key])
         self._push(self._spec_list[number])
 
+    def _call(self, _: int) -> None:
+        reader = self._reader
+        number, count = reader.uleb(), reader.uleb()
+        if number > len(self._called):
+            raise reader.fail("called operations are not numbered by first use")
+        if number == len(self._called):
+            name = reader.string()
+            if name in self._called:
+                raise reader.fail("the id of an operation is written twice")
+            self._called.append(name)
+        if not count:
+            self._push(x.Call(self._called[number], ()))
+        else:
+            self._replace(count, x.Call(self._called[number], tuple(self._pop(count))))
+
     # Statements.
 
     def _operands(self, count: int) -> list[Expr]:
@@ -322,7 +377,7 @@ class _Decoder:
         labels = None
         if opcode == w.ARM:
             labels = tuple(self._label() for _ in range(self._reader.uleb()))
-            self._most_nodes -= len(labels)
+            self.most_nodes -= len(labels)
         self._open[-1].fields[1].append(labels)
 
     def _label(self) -> Literal:
@@ -408,7 +463,38 @@ class _Decoder:
         return body, height
 
 
-_NO_NODE: Final = (w.ELSE, w.END, w.DEFAULT)
+class _DefinitionDecoder(_Decoder):
+    """Reads one definition."""
+
+    def definition(self) -> Definition:
+        """Returns the definition; raises ``MalformedWire``."""
+        reader = self._reader
+        name = reader.string()
+        version = Version(reader.uleb(), reader.uleb(), reader.uleb())
+        parameters = []
+        for dtype in [self._scalar() for _ in range(reader.uleb(MAX_PARAMETERS))]:
+            parameter = self._labels.next_local()
+            self._declare(parameter)
+            parameters.append(Parameter(parameter, dtype))
+        result_type = self._scalar()
+        self._read(_DEFINITION_HANDLERS)
+        if self._result is None:
+            raise reader.fail("a definition has no result")
+        self._labels.finish()
+        return Definition(name, version, tuple(parameters), result_type, tuple(self._statements), self._result)
+
+    _result: Expr | None = None
+
+    def _scalar(self) -> ScalarType:
+        return member(self._reader, self._words.scalar, "scalar type")
+
+    def _end_definition(self) -> None:
+        (self._result,) = self._operands(1)
+        if self._open or not self._reader.at_end:
+            raise self._reader.fail("the result of a definition is not its end")
+
+
+_NO_NODE: Final = (w.ELSE, w.END, w.DEFAULT, w.RESULT)
 _Handler = Callable[[_Decoder, int], None]
 _LITERAL_TYPE: Final = {opcode: dtype for dtype, opcode in w.LITERAL.items()}
 _LITERAL_MAX: Final = {
@@ -431,7 +517,8 @@ _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
 }
 
 
-_THIRD_OPCODES: Final = (w.GRID_LOOP,)
+_FOURTH_OPCODES: Final = (w.CALL,)
+_THIRD_OPCODES: Final = (w.GRID_LOOP, *_FOURTH_OPCODES)
 _LATER_OPCODES: Final = (
     *_THIRD_OPCODES,
     *(w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT),
@@ -460,6 +547,7 @@ def _handlers(missing: tuple[int, ...]) -> tuple[_Handler | None, ...]:
         w.SUBGROUP_BALLOT: _nary(1, x.SubgroupBallot),
         w.SUBGROUP_SHUFFLE: _nary(2, x.SubgroupShuffle),
         w.SPEC_CONST: _Decoder._spec_const,
+        w.CALL: _Decoder._call,
         w.LET: _Decoder._let,
         w.ASSIGN: _Decoder._assign,
         w.STORE: _Decoder._store,
@@ -489,4 +577,31 @@ def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
     return handle
 
 
-_HANDLERS: Final = {FIRST: _handlers(_LATER_OPCODES), SECOND: _handlers(_THIRD_OPCODES), THIRD: _handlers(())}
+_HANDLERS: Final = {
+    FIRST: _handlers(_LATER_OPCODES),
+    SECOND: _handlers(_THIRD_OPCODES),
+    THIRD: _handlers(_FOURTH_OPCODES),
+    FOURTH: _handlers(()),
+}
+_IN_DEFINITIONS: Final = frozenset(
+    (
+        *_LITERAL_TYPE,
+        *_BINARY_OP,
+        *_UNARY_OP,
+        *_CASTS,
+        *(w.VAR, w.SELECT, w.FMA, w.CALL, w.LET, w.ASSIGN, w.IF, w.ELSE, w.SWITCH, w.ARM, w.DEFAULT, w.LOOP, w.END),
+        *(w.BREAK, w.CONTINUE),
+    )
+)
+"""The opcodes that a definition may have before its result."""
+
+
+def _end_definition(decoder: _Decoder, _: int) -> None:
+    assert isinstance(decoder, _DefinitionDecoder)
+    decoder._end_definition()
+
+
+_DEFINITION_HANDLERS: Final = tuple(
+    _end_definition if opcode == w.RESULT else handler if opcode in _IN_DEFINITIONS else None
+    for opcode, handler in enumerate(_HANDLERS[FOURTH])
+)

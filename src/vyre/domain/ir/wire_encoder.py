@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,19 +12,22 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
+from vyre.domain.ir.definition_nodes import DEFINITION_EXPRESSIONS, DEFINITION_STATEMENTS
 from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Literal, children
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable, is_known_valid
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
 from vyre.domain.ir.types import DataType, ScalarType
+from vyre.domain.ir.walk import unique_nodes
 
 if TYPE_CHECKING:
+    from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.program import Program
 
 
 class Sections(NamedTuple):
-    """The semantic body and the names section of one program."""
+    """The semantic body and the names section of one program, or of one definition."""
 
     body: bytes
     names: bytes
@@ -36,20 +40,51 @@ def encode_sections(program: Program) -> Sections:
     exceeds the limits of every written form.
     """
     writer, order = _written(program)
-    return Sections(writer.body(order), writer.names(order))
+    return Sections(writer.body(program, order), writer.names(program, order))
 
 
 def encode_body(program: Program) -> bytes:
     """Returns the semantic body alone; raises the errors of ``encode_sections``."""
     writer, order = _written(program)
-    return writer.body(order)
+    return writer.body(program, order)
+
+
+def encode_definition(definition: Definition) -> Sections:
+    """Returns the encoding of a definition, and the names of its parameters and locals.
+
+    Raises ``InvalidProgram`` where a name does not resolve or a statement or expression belongs to no definition.
+    """
+    statements = list(s.walk_statements(definition.body))
+    roots = [*itertools.chain.from_iterable(map(s.operands, statements)), definition.result]
+    if not (
+        DEFINITION_STATEMENTS.issuperset(map(type, statements))
+        and DEFINITION_EXPRESSIONS.issuperset(map(type, unique_nodes(roots)))
+    ):
+        raise InvalidProgram(
+            f"`{definition.id}` has a statement or an expression that depends on more than its locals",
+            fix="use `let`, assignments, `if`, `switch` and loops over locals, and pass values as arguments.",
+        )
+    writer = _Writer({}, (), [])
+    for parameter in definition.parameters:
+        writer._declare(parameter.name)
+    writer.statements(definition.body)
+    writer._expression(definition.result)
+    head = _string(definition.id)
+    version = definition.version
+    for number in (version.major, version.minor, version.patch, len(definition.parameters)):
+        head += uleb(number)
+    types = [*[parameter.dtype for parameter in definition.parameters], definition.result_type]
+    body = head + bytes(map(_TAG_OF.__getitem__, types)) + bytes(writer._out) + bytes((w.RESULT,))
+    return Sections(body, _list(map(_string, writer._locals)))
 
 
 def _written(program: Program) -> tuple[_Writer, list[Buffer]]:
     if not is_known_valid(program):
         check_writable(program)
         _check_buffers(program)
-    writer = _Writer(program)
+    abi, every = program.abi_buffers, program.buffers
+    shared = [b for b in every if not b.is_bound] if len(abi) < len(every) else []
+    writer = _Writer(program.buffers_by_name, abi, shared)
     writer.statements(program.body)
     return writer, writer.buffer_order()
 
@@ -142,18 +177,18 @@ class _Declared(NamedTuple):
 class _Writer:
     """Collects the statement stream, and everything that is numbered or named in it."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, by_name: Mapping[str, Buffer], abi: tuple[Buffer, ...], shared: list[Buffer]) -> None:
+        self._by_name = by_name
         self._out = bytearray()
-        abi = program.abi_buffers
         self._numbers = {buffer.name: uleb(i) for i, buffer in enumerate(abi)}
         """The numbers of buffers by name, as they are written, in ascending order."""
-        self._shared = [b for b in program.buffers if not b.is_bound] if len(abi) < len(program.buffers) else []
+        self._shared = shared
         self._visible: dict[str, int] = {}
         self._scopes: list[int] = []
         self._locals: list[str] = []
         self._tags: dict[str, int] = {}
         self._specs: dict[tuple[str, ScalarType, int], int] = {}
+        self._called: dict[str, int] = {}
         self._blocks: list[tuple[str, str | None] | None] = []
 
     # Statements.
@@ -287,7 +322,7 @@ class _Writer:
     def _buffer(self, name: str) -> bytes:
         number = self._numbers.get(name)
         if number is None:
-            if name not in self._program.buffers_by_name:
+            if name not in self._by_name:
                 raise InvalidProgram(f"no buffer is named `{name}`", fix="declare it.")
             number = self._numbers[name] = uleb(len(self._numbers))
         return number
@@ -349,20 +384,28 @@ class _Writer:
             self._out += _string(node.name)
             self._emit_literal(node.default)
 
+    def _emit_call(self, node: x.Call) -> None:
+        known = len(self._called)
+        number = self._called.setdefault(node.op, known)
+        self._out.append(w.CALL)
+        self._out += uleb(number) + uleb(len(node.args))
+        if number == known:
+            self._out += _string(node.op)
+
     # Sections.
 
     def buffer_order(self) -> list[Buffer]:
         """Returns the buffers by number; unused workgroup and private memory comes last, sorted by its record."""
-        order = list(map(self._program.buffers_by_name.__getitem__, self._numbers))
-        if len(order) < len(self._program.buffers):
+        order = list(map(self._by_name.__getitem__, self._numbers))
+        if len(order) < len(self._by_name):
             for buffer in sorted([b for b in self._shared if b.name not in self._numbers], key=self._record):
                 self._numbers[buffer.name] = uleb(len(order))
                 order.append(buffer)
         return order
 
-    def body(self, order: list[Buffer]) -> bytes:
+    def body(self, program: Program, order: list[Buffer]) -> bytes:
         out = bytearray()
-        for size in (*self._program.workgroup_size, len(order)):
+        for size in (*program.workgroup_size, len(order)):
             out += uleb(size)
         for buffer in order:
             out += self._record(buffer)
@@ -385,8 +428,7 @@ class _Writer:
             head = bytes((tag[buffer.access], flags, tag[buffer.kind], tag[element]))
         return head + uleb(buffer.count) + tail
 
-    def names(self, order: list[Buffer]) -> bytes:
-        program = self._program
+    def names(self, program: Program, order: list[Buffer]) -> bytes:
         place = {buffer.name: i for i, buffer in enumerate(program.buffers)}
         out = bytearray(((program.name is not None) * w.HAS_NAME | program.non_composable * w.NON_COMPOSABLE,))
         if program.name is not None:
@@ -460,4 +502,5 @@ _EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {
     x.SubgroupBallot: _opcode(w.SUBGROUP_BALLOT),
     x.SubgroupShuffle: _opcode(w.SUBGROUP_SHUFFLE),
     x.SpecConst: _Writer._emit_spec_const,
+    x.Call: _Writer._emit_call,
 }

@@ -5,6 +5,12 @@ A file is::
     magic "VYRB" · version (1 byte: the oldest that holds the program) · BLAKE3 of the body · BLAKE3 of the names
     · length of the body · body · names
 
+In version 4, the number of the definitions stands before the length of the body, and for each of them the length of its
+encoding and the encoding: id, the three numbers of the version, number and types of the parameters, type of the result,
+and statements up to ``RESULT``, which follows its operand.  The digest in the header is that of the program: it covers
+the digests of the definitions, which are those of their encodings, and the body.  The names of their parameters and
+locals come first in the names section, a list for each definition.
+
 The body holds everything that can change a result and nothing else; the names section holds the rest.  Integers are
 unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone surrogates as three bytes), float
 literals their bits in little-endian order.
@@ -20,7 +26,8 @@ occurs only before a non-empty body.  ``SWITCH`` follows its selector; each ``AR
 the labels as literals, opens a body, ``DEFAULT`` a last one that is not empty, and ``END`` closes the statement.
 ``GRID_LOOP`` follows its limit, has the number of its flag and opens a body; ``END`` closes it and declares the number
 of rounds.  A variable is the position of its declaration among those visible; async tags and spec constants are
-numbered by first use, and the first use of a spec constant is followed by its name and default.
+numbered by first use, and the first use of a spec constant is followed by its name and default.  ``CALL`` follows its
+arguments and has the number of the operation by first use, the number of arguments, and, at the first use, the id.
 
 Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
 then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
@@ -34,7 +41,7 @@ from typing import Final
 from vyre.domain.ir.types import ScalarType
 
 MAGIC: Final = b"VYRB"
-VERSIONS: Final = (1, 2, 3)
+VERSIONS: Final = (1, 2, 3, 4)
 """The versions of the format; ``form_version`` tells which one holds a program."""
 DIGEST_BYTES: Final = 32
 HEADER_BYTES: Final = len(MAGIC) + 1 + 2 * DIGEST_BYTES
@@ -83,6 +90,7 @@ NARROW: Final = 0x17
 PACK: Final = 0x18
 UNPACK: Final = 0x19
 WRAP_CAST: Final = 0x1A
+CALL: Final = 0x1B
 UNARY: Final = 0x40
 BINARY: Final = 0x80
 
@@ -108,3 +116,4 @@ SWITCH: Final = 0xD1
 ARM: Final = 0xD2
 DEFAULT: Final = 0xD3
 GRID_LOOP: Final = 0xD4
+RESULT: Final = 0xD5

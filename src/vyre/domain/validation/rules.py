@@ -428,6 +428,36 @@ _CATALOGUE: Final = (
         "make the limit u32, and only store to the flag or update it atomically in the body: the lanes that start the "
         "next round reset it.",
     ),
+    Rule(
+        "V223",
+        "call of what is not defined",
+        "A call names an operation that the program does not define, or, in a definition, that is not defined before "
+        "it.",
+        "add the definition to the program, in front of those that call it.",
+    ),
+    Rule(
+        "V224",
+        "call with the wrong arguments",
+        "A call has another number of arguments than its definition has parameters, or an argument has another type "
+        "than its parameter.",
+        "give an argument of the right type for every parameter.",
+    ),
+    Rule(
+        "V225",
+        "bad definition",
+        "The id of a definition is no dialect and name joined by a dot, or occurs twice; two parameters have one name; "
+        "a type is not executable; the result has another type than declared; a parameter is assigned; or the body "
+        "has a statement or an expression that depends on more than its locals.",
+        "a definition has `let`, assignments, `if`, `switch`, loops, `break` and `continue`, and expressions of its "
+        "parameters and locals.",
+    ),
+    Rule(
+        "V226",
+        "calls expand to too much",
+        "With every call replaced by the body of its definition, the program has more than 262144 nodes or statements "
+        "nested more than 64 deep. A call in the condition of an `else if` adds a level.",
+        "call the operation in a loop or outside of the nesting, or keep its result in a local.",
+    ),
 )
 
 RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _CATALOGUE}
@@ -435,9 +465,9 @@ RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _CATALOGUE}
 RETIRED: Final[dict[str, str]] = {
     "V013": "byte buffers are V201",
     "V014": "element types of atomics are V202",
-    "V016": "there are no calls",
-    "V020": "there are no calls",
-    "V021": "there are no calls",
+    "V016": "defects of calls are V223 to V226",
+    "V020": "defects of calls are V223 to V226",
+    "V021": "defects of calls are V223 to V226",
     "V022": "several outputs are legal",
     "V023": "byte buffers are V201",
     "V025": "atomics on workgroup memory are legal",

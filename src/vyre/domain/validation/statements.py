@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.branches import branches
+from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Atomic, Expr, Literal
 from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.node import Node
@@ -34,6 +35,7 @@ from vyre.domain.ir.stmt import (
     Trap,
 )
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.validation.definitions import check_signature
 from vyre.domain.validation.findings import Findings, Path
 from vyre.domain.validation.typing import ExpressionTyper, Local
 
@@ -63,7 +65,8 @@ class StatementChecker:
         self._program = program
         self._buffers = program.buffers_by_name
         self._findings = findings
-        self._typer = ExpressionTyper(self._buffers, findings)
+        self._definitions: dict[str, Definition] = {}
+        self._typer = ExpressionTyper(self._buffers, findings, self._definitions)
         self._declared: list[set[str]] = []
         self._loops = 0
         self._generators: set[str] = set()
@@ -74,6 +77,7 @@ class StatementChecker:
 
     def run(self) -> None:
         """Checks the whole program."""
+        self._check_definitions()
         self._body(self._program.body, 0)
         for local, atomic, stmt, path in self._bound:
             if local.is_read:
@@ -82,10 +86,49 @@ class StatementChecker:
     def _error(self, code: str, message: str, *nodes: Node) -> None:
         self._findings.add(code, message, *nodes)
 
+    # Definitions.
+
+    def _check_definitions(self) -> None:
+        """Checks each definition, with those before it defined; their findings come before those of the body."""
+        count = len(self._program.definitions)
+        for number, definition in enumerate(self._program.definitions):
+            self._findings.path.append(number - count)
+            if definition.id in self._definitions:
+                self._error("V225", f"`{definition.id}` is defined twice", definition)
+            elif check_signature(definition, self._findings):
+                self._check_definition(definition)
+            self._findings.path.pop()
+            self._definitions.setdefault(definition.id, definition)
+
+    def _check_definition(self, definition: Definition) -> None:
+        names = self._typer.locals
+        mark = names.mark
+        for parameter in definition.parameters:
+            names.declare(parameter.name, Local(parameter.dtype, is_counter=True, is_parameter=True))
+        buffers, self._buffers = self._buffers, {}
+
+        def result() -> None:
+            self._typer.begin(definition)
+            found = self._typer.type_of(definition.result)
+            if found is not None and found is not definition.result_type:
+                message = f"the result of `{definition.id}` is {found.text}, not {definition.result_type.text}"
+                self._error("V225", message, definition.result, definition)
+
+        self._body(definition.body, 0, last=result)
+        self._buffers = buffers
+        names.leave(mark)
+
     # Scopes.
 
-    def _body(self, body: Body, branch: int, counter: tuple[str, ScalarType | None] | None = None) -> None:
-        if not body:
+    def _body(
+        self,
+        body: Body,
+        branch: int,
+        counter: tuple[str, ScalarType | None] | None = None,
+        last: Callable[[], None] | None = None,
+    ) -> None:
+        """Checks a body; ``last`` is called with its locals visible."""
+        if not body and last is None:
             return
         names = self._typer.locals
         mark = names.mark
@@ -103,6 +146,8 @@ class StatementChecker:
                 ended = True
                 path[-1] = index + 1
                 self._error("V119", f"statements after `{_ENDS_BODY[type(stmt)]}` never run", body[index + 1])
+        if last is not None:
+            last()
         del path[-2:]
         self._declared.pop()
         names.leave(mark)
@@ -130,6 +175,8 @@ class StatementChecker:
                 self._error("V118", f"`{stmt.name}` is a buffer and cannot be assigned", stmt)
             else:
                 self._error("V117", f"no local `{stmt.name}` is visible here", stmt)
+        elif local.is_parameter:
+            self._error("V225", f"`{stmt.name}` is a parameter and cannot be assigned", stmt)
         elif local.is_counter:
             self._error("V011", f"`{stmt.name}` is the variable of a loop", stmt)
         elif found is not None and local.dtype is not None and found is not local.dtype:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Expr
-from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.limits import (
+    MAX_BUFFERS,
+    MAX_DEFINITIONS,
+    MAX_EXPRESSION_DEPTH,
+    MAX_PROGRAM_NODES,
+    MAX_STATEMENT_DEPTH,
+)
 from vyre.domain.ir.node import misplaced
 from vyre.domain.ir.node_facts import remember_nodes
 from vyre.domain.ir.program import Program
@@ -22,12 +29,25 @@ def check_structure(program: Program, findings: Findings) -> bool:
     if len(program.buffers) > MAX_BUFFERS:
         findings.add("V019", f"{len(program.buffers)} buffers; the limit is {MAX_BUFFERS}", program)
         return False
+    if len(program.definitions) > MAX_DEFINITIONS:
+        findings.add("V019", f"{len(program.definitions)} definitions; the limit is {MAX_DEFINITIONS}", program)
+        return False
     nodes = 0
     too_deep: set[str] = set()
     measured: dict[int, tuple[int, int]] = {}
     statements: list[Stmt] = []
     expressions: list[Expr] = []
     pending: list[tuple[Body, int]] = [(program.body, 0)]
+    for definition in program.definitions:
+        if type(definition) is not Definition:
+            raise misplaced(definition, "a definition", "Definition(...)")
+        pending.append((definition.body, 0))
+        height, size = measure(definition.result, measured, MAX_PROGRAM_NODES + 1, visited=expressions)
+        nodes += size
+        if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
+            message = f"the result of `{definition.id}` is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
+            findings.add("V033", message, definition.result, definition)
+            too_deep.add("V033")
     while pending:
         body, depth = pending.pop()
         if type(body) is not tuple:

@@ -7,13 +7,16 @@ mistake is reported once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -63,15 +66,20 @@ _PRIVATE_FIX: Final = "no other lane sees private memory: load the element and s
 _SPEC_TYPES: Final = frozenset({ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL})
 
 
+_NO_DEFINITIONS: Final[Mapping[str, Definition]] = MappingProxyType({})
+
+
 class Local:
     """A visible local: its type (None if its value has none) and whether anything reads it."""
 
-    __slots__ = ("dtype", "is_counter", "is_read")
+    __slots__ = ("dtype", "is_counter", "is_parameter", "is_read")
 
-    def __init__(self, dtype: ScalarType | None, *, is_counter: bool = False) -> None:
+    def __init__(self, dtype: ScalarType | None, *, is_counter: bool = False, is_parameter: bool = False) -> None:
         self.dtype: ScalarType | None = dtype
         self.is_counter: bool = is_counter
         """Whether it is the variable of a loop, which cannot be assigned."""
+        self.is_parameter: bool = is_parameter
+        """Whether it is a parameter of a definition, which cannot be assigned either."""
         self.is_read: bool = False
 
 
@@ -87,13 +95,17 @@ class ExpressionTyper:
     """Types the expressions of one program and reports those that break a rule.
 
     ``begin`` starts a statement; until the next one the visible locals must not change, so that shared
-    sub-expressions are visited once.  ``atomics`` collects the atomics of the statement.
+    sub-expressions are visited once.  ``atomics`` collects the atomics of the statement.  ``definitions`` are those
+    that may be called.
     """
 
-    def __init__(self, buffers: Mapping[str, Buffer], findings: Findings) -> None:
+    def __init__(
+        self, buffers: Mapping[str, Buffer], findings: Findings, definitions: Mapping[str, Definition] = _NO_DEFINITIONS
+    ) -> None:
         self.locals: ScopedNames[Local] = ScopedNames()
         self.atomics: list[Atomic] = []
         self._buffers = buffers
+        self._definitions = definitions
         self._findings = findings
         self._specs: dict[str, Literal] = {}
         self._known: dict[int, ScalarType | None] = {}
@@ -347,6 +359,23 @@ class ExpressionTyper:
             self.error("V213", f"specialization constant `{expr.name}` has the defaults {shown}", expr)
         return dtype
 
+    def _call(self, expr: Call) -> ScalarType | None:
+        types = [self.type_of(argument) for argument in expr.args]
+        definition = self._definitions.get(expr.op)
+        if definition is None:
+            self.error("V223", f"call of `{expr.op}`, which is not defined before it", expr)
+            return None
+        wanted = definition.parameters
+        if len(types) != len(wanted):
+            message = f"`{expr.op}` takes {len(wanted)} arguments, got {len(types)}"
+            self.error("V224", message, expr)
+            return definition.result_type
+        for parameter, argument, found in zip(wanted, expr.args, types, strict=True):
+            if found is not None and found is not parameter.dtype:
+                message = f"argument `{parameter.name}` of `{expr.op}` is {found.text}, not {parameter.dtype.text}"
+                self.error("V224", message, argument if argument.loc is not None else expr)
+        return definition.result_type
+
 
 def _first_atomic(operands: tuple[Expr, ...]) -> Atomic | None:
     return next((node for node in unique_nodes(operands) if isinstance(node, Atomic)), None)
@@ -380,4 +409,5 @@ _RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | Non
     SubgroupBallot: ExpressionTyper._ballot,
     SubgroupShuffle: ExpressionTyper._shuffle,
     SpecConst: ExpressionTyper._spec_const,
+    Call: ExpressionTyper._call,
 }

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.ir.expr import Call
 from vyre.domain.ir.limits import remember_valid
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program, ProgramLike, program_of
 from vyre.domain.shown import kind_of
 from vyre.domain.validation.async_copies import check_async_copies
@@ -43,7 +45,7 @@ def validate(program: ProgramLike) -> Report:
         if report.ok:
             from vyre.domain.lints.checker import find_lints  # a dispatch never needs it
 
-            lints = find_lints(program)
+            lints = find_lints(_plain(program))
             report = replace(report, lints=lints) if lints else report
         program._cache[_WITH_LINTS] = report
     return report
@@ -57,6 +59,18 @@ def check_rules(program: Program) -> Report:
         if report.ok:
             remember_valid(program)
     return report
+
+
+def without_calls(program: Program) -> Program:
+    """Returns the program that stands for one that calls operations: the same without calls and definitions.
+
+    Programs without definitions are returned unchanged and unchecked.  Raises ``InvalidProgram`` for an invalid program
+    with definitions.
+    """
+    if not program.definitions:
+        return program
+    check_rules(program).raise_if_invalid()
+    return _plain(program)
 
 
 def known_report(program: Program) -> Report | None:
@@ -77,8 +91,40 @@ def _check_rules(program: Program) -> Report:
     check_declarations(program, findings)
     statements = StatementChecker(program, findings)
     statements.run()
+    if _has_calls(program):
+        return _check_expanded(program, findings.report(order_sensitive=statements.order_sensitive))
     check_uniform_flow(program, findings)
     check_hazards(program, findings)
     check_async_copies(program, findings)
     check_grid_barriers(program, findings)
     return findings.report(order_sensitive=statements.order_sensitive)
+
+
+def _check_expanded(program: Program, report: Report) -> Report:
+    """Returns the report of a program with definitions, from what its names and types tell.
+
+    If these are right, the program without calls is checked in full.
+    """
+    if report.errors:
+        return report
+    try:
+        plain = _plain(program)
+    except InvalidProgram as error:
+        findings = Findings()
+        findings.add("V226", error.message, program, fix=error.fix)
+        return findings.report(order_sensitive=report.order_sensitive)
+    return check_rules(replace(program, definitions=()) if plain is program else plain)
+
+
+def _has_calls(program: Program) -> bool:
+    """Returns whether the program has definitions or calls."""
+    return bool(program.definitions) or Call in node_facts(program).types
+
+
+def _plain(program: Program) -> Program:
+    """Returns a program without calls."""
+    if not _has_calls(program):
+        return program
+    from vyre.domain.dialects.expansion import expanded  # few programs have calls
+
+    return expanded(program)

@@ -24,7 +24,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Block, Body, If, Let, Region, Stmt, Store
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.validation.validator import check_rules
+from vyre.domain.validation.validator import check_rules, without_calls
 from vyre.domain.work_queues.order import order_obstacle
 from vyre.domain.work_queues.roles import CannotDrain, QueueRoles, is_item_number, obstacle
 
@@ -129,6 +129,7 @@ def drain_program(program: Program, roles: QueueRoles) -> DrainForm | CannotDrai
     Raises ``InvalidProgram`` for a program that is not valid.
     """
     check_rules(program).raise_if_invalid()
+    program = without_calls(program)
     found = obstacle(program, roles) or order_obstacle(program, roles)
     return _Draining(program, roles).form() if found is None else found
 

@@ -1,0 +1,388 @@
+"""``expanded``: a program in which every call is replaced by the body of its definition.
+
+The arguments of a call become locals, in order, then the statements of the body follow, with locals of new names, and
+the result becomes one more local, all of them before the statement that contains the call.  What that statement
+evaluates before the call, and what loads or changes memory or exchanges values between lanes, becomes a local before
+them if an argument does so too, so that all effects keep their order.
+
+The condition of a link of ``else if`` is evaluated only by lanes that took no earlier link.  If it contains a call, the
+link is nested in an ``else`` of its own, behind the locals of the call, and adds one level of depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import is_
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.expr import (
+    CHILD_FIELDS,
+    LEAVES,
+    Atomic,
+    Call,
+    Expr,
+    Load,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+    Var,
+    children,
+)
+from vyre.domain.ir.limits import MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.node_facts import node_facts
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.stmt import (
+    EXPR_FIELDS,
+    WITH_BODIES,
+    Assign,
+    Block,
+    Body,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Switch,
+    if_chain,
+    nested,
+    operands,
+    own_size,
+    walk_statements,
+)
+from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import measure, unique_expressions
+
+_CACHED: Final = "expanded"
+_ORDERED: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
+"""Expressions whose order among each other is kept: they read or change memory, or exchange values between lanes."""
+
+
+class _Ready(NamedTuple):
+    """A definition whose body and result have no calls."""
+
+    parameters: tuple[str, ...]
+    body: Body
+    result: Expr
+
+
+def expanded(program: Program) -> Program:
+    """Returns a program without calls and definitions that has the same bytes and errors for all inputs.
+
+    It is the same object if nothing is called.  The definitions and calls of ``program`` must be valid.  Cached on the
+    program.  O(nodes of the result).  Raises ``InvalidProgram`` if the result would have more than 262144 nodes or
+    statements nested more than 64 deep.
+    """
+    found = program._cache.get(_CACHED)
+    if isinstance(found, Program):
+        return found
+    made = _expanded(program) if Call in node_facts(program).types else program
+    made._cache[_CACHED] = made
+    program._cache[_CACHED] = made
+    return made
+
+
+def _expanded(program: Program) -> Program:
+    _check_size(program)
+    names = UniqueNames()
+    for name in _names_in(program):
+        names.reserve(name)
+    ready: dict[str, _Ready] = {}
+    for definition in program.definitions:
+        ready.setdefault(definition.id, _without_calls(definition, ready, names))
+    body = _Expansion(ready, names).body(program.body)
+    _check_depth(body, "the program")
+    return replace(program, body=body, definitions=())
+
+
+def _without_calls(definition: Definition, ready: Mapping[str, _Ready], names: UniqueNames) -> _Ready:
+    expansion = _Expansion(ready, names)
+    (*body, last) = expansion.body((*definition.body, Let("", definition.result)))
+    assert type(last) is Let
+    _check_depth(tuple(body), f"`{definition.id}`")
+    return _Ready(tuple(parameter.name for parameter in definition.parameters), tuple(body), last.value)
+
+
+def _names_in(program: Program) -> Iterable[str]:
+    yield from program.buffers_by_name
+    for definition in program.definitions:
+        for parameter in definition.parameters:
+            yield parameter.name
+        yield from _declared(definition.body)
+    yield from _declared(program.body)
+    for node in unique_expressions(program):
+        if type(node) is SpecConst:
+            yield node.name
+
+
+def _declared(body: Body) -> Iterable[str]:
+    for stmt in walk_statements(body):
+        if isinstance(stmt, Let | GridLoop):
+            yield stmt.name
+        elif type(stmt) is Loop:
+            yield stmt.var
+
+
+def _check_size(program: Program) -> None:
+    """Raises ``InvalidProgram`` if the expanded program would be too large; computed without expanding it."""
+    sizes: dict[str, int] = {}
+    for definition in program.definitions:
+        size = _size((*definition.body, Let("", definition.result)), sizes)
+        sizes.setdefault(definition.id, size + 2 * len(definition.parameters))
+    if _size(program.body, sizes) > MAX_PROGRAM_NODES:
+        raise InvalidProgram(
+            f"with its calls expanded, the program has more than {MAX_PROGRAM_NODES} nodes",
+            fix="call the operations in a loop, keep results in locals, or split the program.",
+        )
+
+
+def _size(body: Body, sizes: Mapping[str, int]) -> int:
+    """Returns the number of nodes that a body has when its calls are expanded, at most a bit more than the limit."""
+    known: dict[int, tuple[int, int]] = {}
+    total = 0
+    for stmt in walk_statements(body):
+        total += own_size(stmt)
+        for root in operands(stmt):
+            total += measure(root, known, MAX_PROGRAM_NODES + 1)[1] + _called_size(root, sizes)
+        if total > MAX_PROGRAM_NODES:
+            return MAX_PROGRAM_NODES + 1
+    return total
+
+
+def _called_size(root: Expr, sizes: Mapping[str, int]) -> int:
+    """Returns the number of nodes that the calls in an expression add, at every use of a shared one."""
+    total, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        if type(node) is Call:
+            total += sizes[node.op]
+            if total > MAX_PROGRAM_NODES:
+                return total
+        if type(node) not in LEAVES:
+            stack += children(node)
+    return total
+
+
+def _check_depth(body: Body, what: str) -> None:
+    pending = [(body, 0)]
+    while pending:
+        inner, depth = pending.pop()
+        if inner and depth > MAX_STATEMENT_DEPTH:
+            raise InvalidProgram(
+                f"with its calls expanded, {what} has statements nested {depth} bodies deep; the limit is "
+                f"{MAX_STATEMENT_DEPTH}",
+                fix="call the operation outside of the nesting, or keep results of calls in locals before a chain of "
+                "`else if`.",
+            )
+        for stmt in inner:
+            if type(stmt) in WITH_BODIES:
+                pending += nested(stmt, depth)
+
+
+class _Expansion:
+    """One walk over a body in program order.  It recurses once a level of nesting, which the limits bound."""
+
+    def __init__(self, ready: Mapping[str, _Ready], names: UniqueNames) -> None:
+        self._ready = ready
+        self._names = names
+        self._out: list[Stmt] = []
+        self._kinds: dict[int, tuple[bool, bool]] = {}
+        """Whether an expression contains a call, and whether it contains one of ``_ORDERED``, by its identity."""
+
+    def body(self, body: Body) -> Body:
+        outer, self._out = self._out, []
+        for stmt in body:
+            self._out.append(self._statement(stmt))
+        made, self._out = self._out, outer
+        return body if len(made) == len(body) and all(map(is_, made, body)) else tuple(made)
+
+    def _statement(self, stmt: Stmt) -> Stmt:
+        if type(stmt) is If:
+            return self._chain(stmt)
+        made: Stmt = self._with_operands(stmt)
+        match made:
+            case Switch(_, arms, default):
+                inner = [self.body(arm.body) for arm in arms]
+                done = self.body(default)
+                if done is default and all(new is arm.body for new, arm in zip(inner, arms, strict=True)):
+                    return made
+                changed = tuple([replace(arm, body=new) for arm, new in zip(arms, inner, strict=True)])
+                return replace(made, arms=changed, default=done)
+            case Loop() | GridLoop() | Block() | Region():
+                done = self.body(made.body)
+                return made if done is made.body else replace(made, body=done)
+        return made
+
+    def _chain(self, first: If) -> Stmt:
+        """Expands a chain of ``else if`` of any length without recursion over its links."""
+        links, last = if_chain(first)
+        done: list[tuple[If, list[Stmt], If, Body]] = []
+        outer = self._out
+        for link in links:
+            self._out = before = outer if link is first else []
+            tested = self._with_operands(link)
+            self._out = outer
+            done.append((link, before, tested, self.body(link.then)))
+        otherwise = self.body(last)
+        unchanged = dict(zip(map(id, links), [(), *[link.otherwise for link in links]], strict=False))
+        following: If = first
+        for link, before, tested, then in reversed(done):
+            if then is tested.then and otherwise is tested.otherwise:
+                following = tested
+            else:
+                following = replace(tested, then=then, otherwise=otherwise)
+            otherwise = unchanged[id(link)] if following is link else (*before, following)
+        return following
+
+    def _with_operands(self, stmt: Any) -> Any:
+        """Returns a statement with expanded operands, and appends what comes before it."""
+        names = EXPR_FIELDS[type(stmt)]
+        values = [getattr(stmt, name) for name in names]
+        if not any(self._calls(value) for value in values):
+            return stmt
+        changed = self._sequence(values, stmt.loc)
+        return replace(stmt, **dict(zip(names, changed, strict=True)))
+
+    # Expressions.
+
+    def _calls(self, expr: Expr) -> bool:
+        return self._kind(expr)[0]
+
+    def _kind(self, root: Expr) -> tuple[bool, bool]:
+        kinds = self._kinds
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = children(node)
+            waiting = [child for child in below if id(child) not in kinds]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            found = [kinds[id(child)] for child in below]
+            kinds[id(node)] = (
+                type(node) is Call or any(calls for calls, _ in found),
+                type(node) in _ORDERED or any(ordered for _, ordered in found),
+            )
+        return kinds[id(root)]
+
+    def _sequence(self, exprs: Sequence[Expr], loc: SourceLocation | None) -> list[Expr]:
+        """Returns expressions without calls that have the values of ``exprs``, evaluated in order."""
+        made: list[Expr] = []
+        is_ordered: list[bool] = []
+        for expr in exprs:
+            calls, ordered = self._kind(expr)
+            if calls and ordered and self._hoists_ordered(expr):
+                made = [self._local("kept", e, loc) if held else e for e, held in zip(made, is_ordered, strict=True)]
+                is_ordered = [False] * len(made)
+            made.append(self._tree(expr, loc) if calls else expr)
+            is_ordered.append(ordered)
+        return made
+
+    def _hoists_ordered(self, root: Expr) -> bool:
+        """Returns whether an argument of a call in an expression contains one of ``_ORDERED``."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            calls, ordered = self._kind(node)
+            if calls and ordered:
+                if type(node) is Call:
+                    return True
+                stack += children(node)
+        return False
+
+    def _tree(self, node: Any, loc: SourceLocation | None) -> Expr:
+        """Returns an expression without calls; recurses once a level of a bounded depth."""
+        loc = node.loc or loc
+        below = self._sequence(children(node), loc)
+        if type(node) is Call:
+            return self._inlined(node, below, loc)
+        fields = [name for name in CHILD_FIELDS[type(node)] if getattr(node, name) is not None]
+        return replace(node, **dict(zip(fields, below, strict=True)))  # type: ignore[no-any-return]
+
+    def _local(self, hint: str, value: Expr, loc: SourceLocation | None) -> Expr:
+        """Returns a new local with this value; a local stands for itself, since no statement of the call assigns it."""
+        if type(value) is Var:
+            return value
+        name = self._names.unique(hint)
+        self._out.append(Let(name, value, loc=loc))
+        return Var(name, loc=loc)
+
+    def _inlined(self, call: Call, arguments: Sequence[Expr], loc: SourceLocation | None) -> Expr:
+        """Returns the result of a call, and appends the statements of its body."""
+        ready = self._ready[call.op]
+        prefix = call.op.rpartition(".")[2]
+        shown: dict[str, Expr] = {}
+        for name, value in zip(ready.parameters, arguments, strict=True):
+            shown[name] = self._local(f"{prefix}_{name}", value, loc)
+        copy = _Copy(shown, self._names, prefix, loc)
+        self._out += copy.body(ready.body)
+        return self._local(f"{prefix}_result", copy.expression(ready.result), loc)
+
+
+class _Copy:
+    """A copy of the body of a definition: its parameters replaced, its locals renamed.
+
+    A definition declares no name where it is visible, so one table serves all scopes: what a scope declares is not
+    read behind it.
+    """
+
+    def __init__(self, shown: dict[str, Expr], names: UniqueNames, prefix: str, loc: SourceLocation | None) -> None:
+        self._shown = shown
+        self._names = names
+        self._prefix = prefix
+        self._loc = loc
+
+    def body(self, body: Body) -> Body:
+        return tuple([self._statement(stmt) for stmt in body])
+
+    def expression(self, expr: Expr) -> Expr:
+        return rebuilt(expr, self._visible)
+
+    def _visible(self, node: Any) -> Any:
+        return self._shown[node.name] if type(node) is Var else node
+
+    def _declare(self, name: str) -> str:
+        given = self._names.unique(f"{self._prefix}_{name}")
+        self._shown[name] = Var(given, loc=self._loc)
+        return given
+
+    def _assigned(self, name: str) -> str:
+        target = self._shown[name]
+        assert type(target) is Var
+        return target.name
+
+    def _statement(self, stmt: Stmt) -> Stmt:
+        loc = stmt.loc or self._loc
+        match stmt:
+            case Let(name, value):
+                made = self.expression(value)
+                return Let(self._declare(name), made, loc=loc)
+            case Assign(name, value):
+                return Assign(self._assigned(name), self.expression(value), loc=loc)
+            case If():
+                return self._chain(stmt)
+            case Switch(selector, arms, default):
+                made = self.expression(selector)
+                bodies = tuple([replace(arm, body=self.body(arm.body)) for arm in arms])
+                return Switch(made, bodies, self.body(default), loc=loc)
+            case Loop(var, start, stop, step, body):
+                bounds = [self.expression(bound) for bound in (start, stop, step)]
+                given = self._declare(var)
+                return Loop(given, bounds[0], bounds[1], bounds[2], self.body(body), loc=loc)
+            case _:  # break or continue
+                return stmt
+
+    def _chain(self, first: If) -> Stmt:
+        links, last = if_chain(first)
+        done = [(link, self.expression(link.condition), self.body(link.then)) for link in links]
+        otherwise = self.body(last)
+        for link, condition, then in reversed(done):
+            otherwise = (If(condition, then, otherwise, loc=link.loc or self._loc),)
+        return otherwise[0]

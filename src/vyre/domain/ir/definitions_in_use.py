@@ -1,0 +1,59 @@
+"""``DefinitionsInUse``: the definitions that a program under construction carries."""
+
+from __future__ import annotations
+
+from vyre.domain.ir.caller import fail
+from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.expr import Call
+from vyre.domain.ir.stmt import operands, walk_statements
+from vyre.domain.ir.walk import unique_nodes
+
+
+class DefinitionsInUse:
+    """Definitions by id, each behind those that it calls."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[str, Definition] = {}
+
+    def all(self) -> tuple[Definition, ...]:
+        """Returns the definitions in the order in which a program holds them."""
+        return tuple(self._known.values())
+
+    def add(self, definition: Definition) -> Definition:
+        """Adds a definition, and from the registry those that it calls and that are unknown; returns it.
+
+        Raises ``BuildError`` for another definition of the same id, and ``UnknownOperation``.
+        """
+        if not isinstance(definition, Definition):
+            fail(f"{definition!r} is no definition", "pass a vyre.ir.Definition.")
+        known = self._known.get(definition.id)
+        if known is not None:
+            if known != definition:
+                fail(
+                    f"`{definition.id}` has another definition in this program",
+                    "use one definition of an operation in a program, or give one of them another id.",
+                )
+            return known
+        for called in _called(definition):
+            self.named(called)
+        self._known[definition.id] = definition
+        return definition
+
+    def named(self, operation: str) -> Definition:
+        """Returns the definition of an id: that of the program, else that of the registry, which it adds."""
+        known = self._known.get(operation)
+        if known is not None:
+            return known
+        from vyre.domain.dialects.lookup import found_definitions  # few programs name operations of the registry
+
+        for definition in found_definitions(operation):
+            self._known.setdefault(definition.id, definition)
+        return self._known[operation]
+
+
+def _called(definition: Definition) -> list[str]:
+    """Returns the ids of the operations that a definition calls."""
+    roots = [root for stmt in walk_statements(definition.body) for root in operands(stmt)]
+    return [node.op for node in unique_nodes((*roots, definition.result)) if type(node) is Call]

@@ -13,8 +13,10 @@ pytest.importorskip("llvmlite")
 from support.cpu_accesses import Accesses, Case
 from support.cpu_indices import data_of, lane_indices, lane_values, random_values, some_masks, starts
 from support.guarded_memory import GuardedMemory
+from vyre.adapters.cpu.llvm.emit import emit
+from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.program import Access
+from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
@@ -108,3 +110,25 @@ def test_atomics_update_lane_after_lane(op: AtomicOp, element: ScalarType, lanes
     accesses = Accesses(atomic_cases(element, op, lanes), lanes)
     assert check_atomics(accesses, memory) > 1000
     accesses.close()
+
+
+@pytest.mark.parametrize(
+    ("op", "exclusive", "looks"),
+    [("min", False, True), ("max", False, True), ("add", False, False), ("min", True, False)],
+)
+def test_lanes_look_before_they_lock(op: str, exclusive: bool, looks: bool) -> None:
+    """An update that would change nothing takes no lock, also where every lane has a value of its own."""
+    text = f"""
+workgroup_size 64, 1, 1
+buffer x @0 read u32[64]
+buffer to @1 read u32[64]
+buffer y @2 read_write u32[64]
+body {{
+  let value = x[gid.x]
+  let place = to[gid.x]
+  let old = atomic_{op}(y, place, value)
+}}
+"""
+    code = emit(Program.from_text(text), EmitOptions(lanes=16, exclusive=exclusive)).text
+    assert ("atomicrmw" in code) is not exclusive
+    assert ("call <16 x i32> @llvm.masked.gather" in code) is looks

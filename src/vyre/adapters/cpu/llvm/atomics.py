@@ -2,8 +2,8 @@
 
 They are plain loads and stores where nothing but the own thread uses the memory: workgroup memory, and every buffer of
 the exclusive variant.  All others are relaxed atomic instructions: what a program may rely on beyond that are barriers.
-Minimum, maximum, AND and OR with one operand for all lanes, whose old values nothing uses, first look which elements
-they would change, if that saves locks or the processor has scatters.
+Minimum, maximum, AND and OR, whose old values nothing uses, first look which elements they would change, if that saves
+locks, or if all lanes have one operand and the processor has scatters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def atomic(k: Kernel, node: Atomic, index: Value, expected: Value | None, value:
             return _single(k, node, index, ok, update)
         if update.identity is not None:
             return _combined(k, node, index, ok, update)
-    if not used and value.is_uniform and update.is_idempotent and (k.options.predicated or not update.is_plain):
+    if not used and update.is_idempotent and (not update.is_plain or (value.is_uniform and k.options.predicated)):
         _where_it_changes(k, node, index, update)
         return literal(update.element, 0)
     return _lane_by_lane(k, node, index, update)
@@ -246,18 +246,19 @@ def _active_count(k: Kernel, kind: str) -> str:
 
 # ---- one element for each lane
 def _where_it_changes(k: Kernel, node: Atomic, index: Value, update: _Update) -> None:
-    """Updates, with one operand for all lanes, the elements of those active lanes where the operation changes anything.
+    """Updates the elements of those active lanes where the operation changes anything.
 
-    Lanes with the same element find the same old value and leave the same new one, so their order and number do not
-    matter.  Where other threads use the memory, a lane that would change the value it has found updates the element by
-    an atomic instruction; for any other lane, its load is the point in time of an update that changes nothing.
+    Where other threads use the memory, a lane that would change the value it has found updates the element by an atomic
+    instruction; for any other lane, its load is the point in time of an update that changes nothing.  Elsewhere all
+    lanes have one operand: those with the same element find the same old value and leave the same new one, so that
+    their order and number do not matter.
     """
-    w, kind, vector = k.w, update.kind, k.vector_type(update.kind)
+    w, vector = k.w, k.vector_type(update.kind)
     mask = k.both(k.mask, addressing.lanes_inside(k, node, index))
     numbers, number = addressing.offsets(k, node.buffer, index)
     base = k.base(node.buffer)
     old = gather(k, update.element, base, numbers, number, mask)
-    new = update.combine(vector, old, k.splat(kind, update.value.operand))
+    new = update.combine(vector, old, k.vector(update.value))
     changed = k.both(mask, w.pure(f"icmp ne {vector} {{}}, {{}}", old, new))
     assert changed is not None
 

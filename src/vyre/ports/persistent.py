@@ -80,6 +80,9 @@ class PersistentEngine(Protocol):
     def give_back(self, memory: JobMemory, /) -> None:
         """Takes back memory of which no job was queued."""
 
+    def take_back(self, memory: JobMemory, /) -> None:
+        """Takes back memory whose submission did not return: a job of it may have been queued, and nobody wants it."""
+
     def submit(self, memory: JobMemory, /) -> int | None:
         """Queues a job with the inputs in its memory; returns its ticket, or None if the queue is full.
 

@@ -110,30 +110,35 @@ class PersistentJobs:
 
     def try_submit(self, inputs: Inputs = ()) -> Ticket | None:
         """Queues a job as ``submit`` does, or returns None if the queue is full; never waits."""
-        queue = self._latest
-        if queue is None:
-            queue, memory = self._written(inputs)
-        else:
-            memory = queue.memory()
-            if not self._write(inputs, memory.inputs):
-                queue.engine.give_back(memory)
-                queue, memory = self._written(inputs)
-        engine = queue.engine
+        queue, memory = self._latest, None
         try:
+            if queue is None:
+                queue, memory = self._written(inputs)
+            else:
+                memory = queue.memory()
+                if not self._write(inputs, memory.inputs):
+                    unfit, memory = memory, None
+                    queue.engine.give_back(unfit)
+                    queue, memory = self._written(inputs)
+            engine = queue.engine
             number = engine.submit(memory)
-        except BackendError as error:
-            self._annotate(error)
+            if number is None:
+                unused, memory = memory, None
+                engine.give_back(unused)
+                return None
+            shapes = self._shapes.of(inputs)
+            if shapes is None:
+                ticket = Ticket(self, engine, number, memory)
+            else:
+                ticket = ShapedTicket(self, engine, number, memory, shapes)
+            queue.add(ticket)
+            return ticket
+        except BaseException as error:  # an interrupt among them
+            if queue is not None and memory is not None:
+                queue.engine.take_back(memory)
+            if isinstance(error, BackendError):
+                self._annotate(error)
             raise
-        if number is None:
-            engine.give_back(memory)
-            return None
-        shapes = self._shapes.of(inputs)
-        if shapes is None:
-            ticket = Ticket(self, engine, number, memory)
-        else:
-            ticket = ShapedTicket(self, engine, number, memory, shapes)
-        queue.add(ticket)
-        return ticket
 
     def submit_many(self, columns: Inputs, jobs: int | None = None) -> JobBatch:
         """Queues many jobs at once, and returns them as a batch: the cheapest way.
@@ -318,11 +323,15 @@ class PersistentJobs:
         lengths = tuple([view.nbytes for view in views])
         queue = self._queues.get(lengths) or self._queue_for(lengths)
         memory = queue.memory()
-        for target, view in zip(memory.inputs, views, strict=True):
-            target[:] = view
-        if not self._closed:
-            self._latest = queue
-        return queue, memory
+        try:
+            for target, view in zip(memory.inputs, views, strict=True):
+                target[:] = view
+            if not self._closed:
+                self._latest = queue
+            return queue, memory
+        except BaseException:
+            queue.engine.take_back(memory)
+            raise
 
     def _check(self) -> None:
         if self._is_inherited:

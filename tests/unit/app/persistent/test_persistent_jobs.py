@@ -244,6 +244,57 @@ def test_an_interrupt_anywhere_mixes_up_no_jobs() -> None:
         assert interrupted_everywhere((jobs_module, tickets, queues, persistent), run, works) > 60
 
 
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
+def test_a_job_whose_ticket_was_never_returned_is_forgotten(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(backend) as session, session.persistent(SQUARE, capacity=4, backpressure=True) as jobs:
+        four = np.full(4, 4, np.uint32)
+        assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
+        forgotten: list[int] = []
+        (queue,) = jobs._queues.values()
+        forget = queue.engine.forget
+
+        def noted(_: object, number: int) -> None:
+            forgotten.append(number)
+            forget(number)
+
+        monkeypatch.setattr(type(queue.engine), "forget", noted)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(jobs_module, "Ticket", interrupt)
+            for _ in range(9):  # more than there are places
+                with pytest.raises(KeyboardInterrupt):
+                    jobs.submit([four])
+        assert len(forgotten) == 9
+        assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
+
+
+def test_an_interrupted_submission_keeps_no_memory() -> None:
+    """The memory of the job comes back once it cannot be under way, and not before the engine has ended."""
+    with opened("cpu") as session, session.persistent(SQUARE, capacity=4, backpressure=True) as jobs:
+        four, five = np.full(4, 4, np.uint32), np.full(4, 5, np.uint32)
+        assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
+        (queue,) = jobs._queues.values()
+        engine = queue.engine
+        assert isinstance(engine, persistent.CpuEngine)
+
+        def run() -> None:
+            jobs.submit([five])
+
+        def works() -> None:
+            jobs.flush(LIMIT_S)
+            assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
+            while queue._tickets:
+                queue._tickets.popleft()
+            engine._sweep()
+            assert not engine._jobs and not engine._abandoned and not engine._dropped
+            assert engine._all == set(engine._free)
+
+        assert interrupted_everywhere((jobs_module,), run, works) > 8
+
+
 def ended(run: Callable[[Any], vyre.Result], inputs: Any) -> tuple[object, ...]:
     try:
         found = run(inputs)["y"]

@@ -27,11 +27,11 @@ from vyre.adapters.cpu.pool.ring_layout import ENTRY_BYTES, ROW_BITS
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.job_memory import ELAPSED, STATE, STATUS_WORDS, RingMemories, RingMemory
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.launch import Owner, ended_error
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline
 from vyre.adapters.host.memory import allocate_aligned
-from vyre.domain.binding import BindingPlan
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import (
     BackendError,
@@ -43,7 +43,6 @@ from vyre.domain.errors import (
     used_in_a_fork,
 )
 from vyre.domain.ir.program import Program
-from vyre.domain.launch import Launch
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.backend import HostBytes
 from vyre.ports.persistent import EndedJobs, JobMemory
@@ -55,83 +54,14 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 MOST_CAPACITY: Final = 1 << 20
-_LINE: Final = 64
 _BLOCK_BYTES: Final = 1 << 16
 """The memory for jobs that is made at once, unless one job needs more."""
-_STATUS_WORDS: Final = ring_at.STATUS_BYTES // 8
-_STATE: Final = ring_at.SUBMISSION_BYTES // 8
-"""The position of the first word of the status among the words of a job's memory."""
-_ELAPSED: Final = _STATE + ring_at.STATUS_NS // 8
-_TABLE: Final = _STATE + _STATUS_WORDS
 _UNTIMED: Final = DispatchTiming(0, 0, None, None, 0)[2:]
 _new: Final = tuple.__new__
 """It makes a ``DispatchTiming`` in a third of the time of its constructor."""
 _COMPLETED: Final = 1
 """The state of a job that has completed: no error, and nobody has stopped it."""
 _ENDLESS_NS: Final = -1
-
-
-class _Memory(JobMemory):
-    """The memory of one job on the host: what is handed to the ring, how the job ended, and its buffers."""
-
-    __slots__ = ("address", "words")
-
-    def __init__(
-        self, inputs: tuple[memoryview, ...], outputs: tuple[memoryview, ...], address: int, words: Array[c_int64]
-    ) -> None:
-        super().__init__(inputs, outputs)
-        self.address: Final = address
-        self.words: Final = words
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether a word says that the job has ended."""
-        return self.words[_STATE] != 0
-
-
-class _Memories:
-    """Makes memory for jobs of a launch, several at once."""
-
-    __slots__ = ("_door", "_launch", "_places", "_plan", "_type", "stride")
-
-    def __init__(self, plan: BindingPlan, launch: Launch, door: int) -> None:
-        self._plan, self._launch, self._door = plan, launch, door
-        words = _TABLE + 2 * len(launch.nbytes)
-        self._type: Final = c_int64 * words
-        self._places: list[int] = []
-        nbytes = _lines(8 * words)
-        for each in launch.nbytes:
-            self._places.append(nbytes)
-            nbytes += _lines(each)
-        self.stride: Final = nbytes
-
-    def made(self, count: int) -> list[_Memory]:
-        """Returns so many.  Raises ``DeviceOutOfMemory``."""
-        data, address = allocate_aligned(count * self.stride)
-        return [self._at(data[start : start + self.stride], address + start) for start in self._starts(count)]
-
-    def _starts(self, count: int) -> range:
-        return range(0, count * self.stride, self.stride)
-
-    def _at(self, data: Bytes, address: int) -> _Memory:
-        plan, launch, words = self._plan, self._launch, self._type.from_address(address)
-        words[ring_at.SUBMISSION_DOOR // 8] = self._door
-        words[ring_at.SUBMISSION_ROWS // 8] = 1
-        words[ring_at.SUBMISSION_STATUS // 8] = address + ring_at.SUBMISSION_BYTES
-        words[ring_at.SUBMISSION_TABLE // 8] = address + 8 * _TABLE
-        words[_TABLE:] = [word for place in self._places for word in (address + place, 0)]
-        bytes_of = [data[place : place + n] for place, n in zip(self._places, launch.nbytes, strict=True)]
-        return _Memory(
-            tuple([bytes_of[slot].data for slot in plan.inputs]),
-            tuple(
-                [
-                    bytes_of[slot][start:end].data
-                    for slot, (start, end) in zip(plan.outputs, launch.output_ranges, strict=True)
-                ]
-            ),
-            address,
-            words,
-        )
 
 
 class _Batch:
@@ -143,7 +73,7 @@ class _Batch:
         self.jobs: Final = jobs
         self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(table)))(*table)
         self.status, address = allocate_aligned(jobs * ring_at.STATUS_BYTES)
-        self.submission: Final[Array[c_int64]] = (c_int64 * _STATE)(door, jobs, address, addressof(self.table))
+        self.submission: Final[Array[c_int64]] = (c_int64 * STATE)(door, jobs, address, addressof(self.table))
         self.keep: Final = tuple(keep)
         self.learned: bool = False
         """Whether its ranges were copied, and its times added up."""
@@ -193,16 +123,18 @@ class CpuEngine:
         self._is_watched: Final = self._pool.is_watched
         self.capacity: Final = spec.capacity
         self._mask: Final = spec.capacity - 1
-        self._memories: Final = _Memories(self._plan, launch, self._ring.door)
-        self._all: Final[set[_Memory]] = set()
+        self._memories: Final = RingMemories(self._plan, launch, self._ring.door)
+        self._all: Final[set[RingMemory]] = set()
         """All memory of jobs: an interrupt must not free that of a job under way."""
-        self._free: Final[list[_Memory]] = []
-        self._jobs: Final[dict[int, _Memory]] = {}
+        self._free: Final[list[RingMemory]] = []
+        self._jobs: Final[dict[int, RingMemory]] = {}
         """The memory of each job whose ticket is not forgotten, by its number."""
         self._batches: Final[dict[int, _Batch]] = {}
         self._entering: Final[set[_Batch]] = set()
-        self._dropped: Final[deque[tuple[int, _Memory | _Batch]]] = deque()
+        self._dropped: Final[deque[tuple[int, RingMemory | _Batch]]] = deque()
         """The jobs whose tickets were forgotten before they had ended, by number."""
+        self._abandoned: Final[deque[tuple[list[int], RingMemory | _Batch]]] = deque()
+        """Memory whose submission was interrupted, with the jobs of which one may be its own."""
         self._lock: Final = threading.Lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False
@@ -229,8 +161,23 @@ class CpuEngine:
 
     def give_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.give_back``."""
-        assert isinstance(memory, _Memory)
+        assert isinstance(memory, RingMemory)
         self._free.append(memory)
+
+    def take_back(self, memory: JobMemory, /) -> None:
+        """Implements ``PersistentEngine.take_back``."""
+        assert isinstance(memory, RingMemory)
+        for number, held in list(self._jobs.items()):
+            if held is memory:
+                self.forget(number << ROW_BITS)
+                return
+        self._keep_while_under_way(memory)
+
+    def _keep_while_under_way(self, memory: RingMemory | _Batch) -> None:
+        """Keeps memory of which a job may be under way, under a number that nobody knows, until none can be."""
+        head = 0 if self._closed else self._head.value
+        numbers = range(max(0, head - self.capacity), head)
+        self._abandoned.append(([number for number in numbers if not self._ring.has_ended(number)], memory))
 
     def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""
@@ -255,10 +202,15 @@ class CpuEngine:
         self._sweep()
         batch = self._batch(columns, jobs, into)
         self._entering.add(batch)  # it may be under way from now on, whatever interrupts this
-        ticket: int = self._enter(addressof(batch.submission))
-        if ticket >= 0:
-            self._batches[ticket >> ROW_BITS] = batch
-        self._entering.discard(batch)
+        try:
+            ticket: int = self._enter(addressof(batch.submission))
+            if ticket >= 0:
+                self._batches[ticket >> ROW_BITS] = batch
+        except BaseException:
+            self._keep_while_under_way(batch)
+            raise
+        finally:
+            self._entering.discard(batch)
         if ticket < 0:
             self._refuse(ticket)
             return None
@@ -333,12 +285,12 @@ class CpuEngine:
             if not self._native_wait(self._block, self._first + ENTRY_BYTES * place, number, limit):
                 self._await(ticket, timeout, None)
         words = memory.words
-        if words[_STATE] != _COMPLETED:
-            found = read_status(words[:], _STATE)
+        if words[STATE] != _COMPLETED:
+            found = read_status(words[:], STATE)
             if found is None:  # another thread has forgotten the ticket meanwhile
                 raise _forgotten()
             raise self._error(found)
-        elapsed = words[_ELAPSED]
+        elapsed = words[ELAPSED]
         self._jobs_seen += 1
         self._ns_seen += elapsed
         if self._jobs_seen >= self._due:
@@ -366,7 +318,7 @@ class CpuEngine:
             self._waits += 1
             self._await(first, timeout, None)
         self._finish(number, batch)
-        states = batch.status.view("<i8").reshape(jobs, _STATUS_WORDS)
+        states = batch.status.view("<i8").reshape(jobs, STATUS_WORDS)
         failed = (states[:, 0] & 0xFF) != 1
         tickets = tuple([first + row for row in failed.nonzero()[0].tolist()]) if failed.any() else ()
         return EndedJobs(int(states[:, 3].sum()), tickets)
@@ -405,9 +357,19 @@ class CpuEngine:
                 return
             if not self._ring.has_ended(number):
                 self._dropped.appendleft((number, memory))
-                return
-            if isinstance(memory, _Memory):
+                break
+            if isinstance(memory, RingMemory):
                 self._free.append(memory)
+        while self._abandoned:
+            try:
+                numbers, held = self._abandoned.popleft()
+            except IndexError:
+                return
+            if not all(map(self._ring.has_ended, numbers)):
+                self._abandoned.appendleft((numbers, held))
+                return
+            if isinstance(held, RingMemory):
+                self._free.append(held)
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""
@@ -519,7 +481,7 @@ class CpuEngine:
                 first, batch.learned = not batch.learned, True
             if first:
                 self._jobs_seen += batch.jobs
-                self._ns_seen += int(batch.status.view("<i8").reshape(batch.jobs, _STATUS_WORDS)[:, 3].sum())
+                self._ns_seen += int(batch.status.view("<i8").reshape(batch.jobs, STATUS_WORDS)[:, 3].sum())
                 self._learn()
 
     def _error(self, status: RowStatus) -> BackendError:
@@ -622,10 +584,6 @@ class CpuPersistent:
         engine = CpuEngine(self._device, pipeline, input_nbytes, capacity)
         self._device.opened_engine(engine)
         return engine
-
-
-def _lines(nbytes: int) -> int:
-    return -(-nbytes // _LINE) * _LINE
 
 
 def _forgotten() -> InvalidResource:

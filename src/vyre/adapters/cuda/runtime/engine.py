@@ -200,6 +200,13 @@ class CudaEngine:
     def give_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.give_back``: nothing is used again."""
 
+    def take_back(self, memory: JobMemory, /) -> None:
+        """Implements ``PersistentEngine.take_back``."""
+        with self._lock:
+            numbers = [number for number, entry in self._entries.items() if entry.into is memory.outputs]
+        for number in numbers:
+            self.forget(number << ROW_BITS)
+
     def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""
         return self._submit(memory.inputs, 1, memory.outputs)

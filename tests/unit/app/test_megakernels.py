@@ -386,3 +386,42 @@ def test_other_modes_exclude_it(other: str) -> None:
             session.sequence([Step(level(), {"x": x, "first": 0, "n": 0, "k": 1.0})], modes={**ONE, other: True})
         with pytest.raises(InvalidConfig, match="megakernel"):
             session.sequence([Step(level(), [x])], modes={"megakernels": True})
+
+
+def chained() -> Program:
+    with ProgramBuilder("chained", workgroup=64) as p:
+        x, y = p.input("x", f32), p.inout("y", f32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = x[x.length - 1 - i] * 0.5 + 1.0
+    return p.build()
+
+
+@pytest.mark.parametrize("waves", [4, 39])
+def test_waves_on_parts_of_one_array_are_written_out_and_not_looped(waves: int) -> None:
+    program, n = chained(), 64
+    expected = np.arange(n * (waves + 1), dtype=np.float32)
+    with vyre.open("reference", cache=False) as session, session.resident(expected) as r:
+        steps = [Step(program, {"x": r[k * n : (k + 1) * n], "y": r[(k + 1) * n : (k + 2) * n]}) for k in range(waves)]
+        run = session.sequence(steps, modes={"megakernel": True})()
+        for k in range(waves):
+            part = expected[k * n : (k + 1) * n][::-1] * np.float32(0.5) + np.float32(1.0)
+            expected[(k + 1) * n : (k + 2) * n] = part
+        assert r.download().tobytes() == expected.tobytes()
+        assert run.kernels == -(-waves // 32), run.plan  # the code of 32 steps in a launch
+        assert all("waves are one launch" in group.why for group in run.plan.groups)
+
+
+def test_waves_on_parts_that_overlap_stay_launches_and_it_is_told_why() -> None:
+    program, n = chained(), 64
+    expected = np.arange(n * 8, dtype=np.float32)
+    with vyre.open("reference", cache=False) as session, session.resident(expected) as r:
+        steps = [Step(program, {"x": r[k * n : (k + 2) * n], "y": r[(k + 2) * n : (k + 4) * n]}) for k in range(4)]
+        why = r"steps\[0\]: it uses a part of an array that overlaps with a part that another step uses"
+        with pytest.raises(UnsupportedFeature, match=why):
+            session.sequence(steps, modes={"megakernel": True})
+        assert session.sequence(steps)().kernels == 4
+        for k in range(4):
+            part = expected[k * n : (k + 2) * n][::-1] * np.float32(0.5) + np.float32(1.0)
+            expected[(k + 2) * n : (k + 4) * n] = part
+        assert r.download().tobytes() == expected.tobytes()

@@ -51,7 +51,7 @@ from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
-LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200)
+LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200, height=0)
 """The bounds of the e-graph of one node."""
 _CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, WrapCast})
 _UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})

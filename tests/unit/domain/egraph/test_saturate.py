@@ -42,7 +42,7 @@ def _checked(expr: Expr, dtype: ScalarType, rules: Rules = ALL_RULES, seed: int 
         bits = random_bits(random, dtype)
         assert value(found.expr, dtype, bits) == value(expr, dtype, bits), expression_text(expr)
     assert replay(expr, found.explanation(), dtype, rules) == found.expr
-    assert (found.cost < found.source_cost) is (found.expr is not expr)
+    assert found.cost <= found.source_cost and (found.expr is expr) is (found.term == found.source_term)
     assert sum(1 for _ in walk(found.expr)) <= sum(1 for _ in walk(expr))
     return found.expr
 

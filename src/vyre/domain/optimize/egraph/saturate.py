@@ -29,6 +29,7 @@ class Limits(NamedTuple):
     ``window``: nodes that are taken from the source and from the values of its locals, breadth first; what is below
     them is opaque.  ``nodes``: terms of the graph, beyond which no match is applied.  ``matches``: of one rule in one
     round.  ``rounds``.  ``search``: choices that the exact search for shared parts may make; 0 leaves it out.
+    ``height``: what a new form may have although the source has less.
     """
 
     window: int = 256
@@ -36,6 +37,7 @@ class Limits(NamedTuple):
     matches: int = 200
     rounds: int = 8
     search: int = 2_000
+    height: int = 32
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -95,8 +97,8 @@ def saturated(
 ) -> Saturated:
     """Returns the cheapest form that was found of an expression of leaves and ``heads.OPERATORS``.
 
-    It is the very object if nothing cheaper was found.  Another form has a lower cost, and neither more nodes nor a
-    higher cost written out, nor more height, than the source.
+    It is the very object if nothing cheaper was found.  Another form has a lower cost, or the same with a lower one
+    written out, and neither more nodes nor a higher cost written out, nor more height, than the source or the limit.
     """
     graph = EGraph(scope.locals_, scope.elements, rules.commuting)
     defined = _open_window(graph, expr, scope, limits.window)
@@ -107,12 +109,13 @@ def saturated(
     graph.rebuild()
     rounds, is_complete = _rewrite(graph, rules, scope.spellings, limits)
     before = _measured(graph, root, cost)
-    for found in _candidates(graph, root, limits, cost):
-        after = _measured(graph, found, cost)
-        if after.dag < before.dag and not after.is_larger(before):
-            new = graph.expression(found, loc=expr.loc)
-            return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found)
-    return Saturated(expr, before.dag, before.dag, rounds, is_complete, graph, root, root)
+    found, after = root, before
+    for candidate in _candidates(graph, root, limits, cost):
+        measured = _measured(graph, candidate, cost)
+        if (measured.dag, measured.tree) < (after.dag, after.tree) and not measured.is_larger(before, limits.height):
+            found, after = candidate, measured
+    new = expr if found == root else graph.expression(found, loc=expr.loc)
+    return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found)
 
 
 def _open_window(graph: EGraph, expr: Expr, scope: Scope, most: int) -> list[Var]:
@@ -212,9 +215,9 @@ class _Measured(NamedTuple):
     size: int
     height: int
 
-    def is_larger(self, other: _Measured) -> bool:
+    def is_larger(self, other: _Measured, height: int) -> bool:
         """Returns whether a term is larger in some way that programs have limits for, or dearer written out."""
-        return self.tree > other.tree or self.size > other.size or self.height > other.height
+        return self.tree > other.tree or self.size > other.size or self.height > max(other.height, height)
 
 
 def _measured(graph: EGraph, root: int, cost: Callable[[Head], int]) -> _Measured:

@@ -63,6 +63,9 @@ CHANGED = "let a = data[gid.x]\ndata[gid.x] = 5u\nout[gid.x] = data[gid.x] - a"
 FALSE_LAW = Law("false.zero", "x + 0", "0", frozenset({ScalarType.U32}))
 ALIASED = "mine[n % 2u] = 3u\nmine[gid.x % 2u] = 5u\nout[gid.x] = mine[n % 2u]"
 REPEATED = "mine[n % 2u] = 3u\nfor i in 0u .. 2u {\nout[gid.x] = mine[n % 2u]\nmine[gid.x % 2u] = 5u\n}"
+RELOADED = "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u] + i\n}"
+LEFT = "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}"
+SUMMED = "let x = n\nfor i in 0u .. 3u {\nout[i] = x * 3u\nx := x + 1u\n}"
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one})), "out[0u] = 2u + 4u"),
     Fault(
@@ -75,6 +78,20 @@ FAULTS = [
     Fault("forwarding", "forwarding._are_apart", lambda one, other: True, ALIASED),
     Fault("forwarding", "forwarding._Forwarding.repeated", lambda walk, stmt: walk.body(stmt.body), REPEATED),
     Fault("forwarding", "forwarding._zero", lambda element, loc: Literal(ScalarType.U32, 1), "out[0u] = mine[0u]"),
+    Fault("hoisting", "hoisting._assigned_levels", lambda body: {}, SUMMED),
+    Fault(
+        "hoisting",
+        "hoisting._UNWRITTEN",
+        frozenset({*Access}),
+        "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u]\n}",
+    ),
+    Fault(
+        "unrolling",
+        "unrolling._left_early",
+        lambda body: set(),
+        "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}",
+    ),
+    Fault("unrolling", "unrolling.value_bits", lambda dtype, value: 0, "for i in 0u .. 3u {\nout[i] = i\n}"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

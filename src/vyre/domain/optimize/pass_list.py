@@ -10,11 +10,13 @@ from vyre.domain.optimize.copies import COPIES
 from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.forwarding import FORWARDING
+from vyre.domain.optimize.hoisting import HOISTING
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
 from vyre.domain.optimize.passes import Pass
 from vyre.domain.optimize.saturation import SATURATION
+from vyre.domain.optimize.unrolling import UNROLLING
 
 PASSES: Final[Mapping[str, Pass]] = {
     step.name: step
@@ -28,6 +30,8 @@ PASSES: Final[Mapping[str, Pass]] = {
         NARROWING,
         SATURATION,
         FORWARDING,
+        HOISTING,
+        UNROLLING,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

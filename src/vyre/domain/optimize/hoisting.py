@@ -1,0 +1,241 @@
+"""Values that are the same in every round of a loop are computed before it.
+
+Only statements that every round runs are considered, so that nothing is computed for lanes that skip a branch.  Loads
+leave a loop only where the memory is never written, the bounds are literals with at least one round, and no lane can
+have left the loop before.  Atomics and subgroup operations stay, and nothing leaves a loop with a barrier of the grid.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any, Final
+
+from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var, children
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    GridLoop,
+    Let,
+    Loop,
+    Return,
+    Stmt,
+    Trap,
+    bodies,
+    walk_statements,
+)
+from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import containers
+from vyre.domain.optimize.loop_rounds import rounds_of
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE
+from vyre.domain.optimize.rebuilding import EXPRESSIONS
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+
+_NEVER: Final = 1 << 30
+_UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
+
+
+class _OpenLoop:
+    """A loop that is being walked: what is computed before it, and whether the current point is reached for sure."""
+
+    __slots__ = ("before", "is_certain", "names")
+
+    def __init__(self, is_certain: bool) -> None:
+        self.before: list[Stmt] = []
+        self.is_certain: bool = is_certain
+        self.names: dict[int, str] = {}
+        """The locals for expressions, by the identity of these."""
+
+
+def _is_grid_barrier(stmt: Stmt) -> bool:
+    return type(stmt) is GridLoop or (type(stmt) is Barrier and stmt.ordering is Ordering.GRID_SYNC)
+
+
+def _assigned_levels(body: Body) -> dict[str, int]:
+    """Returns the number of loops around the innermost assignment to each local that is assigned."""
+    found: dict[str, int] = {}
+    pending: list[tuple[Body, int]] = [(body, 0)]
+    while pending:
+        statements, level = pending.pop()
+        for stmt in statements:
+            if type(stmt) is Assign:
+                found[stmt.name] = max(level, found.get(stmt.name, 0))
+            inner = level + (type(stmt) is Loop)
+            pending += [(nested, inner) for nested in bodies(stmt)]
+    return found
+
+
+class _Hoisting(Rewriter):
+    """The *level* of a value is the number of loops around the innermost one that can change it."""
+
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._parameters = {b.name for b in program.buffers if b.is_push}
+        self._unwritten = {b.name for b in program.buffers if b.access in _UNWRITTEN}
+        self._assigned = _assigned_levels(program.body)
+        self._levels: dict[str, int] = {}
+        self._found: dict[int, tuple[int, bool]] = {}
+        self._loops: list[_OpenLoop] = []
+        self._floors: list[int] = [0]
+        self._fixed = containers(program.body, _is_grid_barrier)
+        self._made: dict[int, Expr] = {}
+        self._names = UniqueNames()
+        for stmt in walk_statements(program.body):
+            if isinstance(stmt, Let | GridLoop):
+                self._names.reserve(stmt.name)
+            elif isinstance(stmt, Loop):
+                self._names.reserve(stmt.var)
+        for buffer in program.buffers:
+            self._names.reserve(buffer.name)
+
+    # ---- levels
+    def _examined(self, root: Expr) -> tuple[int, bool]:
+        """Returns the level of an expression, and whether it loads."""
+        found = self._found
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in found:
+                stack.pop()
+                continue
+            kind = type(node)
+            if kind in LEAVES:
+                level = self._level_of(node.name) if kind is Var else 0  # type: ignore[union-attr]
+                found[id(node)] = (level, False)
+                continue
+            parts = children(node)
+            waiting = [part for part in parts if id(part) not in found]
+            if waiting:
+                stack += waiting
+                continue
+            level, loads = 0, kind is Load and not self._is_leaf(node)
+            if kind in IMPURE or (loads and node.buffer not in self._unwritten):  # type: ignore[union-attr]
+                level = _NEVER
+            for part in parts:
+                below, loads_below = found[id(part)]
+                level, loads = max(level, below), loads or loads_below
+            found[id(node)] = (level, loads)
+        return found[id(root)]
+
+    def _is_leaf(self, expr: Expr) -> bool:
+        """Returns whether an expression costs nothing: it has no operands, or reads a parameter."""
+        return type(expr) in LEAVES or (type(expr) is Load and expr.buffer in self._parameters)
+
+    def _level_of(self, name: str) -> int:
+        return max(self._levels[name], self._assigned.get(name, 0))
+
+    def _target(self, expr: Expr) -> int:
+        """Returns the number of loops around the place where an expression can be computed."""
+        level, loads = self._examined(expr)
+        level = max(level, self._floors[-1])
+        if loads:
+            depth = len(self._loops)
+            while depth > level and self._loops[depth - 1].is_certain:
+                depth -= 1
+            return depth
+        return level
+
+    # ---- expressions
+    def expression(self, expr: Expr) -> Expr:
+        if len(self._loops) <= self._floors[-1] or self._is_leaf(expr):
+            return expr
+        made = self._made
+        depth = len(self._loops)
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            if id(node) in made:
+                stack.pop()
+                continue
+            kind = type(node)
+            if self._is_leaf(node):
+                made[id(node)] = node
+                continue
+            target = self._target(node)
+            if target < depth:
+                made[id(node)] = self._hoisted(node, target)
+                continue
+            old = CHILDREN[kind](node)
+            waiting = [part for part in old if part is not None and id(part) not in made]
+            if waiting:
+                stack += waiting[::-1]
+                continue
+            new = [None if part is None else made[id(part)] for part in old]
+            is_same = all(map(is_, old, new))
+            made[id(node)] = node if is_same else EXPRESSIONS[kind](node, *new)
+        return made[id(expr)]
+
+    def _hoisted(self, expr: Expr, target: int) -> Expr:
+        loop = self._loops[target]
+        name = loop.names.get(id(expr))
+        if name is None:
+            self.counts["values"] += 1
+            name = loop.names[id(expr)] = self._names.unique("invariant")
+            self._levels[name] = target
+            loop.before.append(Let(name, expr, loc=expr.loc))
+        return Var(name, loc=expr.loc)
+
+    # ---- statements
+    def visit_let(self, stmt: Let) -> None:
+        depth = len(self._loops)
+        if depth > self._floors[-1] and stmt.name not in self._assigned and not self._is_leaf(stmt.value):
+            target = self._target(stmt.value)
+            if target < depth:
+                self.counts["declarations"] += 1
+                self._levels[stmt.name] = target
+                self._loops[target].before.append(stmt)
+                return
+        self._levels[stmt.name] = depth
+        self.plain(stmt)
+
+    def plain(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Return | Trap):
+            for loop in self._loops:
+                loop.is_certain = False
+        elif isinstance(stmt, Break | Continue):
+            self._loops[-1].is_certain = False
+        super().plain(stmt)
+
+    def begin_branches(self) -> None:
+        self._floors.append(len(self._loops))
+
+    def end_branches(self) -> None:
+        self._floors.pop()
+        self._made = {}
+
+    def visit_loop(self, stmt: Loop) -> None:
+        is_fixed = id(stmt) in self._fixed
+        rounds = rounds_of(stmt)
+        self._loops.append(_OpenLoop(rounds is not None and rounds > 0))
+        depth = len(self._loops)
+        self._levels[stmt.var] = depth
+        if is_fixed:
+            self._floors.append(depth)
+        self._made = {}
+        body = self.body(stmt.body)
+        self._made = {}
+        if is_fixed:
+            self._floors.pop()
+        opened = self._loops.pop()
+        made: Any = self.legal(stmt, self.operands(stmt))
+        self.out += opened.before
+        if body is not stmt.body:
+            made = Loop(made.var, made.start, made.stop, made.step, body, loc=made.loc)
+        self.out.append(made)
+
+    def visit_grid_loop(self, stmt: GridLoop) -> None:
+        self._levels[stmt.name] = 0
+        super().visit_grid_loop(stmt)
+
+
+def _run(program: Program, counts: Counts) -> Program:
+    return rewritten_by(_Hoisting, program, counts)
+
+
+HOISTING: Final = Pass("hoisting", 1, _run)
+"""Computes values that do not change in a loop before it."""

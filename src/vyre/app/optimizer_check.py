@@ -22,6 +22,8 @@ RUNS: Final = 24
 TIMEOUT_S: Final = 20.0
 _LENGTHS: Final = (1, 3, 32, 33, 64, 100, 257)
 """Numbers of elements of buffers whose size is left open."""
+_DRAWN: Final = 4093
+"""How many elements of a buffer are drawn; longer ones repeat them."""
 
 
 class Difference(NamedTuple):
@@ -137,4 +139,6 @@ def _contents(buffer: Buffer, length: int, seed: int) -> bytes:
     if buffer.is_push and buffer.element is ScalarType.BOOL:
         return (seed % 2).to_bytes(4, "little")
     count = buffer.count or (1 if buffer.is_push else length)
-    return buffer_bytes(seed, cast("ScalarType", buffer.element), count)
+    element = cast("ScalarType", buffer.element)
+    drawn = buffer_bytes(seed, element, min(count, _DRAWN))
+    return (drawn * -(-count // _DRAWN))[: count * element.size]

@@ -15,9 +15,12 @@ from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import AsJson, ProgramPath, Spec
 from vyre.app.optimizer_check import CheckedRuns, check_runs
+from vyre.app.optimizer_proof import ProgramProof, prove_programs
 from vyre.app.optimizing import OptimizedProgram
 from vyre.app.optimizing import optimize as optimize_program
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.bake import with_constants
+from vyre.domain.ir.program import Program
 from vyre.domain.printable import one_line
 from vyre.domain.specialization import spec_literals
 
@@ -29,7 +32,8 @@ def optimize(
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each pass did.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Run both programs on the reference, and compare what they give.")
+        bool,
+        typer.Option("--check", help="Run both programs on the reference and compare; prove them equal where z3 can."),
     ] = False,
     passes: Annotated[
         str | None, typer.Option("--passes", help="Passes in their order, e.g. copies,folding; default: all.")
@@ -44,28 +48,41 @@ def optimize(
         loaded = with_constants(loaded, spec_literals(loaded, constants))
     found = optimize_program(loaded, passes=None if passes is None else [name for name in passes.split(",") if name])
     checked = check_runs(loaded, found.program) if check else None
+    proof = _proof(loaded, found.program) if checked is not None and checked.ok else None
     form = ProgramForm.TEXT if out is None else form_of(out)
     content = render_program(found.program, form)
     if out is not None and (checked is None or checked.ok):
         write_files({out: content})
     if as_json:
-        report.put_json(_document(found, checked))
+        report.put_json(_document(found, checked, proof))
     elif out is None:
         put(content.decode().removesuffix("\n"))
     if not as_json:
-        _tell(found, checked, explain=explain)
+        _tell(found, checked, proof, explain=explain)
     return Exit.OK if checked is None or checked.ok else Exit.WRONG
 
 
-def _tell(found: OptimizedProgram, checked: CheckedRuns | None, *, explain: bool) -> None:
+def _proof(before: Program, after: Program) -> ProgramProof | None:
+    """Returns a proof, or why there is none; None if the prover is not installed."""
+    from vyre.adapters.proving.prover import Z3Prover  # few runs prove
+
+    try:
+        return prove_programs(before, after, Z3Prover())
+    except UnsupportedFeature:
+        return None
+
+
+def _tell(found: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None, *, explain: bool) -> None:
     """Writes to standard error, since standard output may hold the program."""
     if explain:
         complain(str(found))
     if checked is not None:
         complain(one_line(checked.text))
+    if proof is not None:
+        complain(one_line(proof.text))
 
 
-def _document(found: OptimizedProgram, checked: CheckedRuns | None) -> dict[str, object]:
+def _document(found: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None) -> dict[str, object]:
     document: dict[str, object] = {
         "digest": found.program.digest.hex(),
         "passes": [result._asdict() | {"counts": dict(result.counts)} for result in found.results],
@@ -77,4 +94,6 @@ def _document(found: OptimizedProgram, checked: CheckedRuns | None) -> dict[str,
             "differences": [difference._asdict() for difference in checked.differences],
             "invalid": checked.invalid,
         }
+    if proof is not None:
+        document["proof"] = proof._asdict()
     return document

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from support.optimized_programs import check_passes_kept, random_cases
+from support.disguised_programs import disguised
+from support.optimized_programs import check_kept, check_passes_kept, random_cases
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 
 SEEDS = range(300)
@@ -28,3 +29,19 @@ def test_passes_in_the_default_order() -> None:
     assert set(DEFAULT_ORDER) <= set(PASSES)
     for case in random_cases(SEEDS):
         check_passes_kept(case, [PASSES[name] for name in DEFAULT_ORDER])
+
+
+def test_passes_on_programs_written_in_a_roundabout_way() -> None:
+    disguises = 0
+    for seed, case in zip(SEEDS, random_cases(SEEDS), strict=True):
+        other = disguised(case, seed)
+        disguises += other is not case
+        order = random.Random(-seed).choices(list(PASSES), k=1 + seed % 8)
+        check_passes_kept(other, [PASSES[name] for name in order])
+    assert disguises > 9 * len(SEEDS) // 10
+
+
+def test_a_disguise_keeps_the_outcome() -> None:
+    for seed, case in zip(SEEDS[:60], random_cases(SEEDS[:60]), strict=True):
+        program = disguised(case, seed).program
+        check_kept(case, lambda _, made=program: made)

@@ -75,6 +75,7 @@ class _Reads:
         self.buffers: dict[str, int] = {
             buffer.name: 1 << (len(names) + bit) for bit, buffer in enumerate(program.buffers)
         }
+        self.buffer_of: dict[int, str] = {bit: name for name, bit in self.buffers.items()}
         self.first_buffer: int = 1 << len(names)
         """The least of the bits of buffers; those of locals are below."""
         self._known: dict[int, int] = {}
@@ -133,6 +134,8 @@ class _Liveness:
         """The place of the earliest assignment of each local that is kept so far."""
         self._overwritten: dict[str, tuple[Expr, int]] = {}
         """Indices at which buffers are stored to before they can be read, with the locals that the indices read."""
+        self._watched = 0
+        """The bits of these buffers, and maybe of some that are not among them any more."""
         self._out: list[Stmt] = []
         self._has_effect = False
         self._behind_loop = 0
@@ -165,8 +168,12 @@ class _Liveness:
             self._mark(expr)
             read = self._reads.of(expr)
             self._live |= read
-            for name in [name for name in self._overwritten if self._reads.buffers[name] & read]:
-                del self._overwritten[name]
+            seen = read & self._watched
+            while seen:
+                bit = seen & -seen
+                seen ^= bit
+                self._overwritten.pop(self._reads.buffer_of[bit], None)
+            self._watched &= ~read
         if not self._is_pure(*exprs):
             self._overwritten.clear()
             self._has_effect = True
@@ -271,6 +278,7 @@ class _Liveness:
         read = self._reads.of(stmt.index)
         if read < self._reads.first_buffer:
             self._overwritten[stmt.buffer] = stmt.index, read
+            self._watched |= self._reads.buffers[stmt.buffer]
         else:  # the element that decides the index may change in between
             self._overwritten.pop(stmt.buffer, None)
         self._read(stmt.index, stmt.value)

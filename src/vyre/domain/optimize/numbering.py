@@ -21,6 +21,7 @@ from vyre.domain.ir.expr import (
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -83,6 +84,7 @@ _OPERATORS: Final[dict[type[Node], Callable[[Any], object]]] = {
     Unpack: lambda e: e.dtype,
     WrapCast: lambda e: e.dtype,
     Fma: lambda e: None,
+    Call: lambda e: e.op,
 }
 _COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
     {

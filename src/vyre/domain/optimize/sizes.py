@@ -39,7 +39,7 @@ def is_cheap(expr: Expr) -> bool:
         count += 1
         if count > _SMALL or kind in _GUARDED:
             return False
-        if (kind is Binary or kind is Unary) and node.op in _COSTLY:  # type: ignore[union-attr]
+        if isinstance(node, Binary | Unary) and node.op in _COSTLY:
             return False
         if kind not in LEAVES:
             stack += children(node)

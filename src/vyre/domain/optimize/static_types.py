@@ -10,6 +10,7 @@ from vyre.domain.ir.expr import (
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -76,6 +77,7 @@ class StaticTypes:
 
     def __init__(self, program: Program) -> None:
         self._buffers: Mapping[str, Buffer] = program.buffers_by_name
+        self._results = {definition.id: definition.result_type for definition in program.definitions}
         self._locals: dict[str, ScalarType] = {}
         self._known: dict[int, tuple[Expr, ScalarType]] = {}
 
@@ -112,6 +114,8 @@ class StaticTypes:
     def _of_name(self, node: Expr) -> ScalarType:
         if type(node) is Var:
             return self._locals[node.name]
+        if type(node) is Call:
+            return self._results[node.op]
         assert type(node) is Load or type(node) is Atomic
         element = self._buffers[node.buffer].element
         assert isinstance(element, ScalarType)

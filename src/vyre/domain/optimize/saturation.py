@@ -12,8 +12,9 @@ expression, stay as they are; loads are dropped or evaluated where they stood, a
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.ir.buffers import Access
@@ -39,9 +40,11 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
+from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.optimize.egraph.costs import CYCLE
+from vyre.domain.optimize.egraph.explanation import Replay, Step
 from vyre.domain.optimize.egraph.heads import OPERATORS
 from vyre.domain.optimize.egraph.prefilter import Starts
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
@@ -49,6 +52,7 @@ from vyre.domain.optimize.egraph.saturate import Limits, Scope, saturated
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
+from vyre.domain.optimize.unique_locals import with_unique_locals
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200, height=0)
@@ -60,6 +64,36 @@ _UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 def saturate(program: Program, counts: Counts) -> Program:
     """Returns the program with cheaper forms of its expressions; counts ``saturated`` and ``cheaper`` expressions."""
     return rewritten_by(_Saturation, program, counts)
+
+
+class Rewrite(NamedTuple):
+    """An expression of a program that the pass replaced, and the steps by which one becomes the other."""
+
+    before: Expr
+    after: Expr
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        """Returns the two forms, then a line for each step."""
+        place = f"  ({self.before.loc})" if self.before.loc is not None else ""
+        head = f"{expression_text(self.before)} => {expression_text(self.after)}{place}"
+        return "\n  ".join((head, *map(str, self.steps)))
+
+
+class Rewrites(NamedTuple):
+    """Everything that the pass did to a program, and what the steps can be checked with."""
+
+    rewrites: tuple[Rewrite, ...]
+    replay: Replay
+
+
+def rewrites_of(program: Program) -> Rewrites:
+    """Returns what the pass does to a program, in program order, operands before what they are in."""
+    unique = with_unique_locals(program)
+    found: list[Rewrite] = []
+    walk = _Saturation(unique, Counter(), found)
+    walk.body(unique.body)
+    return Rewrites(tuple(found), walk.replay())
 
 
 SATURATION: Final = Pass("saturation", 1, saturate)
@@ -115,8 +149,9 @@ def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
 
 
 class _Saturation(Rewriter):
-    def __init__(self, program: Program, counts: Counts) -> None:
+    def __init__(self, program: Program, counts: Counts, rewrites: list[Rewrite] | None = None) -> None:
         super().__init__(program, counts)
+        self._rewrites = rewrites
         self._types = StaticTypes(program)
         self._made: dict[int, Expr] = {}
         self._impure: dict[int, Expr] = {}
@@ -148,10 +183,17 @@ class _Saturation(Rewriter):
         if not self._starts.at(node, self._values, self._types.of):
             return node
         self.counts["saturated"] += 1
-        found = saturated(node, RULES, self._scope, LIMITS).expr
-        if found is not node:
+        found = saturated(node, RULES, self._scope, LIMITS)
+        if found.expr is not node:
             self.counts["cheaper"] += 1
-        return found
+            if self._rewrites is not None:
+                self._rewrites.append(Rewrite(node, found.expr, found.explanation()))
+        return found.expr
+
+    def replay(self) -> Replay:
+        """Returns what checks the steps of the rewrites so far."""
+        rules = RULES.of(*_used(self.source)).rules
+        return Replay(rules, RULES.commuting, self._locals, self._scope.elements, self._values)
 
     # ---- declarations
     def visit_let(self, stmt: Let) -> None:

@@ -10,7 +10,7 @@ from support.optimized_programs import check_passes_kept, random_cases
 from support.pass_texts import after, lines, program_of
 from vyre.domain.ir.expr import Binary
 from vyre.domain.ir.stmt import Store
-from vyre.domain.optimize.saturation import SATURATION
+from vyre.domain.optimize.saturation import SATURATION, rewrites_of
 
 REWRITTEN = {
     "a product with a power of two": ("out[gid.x] = input[0u] * 8u", "out[gid.x] = input[0u] << 3u"),
@@ -69,6 +69,30 @@ def test_changes_are_counted_and_source_locations_stay() -> None:
     assert isinstance(old, Store) and isinstance(new, Store) and isinstance(new.value, Binary)
     assert new.value.loc == old.value.loc is not None
     assert new.index is old.index
+
+
+def test_each_rewrite_is_explained_by_laws() -> None:
+    program = program_of("let a = input[0u] ^ 255u\nout[a & a] = (a ^ 255u) * 8u")
+    found = rewrites_of(program)
+    assert [str(rewrite).replace("<text>", "k") for rewrite in found.rewrites] == [
+        "a & a => a  (k:15:7)\n  a & a -> a  [and.self]",
+        "(a ^ 255u) * 8u => (a ^ 255u) << 3u  (k:15:25)\n"
+        "  (a ^ 255u) * 8u -> (a ^ 255u) << ctz(8u)  [mul.power_of_two]\n"
+        "  ctz(8u) -> 3u  [constant folding]",
+    ]
+    for rewrite in found.rewrites:
+        assert found.replay.replayed(rewrite.before, rewrite.steps) == rewrite.after
+
+
+@pytest.mark.parametrize("first", [0, 10])
+def test_the_explanations_of_random_programs_replay(first: int) -> None:
+    count = 0
+    for case in random_cases(range(first, first + 10)):
+        found = rewrites_of(case.program)
+        for rewrite in found.rewrites:
+            assert found.replay.replayed(rewrite.before, rewrite.steps) == rewrite.after
+            count += 1
+    assert count > 100
 
 
 @pytest.mark.parametrize(

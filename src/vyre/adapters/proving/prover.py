@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import product
+from math import prod
+from typing import Any, Final, TypeAlias
 
 from vyre.adapters.proving.terms import TermAlgebra, Unprovable, z3
-from vyre.domain.dialects.laws.evaluation import evaluated
-from vyre.domain.ir.expr import Expr
+from vyre.domain.dialects.laws.evaluation import SCALARS, evaluated
+from vyre.domain.ir.expr import Expr, Var, walk
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import float_format
 from vyre.ports.proving import Answer, Proof
@@ -18,8 +20,19 @@ LIMIT_MS: Final = 60_000
 """The time after which a proof ends although its steps are not used up, for a step that takes very long."""
 
 
+MOST_CASES: Final = 4096
+"""The greatest number of combinations of constants and bools that are proved one by one."""
+
+Case: TypeAlias = dict[str, int]
+"""Bit patterns of some of the variables."""
+
+
 class Z3Prover:
-    """Proves by refutation: z3 looks for values on which two expressions differ."""
+    """Proves by refutation: z3 looks for values on which two expressions differ.
+
+    Each value of the bools is a proof of its own, and so is each value of the variables of the condition if they have
+    few: with literals in their place, most equations are simplified away.
+    """
 
     @property
     def version(self) -> str:
@@ -36,26 +49,86 @@ class Z3Prover:
         *,
         limit: int = LIMIT,
     ) -> Proof:
-        """Returns whether two expressions are equal; see ``Prover.prove_equal``."""
-        algebra = TermAlgebra()
-        terms = {name: algebra.variable(name, dtype) for name, dtype in variables.items()}
+        """Returns whether two expressions are equal; see ``Prover.prove_equal``.  ``limit`` holds for each case."""
         try:
-            first, second = (evaluated(side, variables, terms, algebra) for side in (before, after))
-            met = None if condition is None else evaluated(condition, variables, terms, algebra)
+            equation = _Equation(before, after, variables, condition)
         except Unprovable as without:
             return Proof(Answer.UNPROVED, reason=f"{without} has no term")
-        solver = z3().Solver()
-        solver.set("rlimit", limit)
-        solver.set("timeout", LIMIT_MS)
-        if met is not None:
-            solver.add(met)
-        solver.add(first != second)
+        for case in equation.cases(limit):
+            proof = equation.proof(case, limit)
+            if proof.answer is not Answer.PROVED:
+                return proof
+        return Proof(Answer.PROVED)
+
+
+class _Equation:
+    """Two expressions as terms, with the condition under which they are to be equal."""
+
+    def __init__(self, before: Expr, after: Expr, variables: Mapping[str, ScalarType], condition: Expr | None) -> None:
+        self._variables, self._condition, self._algebra = variables, condition, TermAlgebra()
+        self._terms = {name: self._algebra.variable(name, dtype) for name, dtype in variables.items()}
+        first, second = (self._of(side) for side in (before, after))
+        self._met = z3().BoolVal(True) if condition is None else self._of(condition)
+        self._wrong = z3().And(self._met, first != second)
+
+    def _of(self, expr: Expr) -> Any:
+        return evaluated(expr, self._variables, self._terms, self._algebra)
+
+    def cases(self, limit: int) -> list[Case]:
+        """Returns values of some variables that together are all there are, given the condition."""
+        bools = [name for name, dtype in self._variables.items() if dtype is ScalarType.BOOL]
+        found: list[Case] = [dict(zip(bools, bits, strict=True)) for bits in product((0, 1), repeat=len(bools))]
+        constants = self._constants(limit)
+        found = [{**case, **constant} for case in found for constant in constants]
+        return found if len(found) <= MOST_CASES else [{}]
+
+    def _constants(self, limit: int) -> list[Case]:
+        """Returns all values of the variables of the condition that satisfy it, or one empty case if they are many."""
+        if self._condition is None:
+            return [{}]
+        types = {node.name: self._variables[node.name] for node in walk(self._condition) if type(node) is Var}
+        candidates = [_few_values(dtype) for dtype in types.values()]
+        if prod(map(len, candidates)) > 1 << 16:
+            return [{}]
+        tried = (dict(zip(types, bits, strict=True)) for bits in product(*candidates))
+        found = [case for case in tried if evaluated(self._condition, types, case, SCALARS)]
+        solver = _solver(limit)
+        solver.add(self._met, *[z3().Not(z3().And(*self._equal(case))) for case in found])
+        return found if solver.check() == z3().unsat else [{}]
+
+    def _equal(self, case: Case) -> list[Any]:
+        return [self._terms[name] == self._literal(name, bits) for name, bits in case.items()]
+
+    def _literal(self, name: str, bits: int) -> Any:
+        return self._algebra.literal(self._variables[name], bits)
+
+    def proof(self, case: Case, limit: int) -> Proof:
+        """Returns what z3 says of one case."""
+        pairs = [(self._terms[name], self._literal(name, bits)) for name, bits in case.items()]
+        solver = _solver(limit)
+        solver.add(z3().simplify(z3().substitute(self._wrong, *pairs)) if pairs else self._wrong)
         found = solver.check()
         if found == z3().unsat:
             return Proof(Answer.PROVED)
         if found != z3().sat:
             return Proof(Answer.UNPROVED, reason=f"no answer within {limit} steps")
-        return Proof(Answer.REFUTED, _values(solver.model(), terms, variables))
+        return Proof(Answer.REFUTED, {**_values(solver.model(), self._terms, self._variables), **case})
+
+
+def _solver(limit: int) -> Any:
+    solver = z3().Solver()
+    solver.set("rlimit", limit)
+    solver.set("timeout", LIMIT_MS)
+    return solver
+
+
+def _few_values(dtype: ScalarType) -> list[int]:
+    """Returns the values that conditions on constants often leave: counts and powers of two."""
+    if dtype.is_float:
+        form = float_format(dtype)
+        positive = [field << form.fraction for field in range(1, (1 << form.exponent) - 1)]
+        return [*positive, *(bits | form.sign for bits in positive)]
+    return sorted({*range(65), *(1 << place for place in range(dtype.bits))})
 
 
 def _values(model: Any, terms: Mapping[str, Any], variables: Mapping[str, ScalarType]) -> dict[str, int]:

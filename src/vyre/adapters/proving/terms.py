@@ -157,12 +157,13 @@ def _rotated_left(a: Any, n: Any) -> Any:
 
 
 def _ones(term: Any) -> Any:
-    """Returns the number of one bits, by adding neighbours of ever greater width."""
+    """Returns the number of one bits, by adding neighbours, each time with one bit more."""
     width = term.size()
-    parts = [z3().ZeroExt(width - 1, z3().Extract(i, i, term)) for i in range(width)]
+    parts = [z3().Extract(i, i, term) for i in range(width)]
     while len(parts) > 1:
-        parts = [parts[i] + parts[i + 1] for i in range(0, len(parts), 2)]
-    return parts[0]
+        wider = [z3().ZeroExt(1, part) for part in parts]
+        parts = [wider[i] + wider[i + 1] for i in range(0, len(wider), 2)]
+    return z3().ZeroExt(width - parts[0].size(), parts[0])
 
 
 def _leading(term: Any) -> Any:

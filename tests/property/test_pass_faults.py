@@ -92,6 +92,8 @@ FAULTS = [
         "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}",
     ),
     Fault("unrolling", "unrolling.value_bits", lambda dtype, value: 0, "for i in 0u .. 3u {\nout[i] = i\n}"),
+    Fault("strength", "value_table._is_left", lambda op, left, right: op is BinaryOp.MOD, "out[0u] = n % 3u"),
+    Fault("strength", "strength.OPPOSITE", {op: op for op in BinaryOp}, "if not(n < 3u) { out[0u] = 1u }"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None, ASSIGNED),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

@@ -41,6 +41,7 @@ from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import IMPURE, containing
 from vyre.domain.optimize.rebuilding import rewritten_from, same_statements, with_body
 from vyre.domain.optimize.sizes import Depths, is_cheap
+from vyre.domain.optimize.strength import OPPOSITE
 from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
@@ -50,14 +51,6 @@ _COMPARED: Final = 4
 _WAITED: Final[frozenset[type[Node]]] = frozenset({AsyncLoad, AsyncStore})
 """Statements that need a later one, which must not go."""
 _ENDS: Final = (Return, Break, Continue, Trap)
-_OPPOSITE: Final = {
-    BinaryOp.EQ: BinaryOp.NE,
-    BinaryOp.NE: BinaryOp.EQ,
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.LE: BinaryOp.GT,
-}
 
 
 class _Branches(Rewriter):
@@ -208,11 +201,11 @@ class _Branches(Rewriter):
         """Returns the negation of a condition; ``link`` is the ``if`` that had it."""
         if type(condition) is Unary and condition.op is UnaryOp.LOGICAL_NOT:
             return condition.operand
-        if type(condition) is Binary and condition.op in _OPPOSITE:
+        if type(condition) is Binary and condition.op in OPPOSITE:
             old = link.condition
             is_float = type(old) is not Binary or self._table.of(old.left).dtype.is_float
             if not is_float or condition.op is BinaryOp.EQ or condition.op is BinaryOp.NE:
-                return replace(condition, op=_OPPOSITE[condition.op])
+                return replace(condition, op=OPPOSITE[condition.op])
         return Unary(UnaryOp.LOGICAL_NOT, condition, loc=condition.loc)
 
     # ---- switches

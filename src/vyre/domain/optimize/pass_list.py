@@ -16,6 +16,7 @@ from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
 from vyre.domain.optimize.passes import Pass
 from vyre.domain.optimize.saturation import SATURATION
+from vyre.domain.optimize.strength import STRENGTH
 from vyre.domain.optimize.unrolling import UNROLLING
 
 PASSES: Final[Mapping[str, Pass]] = {
@@ -32,6 +33,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         FORWARDING,
         HOISTING,
         UNROLLING,
+        STRENGTH,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

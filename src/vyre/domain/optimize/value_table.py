@@ -242,6 +242,10 @@ class ValueTable:
             return self._connective(op, left, right)
         if dtype.is_float:
             return self._made(op, dtype, (0, 0), (left, right))
+        if _is_left(op, left, right):
+            return left
+        if _is_left(op, right, left) and op in _SYMMETRIC:
+            return right
         return self._made(op, dtype, binary_range(op, dtype, left.limits, right.limits), (left, right))
 
     def _connective(self, op: BinaryOp, left: Value, right: Value) -> Value:
@@ -361,6 +365,24 @@ class ValueTable:
 
     def _exchanged(self, expr: SubgroupAdd | SubgroupShuffle, value: Value, *rest: Value) -> Value:
         return self._fresh(value.dtype, LIMITS[value.dtype], False)
+
+
+_SYMMETRIC: Final = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.BIT_AND})
+
+
+def _is_left(op: BinaryOp, left: Value, right: Value) -> bool:
+    """Returns whether the ranges of integers show that an operation gives its left operand."""
+    match op:
+        case BinaryOp.MOD:
+            return left.low >= 0 and left.high < right.low
+        case BinaryOp.MIN:
+            return left.high <= right.low
+        case BinaryOp.MAX:
+            return left.low >= right.high
+        case BinaryOp.BIT_AND:
+            mask = right.low
+            return mask == right.high and mask & (mask + 1) == 0 and left.low >= 0 and left.high <= mask
+    return False
 
 
 def value_table(program: Program) -> ValueTable:

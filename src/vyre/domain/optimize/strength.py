@@ -1,0 +1,145 @@
+"""Cheaper operations with the same results: shifts and masks for divisions, and casts and operators that do nothing.
+
+Products of 32 bits by powers of two stay, because no engine multiplies them more slowly than it shifts; divisions by
+other constants stay, because the code generators have a rule of their own for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Narrow, Unary
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.purity import IMPURE, containing
+from vyre.domain.optimize.rebuilding import rewritten_from
+from vyre.domain.optimize.value_table import value_table
+from vyre.domain.optimize.walking import Rewriter, rewritten_by
+
+_BOOL: Final = ScalarType.BOOL
+_EQUALITIES: Final = {BinaryOp.EQ: BinaryOp.NE, BinaryOp.NE: BinaryOp.EQ}
+OPPOSITE: Final = {
+    **_EQUALITIES,
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.LE: BinaryOp.GT,
+}
+"""The comparison of integers that holds where another one does not; of floats only that of equalities."""
+
+
+class _Strength(Rewriter):
+    def __init__(self, program: Program, counts: Counts) -> None:
+        super().__init__(program, counts)
+        self._table = value_table(program)
+        self._impure = containing(program, IMPURE)
+        self._made: dict[int, Expr] = {}
+
+    def expression(self, expr: Expr) -> Expr:
+        return rewritten_from(expr, self._reduced, self._made)
+
+    def _reduced(self, old: Any, new: Any) -> Expr:
+        kind = type(old)
+        if kind is Binary:
+            return self._binary(old, new)
+        if kind is Cast:
+            return self._cast(old, new)
+        if kind is Unary:
+            return self._unary(old, new)
+        if kind is Narrow and self._table.of(old) is self._table.of(old.operand):
+            self.counts["left out"] += 1
+            return new.operand  # type: ignore[no-any-return]
+        return new  # type: ignore[no-any-return]
+
+    def _binary(self, old: Binary, new: Binary) -> Expr:
+        value = self._table.of(old)
+        left, right = self._table.of(old.left), self._table.of(old.right)
+        if value.is_integer and id(old) not in self._impure:
+            if value.is_literal:
+                self.counts["known"] += 1
+                return Literal(value.dtype, value_bits(value.dtype, value.low), loc=old.loc)
+            if value is left or value is right:
+                self.counts["left out"] += 1
+                return new.left if value is left else new.right
+        if old.op is BinaryOp.MUL:
+            return self._product(old, new) if left.is_integer and left.dtype.bits == 64 else new
+        if old.op is BinaryOp.DIV or old.op is BinaryOp.MOD:
+            if right.is_literal and right.low > 0 and right.low & (right.low - 1) == 0 and left.low >= 0:
+                return self._by_power(old, new, right.low) if left.is_integer else new
+        elif left.dtype is _BOOL and right.is_literal and old.op in _EQUALITIES:
+            return new.left if (old.op is BinaryOp.EQ) is (right.low == 1) else self._negated(old, old.left, new.left)
+        return new
+
+    def _product(self, old: Binary, new: Binary) -> Expr:
+        """Returns a shift for a product of 64 bits by a power of two."""
+        for factor, other in ((old.right, new.left), (old.left, new.right)):
+            if type(factor) is Literal and factor.bits > 1 and factor.bits & (factor.bits - 1) == 0:
+                self.counts["products"] += 1
+                count = Literal(factor.dtype, factor.bits.bit_length() - 1, loc=factor.loc)
+                return Binary(BinaryOp.SHL, other, count, loc=old.loc)
+        return new
+
+    def _by_power(self, old: Binary, new: Binary, divisor: int) -> Expr:
+        if type(old.right) is not Literal:
+            return new
+        self.counts["divisions"] += 1
+        dtype = old.right.dtype
+        if old.op is BinaryOp.MOD:
+            return Binary(BinaryOp.BIT_AND, new.left, Literal(dtype, divisor - 1, loc=old.right.loc), loc=old.loc)
+        count = Literal(dtype, divisor.bit_length() - 1, loc=old.right.loc)
+        return Binary(BinaryOp.SHR, new.left, count, loc=old.loc)
+
+    def _cast(self, old: Cast, new: Cast) -> Expr:
+        """Leaves out casts of integers that a cast around them repeats or undoes."""
+        inner, made = old.operand, new.operand
+        while type(inner) is Cast and self._is_undone(old.dtype, inner):
+            inner = inner.operand
+            made = self._made[id(inner)]
+        if self._table.of(inner).dtype is not old.dtype:
+            return new if made is new.operand else self._counted(Cast(old.dtype, made, loc=old.loc))
+        return self._counted(made)
+
+    def _counted(self, expr: Expr) -> Expr:
+        self.counts["casts"] += 1
+        return expr
+
+    def _is_undone(self, dtype: ScalarType, inner: Cast) -> bool:
+        """Returns whether a cast to an integer type gives the same without the cast that is its operand."""
+        source, between = self._table.of(inner.operand), self._table.of(inner)
+        if not (dtype.is_integer and between.is_integer and source.is_integer):
+            return False
+        return between.dtype.bits >= dtype.bits or between.limits == source.limits
+
+    def _unary(self, old: Unary, new: Unary) -> Expr:
+        return self._negated(old, old.operand, new.operand, new) if old.op is UnaryOp.LOGICAL_NOT else new
+
+    def _negated(self, old: Expr, operand: Expr, made: Expr, kept: Expr | None = None) -> Expr:
+        """Returns the negation of a bool, whose old form is ``operand``; ``kept`` if nothing is gained."""
+        if type(made) is Unary and made.op is UnaryOp.LOGICAL_NOT:
+            self.counts["negations"] += 1
+            return made.operand
+        if type(made) is Binary and self._has_opposite(operand, made):
+            self.counts["negations"] += 1
+            return Binary(OPPOSITE[made.op], made.left, made.right, loc=old.loc)
+        if type(made) is Cast and type(operand) is Cast and made.dtype is _BOOL:
+            dtype = self._table.of(operand.operand).dtype
+            if dtype is not _BOOL and made.operand is self._made.get(id(operand.operand)):
+                self.counts["negations"] += 1
+                return Binary(BinaryOp.EQ, made.operand, Literal(dtype, 0, loc=old.loc), loc=old.loc)
+        return kept or Unary(UnaryOp.LOGICAL_NOT, made, loc=old.loc)
+
+    def _has_opposite(self, old: Expr, made: Binary) -> bool:
+        if type(old) is not Binary or made.op is not old.op or made.op not in OPPOSITE:
+            return False
+        return made.op in _EQUALITIES or not self._table.of(old.left).dtype.is_float
+
+
+def _run(program: Program, counts: Counts) -> Program:
+    return rewritten_by(_Strength, program, counts)
+
+
+STRENGTH: Final = Pass("strength", 1, _run)
+"""Replaces operations by cheaper ones."""

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from vyre.app.transfers.reading import BoundDownload as BoundDownload
     from vyre.app.transfers.report import Downloaded as Downloaded, TransferReport as TransferReport
+    from vyre.app.dialects.current import dialect_registry as dialect_registry
     from vyre.app.transfers.slots import Marked as Marked
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
     from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
+    from vyre.domain.dialects.migration import (
+        Deprecation as Deprecation, Migration as Migration, OperationVersion as OperationVersion,
+    )
+    from vyre.domain.dialects.operations import Dialect as Dialect, Operation as Operation
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
     )
@@ -176,6 +181,9 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.transfers.reading": "BoundDownload",
     "vyre.app.transfers.report": "Downloaded TransferReport",
     "vyre.app.transfers.slots": "Marked",
+    "vyre.app.dialects.current": "dialect_registry",
+    "vyre.domain.dialects.migration": "Deprecation Migration OperationVersion",
+    "vyre.domain.dialects.operations": "Dialect Operation",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",

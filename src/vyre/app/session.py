@@ -34,11 +34,11 @@ from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords
 from vyre.app.transfers.sessions import SessionTransfers
 from vyre.app.tuning.sources import TuningSources, no_store
-from vyre.app.verdicts import require_valid
+from vyre.app.verdicts import require_valid, with_registered
 from vyre.app.work_graph.sessions import WorkGraphs
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import InvalidInput, UnsupportedFeature
+from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.validator import without_calls
@@ -583,7 +583,12 @@ class Session(
         started = time.perf_counter_ns()
         lease = self._race_checks.lease if config.race_check else self._lease
         backend = lease.backend
-        require_valid(program, self._selection.services.artifacts if backend.stores_code else None)
+        artifacts = self._selection.services.artifacts if backend.stores_code else None
+        try:
+            require_valid(program, artifacts)
+        except InvalidProgram as error:  # it may call operations that are registered, and not in the program
+            program = with_registered(program, error)
+            require_valid(program, artifacts)
         program = without_calls(program)
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)

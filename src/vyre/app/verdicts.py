@@ -17,10 +17,13 @@ from vyre.domain.validation.validator import check_rules, known_report
 if TYPE_CHECKING:
     from vyre.app.session import Session
     from vyre.domain.artifact_key import ArtifactKey
+    from vyre.domain.errors import InvalidProgram
     from vyre.domain.ir.program import Program
     from vyre.ports.artifact_store import ArtifactStore
 
 VALID: Final = b"valid"
+UNDEFINED: Final = "V223"
+"""The code of a call of what the program does not define."""
 MOST_NAME_BYTES: Final = 200
 _DOMAIN: Final = b"vyre.exact-program.v1\0"
 _KNOWN: Final = "found valid"
@@ -41,6 +44,22 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
         if report.errors:
             report.raise_if_invalid()
     program._cache[_KNOWN] = True
+
+
+def with_registered(program: Program, error: InvalidProgram) -> Program:
+    """Returns an invalid program with the definitions of registered operations that it calls and does not carry.
+
+    Raises ``error`` again if there are none.
+    """
+    report = error.report
+    if report is None or all(each.code != UNDEFINED for each in report.errors):
+        raise error
+    from vyre.app.dialects.current import dialect_registry  # few programs call operations
+
+    found = dialect_registry().snapshot.resolved(program)
+    if found is program:
+        raise error
+    return found
 
 
 def _require_valid(program: Program, store: ArtifactStore) -> None:

@@ -6,14 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from vyre.adapters.terminal import put
+from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
 from vyre.app.dialects.verification import LawReport, verify_laws
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.dialects.operations import Operation
+from vyre.domain.errors import InvalidConfig, UnknownOperation
 from vyre.ports.proving import Answer
 
 dialects: Final = typer.Typer(
@@ -27,6 +28,53 @@ dialects: Final = typer.Typer(
 @dialects.callback()
 def _group() -> None:
     """Keeps the names of commands where there is only one."""
+
+
+@dialects.command("list")
+def list_operations(
+    names: Annotated[list[str] | None, typer.Argument(help="Dialects or operations; default: all dialects.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """List dialects and their operations: those of the language, of packages and of VYRE_DIALECT_PATH."""
+    from vyre.app.dialects.current import dialect_registry
+
+    snapshot = dialect_registry().snapshot
+    wanted = names or list(snapshot.dialects)
+    found = [each for name in wanted for each in snapshot.operations_in(name) or _one(snapshot.operation(name), name)]
+    documents = [_operation(each) for each in found]
+    problems = [each.to_json() for each in snapshot.diagnostics]
+    if as_json:
+        report.put_json({"operations": documents, "diagnostics": problems})
+        return Exit.OK
+    table = report.table("operation", "version", "signature", "laws", "meaning")
+    for each in documents:
+        laws = str(len(each["laws"])) if each["laws"] else "-"
+        report.add_row(table, each["id"], each["version"] or "-", each["signature"], laws, each["summary"])
+    report.put_table(table)
+    for diagnostic in snapshot.diagnostics:
+        complain(diagnostic.render())
+    return Exit.OK
+
+
+def _one(operation: Operation | None, name: str) -> tuple[Operation, ...]:
+    if operation is None:
+        raise UnknownOperation(operation=name, fix="name a dialect or an operation that `vyre dialects list` shows.")
+    return (operation,)
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    definition = operation.definition
+    return {
+        "id": operation.id,
+        "category": operation.category.name.lower(),
+        "version": None if definition is None else str(definition.version),
+        "digest": None if definition is None else definition.digest.hex(),
+        "signature": str(operation.signature),
+        "laws": [law.name for law in operation.laws] + list(operation.law_texts),
+        "cost": operation.cost,
+        "lowerings": sorted(operation.lowerings),
+        "summary": operation.summary,
+    }
 
 
 @dialects.command()

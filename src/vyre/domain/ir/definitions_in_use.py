@@ -36,7 +36,7 @@ class DefinitionsInUse:
                     "use one definition of an operation in a program, or give one of them another id.",
                 )
             return known
-        for called in _called(definition):
+        for called in called_operations(definition):
             self.named(called)
         self._known[definition.id] = definition
         return definition
@@ -53,7 +53,7 @@ class DefinitionsInUse:
         return self._known[operation]
 
 
-def _called(definition: Definition) -> list[str]:
+def called_operations(definition: Definition) -> list[str]:
     """Returns the ids of the operations that a definition calls."""
     roots = [root for stmt in walk_statements(definition.body) for root in operands(stmt)]
     return [node.op for node in unique_nodes((*roots, definition.result)) if type(node) is Call]

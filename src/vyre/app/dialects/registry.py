@@ -1,0 +1,242 @@
+"""``Registry``: the dialects of a process, as snapshots that are replaced whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.dialects.manifests import DUPLICATE_OP, SHADOWED, Manifest, finding
+from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, migrated
+from vyre.domain.dialects.operations import Dialect, Operation
+from vyre.domain.errors import DuplicateOperation, InvalidDialect, UnknownOperation
+from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.definitions_in_use import called_operations
+from vyre.domain.ir.expr import Call
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.walk import unique_expressions
+
+
+class Registered(NamedTuple):
+    """An operation, and who registered it."""
+
+    operation: Operation
+    registrant: str
+
+
+_NO_DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({})
+_NO_OPERATIONS: Final[Mapping[str, Registered]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was registered at one time.  Immutable: whoever holds it keeps seeing the same content."""
+
+    dialects: Mapping[str, Dialect] = field(default_factory=lambda: _NO_DIALECTS)
+    operations: Mapping[str, Registered] = field(default_factory=lambda: _NO_OPERATIONS)
+    migrations: Migrations = field(default_factory=Migrations)
+    deprecations: tuple[Deprecation, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def dialect(self, name: str) -> Dialect | None:
+        """Returns the dialect of an id, None if there is none."""
+        return self.dialects.get(name)
+
+    def operation(self, name: str) -> Operation | None:
+        """Returns the operation of an id, None if there is none."""
+        found = self.operations.get(name)
+        return None if found is None else found.operation
+
+    def contains(self, name: str) -> bool:
+        """Returns whether there is an operation of that id."""
+        return name in self.operations
+
+    def operations_in(self, dialect: str) -> tuple[Operation, ...]:
+        """Returns the operations of a dialect in order; none for an unknown one."""
+        found = self.dialects.get(dialect)
+        return () if found is None else found.operations
+
+    def definitions_of(self, name: str) -> tuple[Definition, ...]:
+        """Returns the definition of an operation, behind those that it calls.
+
+        Raises ``UnknownOperation``, also for an operation without a definition.
+        """
+        found: dict[str, Definition] = {}
+        stack = [(name, False)]
+        while stack:
+            at, is_done = stack.pop()
+            if at in found:
+                continue
+            definition = self._definition(at)
+            if is_done:
+                found[at] = definition
+            else:
+                stack.append((at, True))
+                stack += [(called, False) for called in called_operations(definition)]
+        return tuple(found.values())
+
+    def _definition(self, name: str) -> Definition:
+        operation = self.operation(name)
+        if operation is None:
+            raise UnknownOperation(operation=name)
+        if operation.definition is None:
+            raise UnknownOperation(
+                operation=name, fix=f"`{name}` is known but has no definition: define it in the program."
+            )
+        return operation.definition
+
+    def resolved(self, program: Program) -> Program:
+        """Returns the program with the definitions of the operations that it calls and does not define.
+
+        What the program defines itself stays; what is not registered stays undefined.
+        """
+        known = {each.id: each for each in reversed(program.definitions)}
+        added: dict[str, Definition] = {}
+        for node in unique_expressions(program):
+            if type(node) is Call and node.op not in known and self.contains(node.op):
+                added.update((each.id, each) for each in self.definitions_of(node.op) if each.id not in known)
+        if not added:
+            return program
+        return replace(program, definitions=(*added.values(), *program.definitions))
+
+    def migrated(self, program: Program) -> Program:
+        """Returns the program with older definitions replaced by those to which migrations lead.
+
+        Raises ``MigrationFailed`` and ``UnknownOperation``; the given program never changes.
+        """
+        return migrated(program, self.migrations, self.definitions_of)
+
+
+class Registry:
+    """Holds one snapshot; every change makes a new one and replaces the old in one step."""
+
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self._snapshot = snapshot or Snapshot()
+        self._changing = Lock()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Returns the content of now."""
+        return self._snapshot
+
+    def install(self, snapshot: Snapshot) -> None:
+        """Replaces everything."""
+        self._snapshot = snapshot
+
+    def register(
+        self,
+        *dialects: Dialect,
+        registrant: str = "Python code",
+        migrations: Iterable[Migration] = (),
+        deprecations: Iterable[Deprecation] = (),
+    ) -> None:
+        """Adds dialects, migrations and deprecations, all or nothing; ``registrant`` names their origin in errors.
+
+        Raises ``DuplicateOperation`` for an id that is registered already, ``UnknownOperation`` for a definition that
+        calls what is not registered, and ``InvalidDialect`` for definitions or migrations that form a cycle.
+        """
+        with self._changing:
+            old = self._snapshot
+            made = _with_dialects(old, dialects, registrant)
+            self._snapshot = Snapshot(
+                made.dialects,
+                made.operations,
+                Migrations((*old.migrations.steps, *migrations)),
+                (*old.deprecations, *deprecations),
+                old.manifests,
+                old.diagnostics,
+            )
+
+    def add_manifests(self, manifests: Iterable[Manifest], diagnostics: Iterable[Diagnostic] = ()) -> None:
+        """Adds manifests; raises nothing.
+
+        Of two manifests of one dialect the higher version stays, the earlier one if both are the same.  A manifest with
+        an operation that code has registered is dropped.  Both become diagnostics.
+        """
+        with self._changing:
+            old = self._snapshot
+            notes = [*old.diagnostics, *diagnostics]
+            best = _chosen((*old.manifests, *manifests), notes)
+            base = _without(old, {each.dialect.id for each in old.manifests})
+            kept = []
+            for manifest in best:
+                try:
+                    base = _with_dialects(base, (manifest.dialect,), manifest.source)
+                    kept.append(manifest)
+                except DuplicateOperation as error:
+                    notes.append(finding(DUPLICATE_OP, error.message, error.fix, manifest.source, error.operation))
+            self._snapshot = Snapshot(
+                base.dialects, base.operations, old.migrations, old.deprecations, tuple(kept), tuple(notes)
+            )
+
+
+def _chosen(manifests: Iterable[Manifest], notes: list[Diagnostic]) -> list[Manifest]:
+    best: dict[str, Manifest] = {}
+    for manifest in manifests:
+        name = manifest.dialect.id
+        other = best.get(name)
+        if other is None or manifest.dialect.version > other.dialect.version:
+            best[name] = manifest
+        if other is not None:
+            winner, loser = best[name], manifest if best[name] is other else other
+            message = f"`{name}` {loser.dialect.version} is not used: {winner.source} has {winner.dialect.version}"
+            notes.append(finding(SHADOWED, message, "keep one manifest of the dialect.", loser.source))
+    return list(best.values())
+
+
+def _without(snapshot: Snapshot, names: set[str]) -> Snapshot:
+    dialects = {name: each for name, each in snapshot.dialects.items() if name not in names}
+    kept = {operation.id for dialect in dialects.values() for operation in dialect.operations}
+    operations = {name: each for name, each in snapshot.operations.items() if name in kept}
+    return Snapshot(MappingProxyType(dialects), MappingProxyType(operations))
+
+
+def _with_dialects(snapshot: Snapshot, dialects: Iterable[Dialect], registrant: str) -> Snapshot:
+    """Returns a snapshot of the dialects of another one and of new ones."""
+    known, operations = dict(snapshot.dialects), dict(snapshot.operations)
+    added: list[Definition] = []
+    for dialect in dialects:
+        who = f"{dialect.id} of {registrant}"
+        if dialect.id in known:
+            other = next((each.registrant for each in operations.values() if _is_of(each, dialect)), dialect.id)
+            raise DuplicateOperation(operation=dialect.id, first=other, second=who)
+        known[dialect.id] = dialect
+        for operation in dialect.operations:
+            if operation.id in operations:
+                raise DuplicateOperation(operation=operation.id, first=operations[operation.id].registrant, second=who)
+            operations[operation.id] = Registered(operation, who)
+            if operation.definition is not None:
+                added.append(operation.definition)
+    made = Snapshot(MappingProxyType(known), MappingProxyType(operations))
+    _check_calls(made, added)
+    return made
+
+
+def _is_of(found: Registered, dialect: Dialect) -> bool:
+    return found.operation.id.startswith(f"{dialect.id}.")
+
+
+def _check_calls(snapshot: Snapshot, definitions: Iterable[Definition]) -> None:
+    """Raises ``UnknownOperation`` and ``InvalidDialect`` where calls lead nowhere or in a circle."""
+    done: set[str] = set()
+    for root in definitions:
+        path: list[str] = []
+        stack: list[tuple[str, bool]] = [(root.id, False)]
+        while stack:
+            name, is_left = stack.pop()
+            if is_left:
+                path.pop()
+                done.add(name)
+            elif name in path:
+                circle = " -> ".join([*path[path.index(name) :], name])
+                raise InvalidDialect(
+                    f"operations call each other in a circle: {circle}", fix="remove one of the calls."
+                )
+            elif name not in done:
+                path.append(name)
+                stack.append((name, True))
+                stack += [(called, False) for called in called_operations(snapshot._definition(name))]

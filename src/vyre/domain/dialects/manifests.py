@@ -1,0 +1,218 @@
+"""Dialects in TOML manifests: whatever a file holds, reading it gives a dialect and diagnostics, and raises nothing.
+
+docs/dialects.md has the schema and the codes.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
+from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
+from vyre.domain.errors import MalformedText
+from vyre.domain.ir.definitions import Definition, Version, is_operation_id
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.text_format import name_text
+from vyre.domain.ir.text_parser import parse_definition
+from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+from vyre.domain.shown import shown
+from vyre.domain.validation.validator import check_rules
+
+MAX_MANIFEST_BYTES: Final = 1 << 20
+"""The largest size of a manifest; larger files are refused unread."""
+UNREADABLE: Final = "E-TOML-UNREADABLE"
+PARSE: Final = "E-TOML-PARSE"
+EMPTY_DIALECT: Final = "E-TOML-EMPTY-DIALECT"
+EMPTY_VERSION: Final = "E-TOML-EMPTY-VERSION"
+BAD_OP_ID: Final = "E-TOML-BAD-OP-ID"
+BAD_CATEGORY: Final = "E-TOML-BAD-CATEGORY"
+BAD_BODY: Final = "E-TOML-BAD-BODY"
+DUPLICATE_OP: Final = "E-TOML-DUPLICATE-OP"
+REJECTED: Final = "E-TOML-MANIFEST-REJECTED"
+SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
+
+_CATEGORIES: Final = {category.value: category for category in Category}
+_KEYS: Final = {"dialect", "version", "description", "ops"}
+_OP_KEYS: Final = {"id", "category", "summary", "inputs", "outputs", "laws", "body"}
+
+
+class Manifest(NamedTuple):
+    """A manifest that was read: the file, its dialect, and what its author says about it."""
+
+    source: str
+    dialect: Dialect
+    description: str
+
+
+class ManifestReading(NamedTuple):
+    """The manifest of a file, None if it is unusable, and what there is to say about it."""
+
+    manifest: Manifest | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class _Defect(Exception):
+    """A defect of the schema, which ends the reading."""
+
+
+def read_manifest(data: bytes, source: str) -> ManifestReading:
+    """Returns what a file holds; ``source`` names it in diagnostics.  Raises nothing."""
+    reader = _Reader(source)
+    manifest = reader.read(data)
+    return ManifestReading(manifest, tuple(reader.diagnostics))
+
+
+def finding(code: str, message: str, fix: str, source: str, operation: str | None = None) -> Diagnostic:
+    """Returns a diagnostic about a file or directory of manifests."""
+    severity = Severity.NOTE if code.startswith("N-") else Severity.ERROR
+    location = None if operation is None else OpLocation(operation)
+    return Diagnostic(severity, code, message, fix, SourceLocation(source, 1), location)
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.diagnostics: list[Diagnostic] = []
+
+    def _add(self, code: str, message: str, fix: str, operation: str | None = None) -> None:
+        self.diagnostics.append(finding(code, message, fix, self._source, operation))
+
+    def read(self, data: bytes) -> Manifest | None:
+        if len(data) > MAX_MANIFEST_BYTES:
+            self._add(UNREADABLE, f"the file has {len(data)} bytes", f"keep it within {MAX_MANIFEST_BYTES} bytes.")
+            return None
+        try:
+            table = tomllib.loads(data.decode("utf-8"))
+        except (ValueError, RecursionError) as error:  # malformed UTF-8 and TOML, numbers too long, nesting too deep
+            self._add(PARSE, f"the file is no TOML: {shown(str(error))}", "write TOML 1.0 in UTF-8.")
+            return None
+        try:
+            return self._manifest(table)
+        except _Defect as defect:
+            self._add(PARSE, f"the file is no manifest: {defect}", "compare it with the schema in docs/dialects.md.")
+            return None
+
+    def _manifest(self, table: dict[str, Any]) -> Manifest | None:
+        _check_keys(table, _KEYS, "the manifest")
+        dialect = _text(table, "dialect", "the manifest").strip()
+        version_text = _text(table, "version", "the manifest").strip()
+        description = _text(table, "description", "the manifest", "")
+        rows = table.get("ops", [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise _Defect("`ops` is no list of tables")
+        if not dialect:
+            self._add(EMPTY_DIALECT, "`dialect` is blank", "name the dialect, such as `acme`.")
+        if not version_text:
+            self._add(EMPTY_VERSION, "`version` is blank", 'give a version, such as "1.2.0".')
+        if not dialect or not version_text:
+            return None
+        try:
+            version = Version.of(version_text)
+        except ValueError as error:
+            raise _Defect(str(error)) from None
+        if not is_operation_id(f"{dialect}.x"):
+            raise _Defect(f"{shown(dialect)} is no id of a dialect: use identifiers joined by dots")
+        operations = self._operations(rows, dialect, version)
+        if operations is None:
+            self._add(REJECTED, f"the manifest of `{dialect}` is not used", "repair the operations that are reported.")
+            return None
+        return Manifest(self._source, Dialect(dialect, version, operations), description)
+
+    def _operations(self, rows: list[dict[str, Any]], dialect: str, version: Version) -> tuple[Operation, ...] | None:
+        """Returns the operations in order, or None if one of them was reported."""
+        found: dict[str, Operation] = {}
+        before = len(self.diagnostics)
+        for number, row in enumerate(rows):
+            where = f"`ops[{number}]`"
+            _check_keys(row, _OP_KEYS, where)
+            name, category = _text(row, "id", where), _text(row, "category", where)
+            if not name.startswith(f"{dialect}.") or not is_operation_id(name):
+                fix = f"call it `{dialect}.` and identifiers joined by dots."
+                self._add(BAD_OP_ID, f"{where} has the id {shown(name)}", fix)
+                continue
+            if category not in _CATEGORIES:
+                self._add(BAD_CATEGORY, f"`{name}` has the category {shown(category)}", "use A, B or C.", name)
+                continue
+            if name in found:
+                self._add(DUPLICATE_OP, f"`{name}` is given twice", "give every operation its own id.", name)
+                continue
+            signature = Signature(_slots(row, "inputs", where), _result(row, where))
+            body = _text(row, "body", where, "")
+            definition = self._definition(name, version, signature, body, found) if body else None
+            if body and definition is None:
+                continue
+            found[name] = Operation(
+                id=name,
+                signature=signature,
+                category=_CATEGORIES[category],
+                definition=definition,
+                law_texts=_texts(row, "laws", where),
+                summary=_text(row, "summary", where, ""),
+            )
+        return tuple(found.values()) if len(self.diagnostics) == before else None
+
+    def _definition(
+        self, name: str, version: Version, signature: Signature, body: str, known: dict[str, Operation]
+    ) -> Definition | None:
+        slots = (*signature.inputs, signature.result)
+        types = [next(iter(slot.types)).text for slot in slots]
+        parameters = ", ".join(
+            f"{name_text(slot.name)}: {text}" for slot, text in zip(signature.inputs, types, strict=False)
+        )
+        head = f"define {name} version {version} ({parameters}) -> {types[-1]} {{"
+        try:
+            definition = parse_definition(f"{head}\n{body}\n}}", f"{self._source}: body of {name}", 0)
+        except MalformedText as error:
+            self._add(BAD_BODY, error.message, error.fix, name)
+            return None
+        earlier = [each.definition for each in known.values() if each.definition is not None]
+        report = check_rules(Program((), (1, 1, 1), (), definitions=(*earlier, definition)))
+        for found in report.errors:
+            self._add(BAD_BODY, f"[{found.code}] {found.message}", found.fix or "repair the body.", name)
+        return definition if report.ok else None
+
+
+def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
+    unknown = [key for key in table if key not in known]
+    if unknown:
+        raise _Defect(f"{where} has the unknown key {shown(unknown[0])}")
+
+
+def _text(table: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
+    found = table.get(key, default)
+    if not isinstance(found, str):
+        raise _Defect(f"`{key}` of {where} is missing" if found is None else f"`{key}` of {where} is no text")
+    return found
+
+
+def _texts(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise _Defect(f"`{key}` of {where} is no list of texts")
+    return tuple(found)
+
+
+def _slots(row: dict[str, Any], key: str, where: str) -> tuple[Slot, ...]:
+    found = row.get(key, [])
+    if not isinstance(found, list):
+        raise _Defect(f"`{key}` of {where} is no list")
+    return tuple([_slot(each, f"`{key}` of {where}") for each in found])
+
+
+def _slot(given: object, where: str) -> Slot:
+    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
+        raise _Defect(f"{where} has an entry that is no [name, type]")
+    name, text = given
+    dtype: ScalarType | None = SCALAR_BY_TEXT.get(text)
+    if dtype is None or not dtype.is_executable:
+        raise _Defect(f"{where} has the type {shown(text)}, which no value of a program has")
+    return Slot(name, frozenset({dtype}))
+
+
+def _result(row: dict[str, Any], where: str) -> Slot:
+    slots = _slots(row, "outputs", where)
+    if len(slots) != 1:
+        raise _Defect(f"{where} has {len(slots)} outputs, and an operation has one")
+    return slots[0]

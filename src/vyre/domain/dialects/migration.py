@@ -1,0 +1,177 @@
+"""Migrations: programs that carry an older definition of an operation are moved to a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
+from vyre.domain.errors import InvalidDialect, MigrationFailed
+from vyre.domain.ir.definitions import Definition, Version
+from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.shown import shown
+
+DEPRECATED: Final = "W-OP-DEPRECATED"
+Rewrite: TypeAlias = Callable[[tuple[Expr, ...]], Sequence[Expr]]
+"""From the arguments of a call of the old operation to those of the new one, each used once and in its order."""
+
+
+class OperationVersion(NamedTuple):
+    """An operation in one of its versions."""
+
+    operation: str
+    version: Version
+
+    def __str__(self) -> str:
+        return f"`{self.operation}` {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step from a version of an operation to another, which may have another id."""
+
+    source: OperationVersion
+    target: OperationVersion
+    rewrite: Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """An operation that is out of use since a version; ``note`` says what to use instead."""
+
+    operation: str
+    since: Version
+    note: str
+
+
+class Migrated(NamedTuple):
+    """A call after all steps that apply to it."""
+
+    target: OperationVersion
+    arguments: tuple[Expr, ...]
+
+
+class Migrations:
+    """Steps that form chains.  Raises ``InvalidDialect`` for two steps from one version, and for a cycle."""
+
+    def __init__(self, steps: Iterable[Migration] = ()) -> None:
+        self._steps: dict[OperationVersion, Migration] = {}
+        for step in steps:
+            if step.source in self._steps:
+                raise InvalidDialect(f"two migrations lead from {step.source}", fix="register one of them.")
+            self._steps[step.source] = step
+        for source in self._steps:
+            self._check_ends(source)
+
+    def _check_ends(self, source: OperationVersion) -> None:
+        seen, at = {source}, self._steps[source].target
+        while at in self._steps:
+            if at in seen:
+                raise InvalidDialect(f"the migrations from {source} lead back to {at}", fix="remove one of the steps.")
+            seen.add(at)
+            at = self._steps[at].target
+        if at in seen:
+            raise InvalidDialect(f"the migrations from {source} lead back to {at}", fix="remove one of the steps.")
+
+    @property
+    def steps(self) -> tuple[Migration, ...]:
+        """Returns all steps, in the order in which they were given."""
+        return tuple(self._steps.values())
+
+    def target_of(self, source: OperationVersion) -> OperationVersion:
+        """Returns where the chain from a version ends; that version itself if no step leads from it."""
+        while source in self._steps:
+            source = self._steps[source].target
+        return source
+
+    def apply(self, source: OperationVersion, arguments: tuple[Expr, ...]) -> Migrated:
+        """Returns a call after all steps from its version, unchanged if there are none.
+
+        Raises ``MigrationFailed`` for the first rewrite that raises, or gives something else than expressions.
+        """
+        while source in self._steps:
+            step = self._steps[source]
+            arguments, source = _rewritten(step, arguments), step.target
+        return Migrated(source, arguments)
+
+
+def _rewritten(step: Migration, arguments: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    try:
+        made: Any = tuple(step.rewrite(arguments))
+    except Exception as error:  # a rewrite is the code of others
+        raise MigrationFailed(
+            f"the migration from {step.source} to {step.target} failed: {shown(error)}",
+            fix="repair the rewrite, or change the call by hand; the program is unchanged.",
+        ) from error
+    if not all(isinstance(each, EXPR_TYPES) for each in made):
+        raise MigrationFailed(
+            f"the migration from {step.source} to {step.target} gave {shown(made)}",
+            fix="return the arguments of the new call, nodes of vyre.ir; the program is unchanged.",
+        )
+    return made  # type: ignore[no-any-return]
+
+
+def migrated(
+    program: Program, migrations: Migrations, definitions_of: Callable[[str], tuple[Definition, ...]]
+) -> Program:
+    """Returns the program with every definition that has a newer version replaced, and its calls rewritten.
+
+    It is the same object if no migration applies.  ``definitions_of`` returns the definition of an id, behind those
+    that it calls, and may raise ``UnknownOperation``.  Raises ``MigrationFailed``; the given program never changes.
+    """
+    moved = {
+        each.id: each for each in program.definitions if migrations.target_of(_version_of(each)) != _version_of(each)
+    }
+    if not moved:
+        return program
+    made: dict[str, Definition] = {}
+    for definition in program.definitions:
+        if definition.id not in moved:
+            made.setdefault(definition.id, definition)
+            continue
+        target = migrations.target_of(_version_of(definition))
+        for newer in definitions_of(target.operation):
+            made[newer.id] = newer
+        found = _version_of(made[target.operation])
+        if found != target:
+            raise MigrationFailed(
+                f"the migration of {_version_of(definition)} leads to {target}, registered is {found}",
+                fix=f"register {target}, or a migration on to {found}.",
+            )
+
+    def changed(node: Any) -> Any:
+        if type(node) is not Call or node.op not in moved:
+            return node
+        target, arguments = migrations.apply(_version_of(moved[node.op]), node.args)
+        return replace(node, op=target.operation, args=arguments)
+
+    kept = {id(each) for each in program.definitions}
+    definitions = tuple([rebuilt(each, changed) if id(each) in kept else each for each in made.values()])
+    return replace(program, body=rebuilt(program.body, changed), definitions=definitions)
+
+
+def _version_of(definition: Definition) -> OperationVersion:
+    return OperationVersion(definition.id, definition.version)
+
+
+def deprecations_in(program: Program, known: Iterable[Deprecation]) -> tuple[Diagnostic, ...]:
+    """Returns a warning for each definition of the program that is out of use in its version."""
+    by_id = {each.operation: each for each in known}
+    found = []
+    for definition in program.definitions:
+        deprecation = by_id.get(definition.id)
+        if deprecation is not None and definition.version >= deprecation.since:
+            found.append(
+                Diagnostic(
+                    Severity.WARNING,
+                    DEPRECATED,
+                    f"`{definition.id}` is out of use since version {deprecation.since}",
+                    deprecation.note,
+                    definition.loc,
+                    OpLocation(definition.id),
+                )
+            )
+    return tuple(found)

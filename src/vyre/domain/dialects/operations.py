@@ -1,0 +1,131 @@
+"""``Operation`` and ``Dialect``: what is known of an operation, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.domain.errors import DuplicateOperation, InvalidDialect
+from vyre.domain.ir.definitions import Definition, Version, is_operation_id
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.shown import shown
+
+if TYPE_CHECKING:
+    from vyre.domain.dialects.laws.law import Law
+
+
+class Category(Enum):
+    """Where the meaning of an operation comes from; the values are the letters in manifests."""
+
+    COMPOSITE = "A"
+    """From its definition."""
+    EXTENSION = "B"
+    """From a backend that knows it."""
+    INTRINSIC = "C"
+    """From the language itself."""
+
+
+class Slot(NamedTuple):
+    """An input or the result of an operation: its name, and the types that it may have."""
+
+    name: str
+    types: frozenset[ScalarType]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {' | '.join(dtype.text for dtype in ScalarType if dtype in self.types)}"
+
+
+class Signature(NamedTuple):
+    """The inputs of an operation and its result."""
+
+    inputs: tuple[Slot, ...]
+    result: Slot
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.inputs))}) -> {str(self.result).partition(': ')[2]}"
+
+
+class Lowering(NamedTuple):
+    """Code for an operation on one target, written for the definition with the digest ``definition``."""
+
+    definition: bytes
+    code: str
+
+
+_NO_LOWERINGS: Final[Mapping[str, Lowering]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation as data.
+
+    ``definition``: its body; None where the language or a backend gives the meaning.  ``laws``: equations that hold for
+    it, and ``law_texts`` those that a manifest states.  ``cost``: in additions of u32, for those who choose between
+    forms of a program.  ``lowerings``: by target.
+    """
+
+    id: str
+    signature: Signature
+    category: Category
+    definition: Definition | None = None
+    laws: tuple[Law, ...] = ()
+    law_texts: tuple[str, ...] = ()
+    cost: int = 1
+    lowerings: Mapping[str, Lowering] = field(default_factory=lambda: _NO_LOWERINGS)
+    summary: str = ""
+
+    @classmethod
+    def of(cls, definition: Definition, *, laws: tuple[Law, ...] = (), cost: int = 1, summary: str = "") -> Operation:
+        """Returns the operation of a definition."""
+        inputs = tuple([Slot(each.name, frozenset({each.dtype})) for each in definition.parameters])
+        signature = Signature(inputs, Slot("result", frozenset({definition.result_type})))
+        return cls(
+            id=definition.id,
+            signature=signature,
+            category=Category.COMPOSITE,
+            definition=definition,
+            laws=laws,
+            cost=cost,
+            summary=summary,
+        )
+
+    def lowering(self, target: str) -> Lowering | None:
+        """Returns the code for a target, if it was written for the definition that the operation has."""
+        found = self.lowerings.get(target)
+        if found is None or self.definition is None or found.definition != self.definition.digest:
+            return None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Operations that are registered together.  Their ids begin with the id of the dialect and a dot.
+
+    Raises ``InvalidDialect`` for another id, and ``DuplicateOperation`` for one that occurs twice.
+    """
+
+    id: str
+    version: Version
+    operations: tuple[Operation, ...]
+
+    def __post_init__(self) -> None:
+        if not is_operation_id(f"{self.id}.x"):
+            raise InvalidDialect(f"{shown(self.id)} is no id of a dialect", fix="use identifiers joined by dots.")
+        seen: set[str] = set()
+        for operation in self.operations:
+            if not is_operation_id(operation.id) or not operation.id.startswith(f"{self.id}."):
+                raise InvalidDialect(
+                    f"{shown(operation.id)} is no id of an operation of `{self.id}`",
+                    fix=f"call it `{self.id}.` and a name.",
+                )
+            if operation.definition is not None and operation.definition.id != operation.id:
+                raise InvalidDialect(
+                    f"`{operation.id}` has the definition of {shown(operation.definition.id)}",
+                    fix="give both the same id.",
+                )
+            if operation.id in seen:
+                raise DuplicateOperation(operation=operation.id, first=self.id, second=self.id)
+            seen.add(operation.id)

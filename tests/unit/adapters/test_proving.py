@@ -124,6 +124,25 @@ def test_conditions_are_assumed() -> None:
 
 
 @pytest.mark.usefixtures("_z3")
+def test_cases_are_all_that_the_condition_leaves() -> None:
+    """Every power of two beyond 64 is a case; 65 satisfies the condition, too, and refutes the equation."""
+    proof = prove(Law("a.law", "popcount(c) == 1", "true", frozenset({U32}), where="c > 64"), U32)
+    assert proof.answer is Answer.REFUTED
+    assert proof.values is not None
+    assert proof.values["c"].bit_count() != 1
+
+
+@pytest.mark.usefixtures("_z3")
+def test_every_value_of_a_bool_is_a_case() -> None:
+    law = Law("a.law", "select(p, x, 1)", "x", frozenset({U32}), holes={"p": BOOL})
+    proof = prove(law, U32)
+    assert proof.answer is Answer.REFUTED
+    assert proof.values is not None
+    assert proof.values["p"] == 0
+    assert proof.values["x"] != 1
+
+
+@pytest.mark.usefixtures("_z3")
 def test_what_has_no_term_or_takes_too_long_is_unproved() -> None:
     proof = prove(Law("a.law", "cos(neg(x))", "cos(x)", frozenset({ScalarType.F32})), ScalarType.F32)
     assert proof == Proof(Answer.UNPROVED, reason="cos has no term")

@@ -10,7 +10,13 @@ import pytest
 
 import vyre
 from vyre.adapters.disk.verdict_store import DIRECTORY, DiskVerdictStore, name_of
-from vyre.app.dialects.verification import CheckedLowerings, computed_by, operation_program, verify_laws
+from vyre.app.dialects.verification import (
+    CheckedLowerings,
+    computed_by,
+    lowering_key,
+    operation_program,
+    verify_laws,
+)
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import (
     Difference,
@@ -21,6 +27,7 @@ from vyre.domain.dialects.lowering import (
     verdict_text,
 )
 from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.operators import FLOATS, INTEGERS
 from vyre.domain.ir.types import ScalarType
@@ -112,6 +119,25 @@ def test_a_refused_lowering_stays_refused(tmp_path: Path) -> None:
     assert store.put(refused)
     assert store.get(KEY) == refused
     assert not CheckedLowerings(store).is_usable(KEY)
+
+
+def half(text: str, dtype: ScalarType) -> Definition:
+    """``acme.half`` with this result of its parameter ``x``."""
+    return Definition("acme.half", Version(1), (Parameter("x", dtype),), dtype, (), side(text, dtype))
+
+
+def test_a_lowering_is_a_definition_that_is_bound_to_the_other_ones_digest(tmp_path: Path) -> None:
+    checked = CheckedLowerings(DiskVerdictStore(str(tmp_path), RecordingTelemetry()))
+    session = vyre.open("reference")
+    for dtype, usable in ((U32, True), (I32, False)):
+        definition, lowering_ = [half("x / 2", dtype)], [half("x >> 1", dtype)]
+        key = lowering_key(definition, lowering_, "reference", "reference 1")
+        verdict = checked.of_definitions(key, definition, lowering_, session.dispatch, session.dispatch)
+        assert verdict.is_usable is usable
+        assert checked.is_usable(key) is usable
+        changed = lowering_key([half("x / 2 + 0", dtype)], lowering_, "reference", "reference 1")
+        assert changed.definition != key.definition
+        assert not checked.is_usable(changed)
 
 
 def test_a_verdict_on_nothing_is_no_permission() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from blake3 import blake3
 
 from vyre.domain.dialects.laws.checker import Verdict, check_all
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import Computed, LoweringKey, LoweringVerdict, check_lowering
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Load
+from vyre.domain.ir.expr import Binary, BufferLength, Call, Expr, IdKind, LaunchId, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Let, Store
@@ -17,6 +20,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.ports.proving import Answer, Proof
 
 if TYPE_CHECKING:
+    from vyre.domain.ir.definitions import Definition
     from vyre.ports.proving import Prover
     from vyre.ports.verdict_store import VerdictStore
 
@@ -76,6 +80,25 @@ class CheckedLowerings:
         known = self._store.get(key)
         return known is not None and known.is_usable
 
+    def of_definitions(
+        self,
+        key: LoweringKey,
+        definitions: Sequence[Definition],
+        lowering: Sequence[Definition],
+        reference: Callable[..., Any],
+        target: Callable[..., Any],
+    ) -> LoweringVerdict:
+        """Returns the verdict on a lowering that is a definition: ``reference`` dispatches the definition, ``target``
+        the lowering, on the backend that ``key`` names.  Raises ``InvalidProgram`` if one of them is invalid.
+        """
+        operation = definitions[-1]
+        types = [parameter.dtype for parameter in operation.parameters]
+        expected, found = (
+            computed_by(dispatch, call_program(each))
+            for dispatch, each in ((reference, definitions), (target, lowering))
+        )
+        return self.verdict(key, types, operation.result_type, expected, found)
+
     def verdict(
         self,
         key: LoweringKey,
@@ -90,6 +113,29 @@ class CheckedLowerings:
             known = check_lowering(key, parameters, result, definition, lowered, seed=self._seed)
             self._store.put(known)
         return known
+
+
+def lowering_key(
+    definitions: Sequence[Definition], lowering: Sequence[Definition], backend: str, version: str
+) -> LoweringKey:
+    """Returns the key of a lowering that is written as a definition itself.
+
+    Both sequences end with the operation, behind the definitions that it calls, which are part of its digest here.
+    """
+    return LoweringKey(definitions[-1].id, _digest(definitions), _digest(lowering), backend, version)
+
+
+def _digest(definitions: Sequence[Definition]) -> str:
+    return blake3(b"".join(definition.digest for definition in definitions)).hexdigest()
+
+
+def call_program(definitions: Sequence[Definition]) -> Program:
+    """Returns the ``operation_program`` that calls the last of these definitions, behind those that it calls."""
+    operation = definitions[-1]
+    parameters = {parameter.name: parameter.dtype for parameter in operation.parameters}
+    value = Call(operation.id, tuple(Var(name) for name in parameters))
+    made = operation_program(parameters, operation.result_type, value)
+    return replace(made, definitions=tuple(definitions))
 
 
 def operation_program(parameters: Mapping[str, ScalarType], result: ScalarType, value: Expr) -> Program:

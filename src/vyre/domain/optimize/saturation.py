@@ -37,6 +37,7 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import BINARY, UNARY
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
@@ -57,6 +58,10 @@ from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200, height=0)
 """The bounds of the e-graph of one node."""
+SURE_GRAPHS: Final = 200
+"""The e-graphs that every program may have, however small it is."""
+NODES_PER_GRAPH: Final = 20
+"""The nodes of a program for each further e-graph, which keeps the work for a node bounded."""
 _CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, WrapCast})
 _UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
@@ -152,6 +157,8 @@ class _Saturation(Rewriter):
     def __init__(self, program: Program, counts: Counts, rewrites: list[Rewrite] | None = None) -> None:
         super().__init__(program, counts)
         self._rewrites = rewrites
+        self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
+        """The e-graphs that may still be made."""
         self._types = StaticTypes(program)
         self._made: dict[int, Expr] = {}
         self._impure: dict[int, Expr] = {}
@@ -180,8 +187,9 @@ class _Saturation(Rewriter):
         ):
             self._impure[id(node)] = node
             return node
-        if not self._starts.at(node, self._values, self._types.of):
+        if not self._left or not self._starts.at(node, self._values, self._types.of):
             return node
+        self._left -= 1
         self.counts["saturated"] += 1
         found = saturated(node, RULES, self._scope, LIMITS)
         if found.expr is not node:

@@ -9,8 +9,9 @@ import pytest
 from support.optimized_programs import check_passes_kept, random_cases
 from support.pass_texts import after, lines, program_of
 from vyre.domain.ir.expr import Binary
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.stmt import Store
-from vyre.domain.optimize.saturation import SATURATION, rewrites_of
+from vyre.domain.optimize.saturation import NODES_PER_GRAPH, SATURATION, SURE_GRAPHS, rewrites_of
 
 REWRITTEN = {
     "a product with a power of two": ("out[gid.x] = input[0u] * 8u", "out[gid.x] = input[0u] << 3u"),
@@ -69,6 +70,14 @@ def test_changes_are_counted_and_source_locations_stay() -> None:
     assert isinstance(old, Store) and isinstance(new, Store) and isinstance(new.value, Binary)
     assert new.value.loc == old.value.loc is not None
     assert new.index is old.index
+
+
+def test_the_number_of_e_graphs_is_bounded_by_the_nodes() -> None:
+    count = 400
+    program = program_of("\n".join(f"out[{i % 16}u] = input[gid.x] * 8u" for i in range(count)))
+    counts: Counter[str] = Counter()
+    SATURATION.run(program, counts)
+    assert counts["saturated"] == SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH < count
 
 
 def test_each_rewrite_is_explained_by_laws() -> None:

@@ -20,7 +20,10 @@ from support.kinds import FLAGS, KINDS, NUMBERS, NUMPY_NUMBERS, TEXTS, made
 from vyre import ProgramBuilder, f32, u32
 from vyre.domain.errors import LocatedError, VyreError
 from vyre.domain.ir import functions
-from vyre.domain.ir.types import ReservedType
+from vyre.domain.ir.definitions import Definition, Parameter, Version
+from vyre.domain.ir.expr import Binary, Var
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ReservedType, ScalarType
 
 A_BUFFER, A_VALUE, A_NUMBER, A_CONDITION, A_VARIABLE = "a buffer", "a value", "a number", "a condition", "a variable"
 ORDERING, NARROW = "an ordering", "a narrow type"
@@ -165,9 +168,21 @@ def built(kernel: Kernel) -> Callable[..., vyre.Program]:
     return kernel.p.build
 
 
+TWICE: Final = Definition(
+    "acme.twice",
+    Version(1),
+    (Parameter("x", ScalarType.U32),),
+    ScalarType.U32,
+    (),
+    Binary(BinaryOp.ADD, Var("x"), Var("x")),
+)
+
+
 def statements() -> Iterator[tuple[str, Row]]:
     named = {"value": ANY, "name": NAME}
     yield "let", Row(lambda k: k.p.let, fixed(value=1.0, name="b"), named)
+    yield "call", Row(lambda k: lambda op, x: k.p.call(op, x), fixed(op=TWICE, x=1), {"op": ANY, "x": ANY})
+    yield "define", Row(lambda k: lambda given: k.p.define(given), fixed(given=TWICE), {"given": ANY})
     yield "var", Row(lambda k: k.p.var, fixed(value=1.0, name="b"), named)
     for ids in ("global_id", "local_id", "group_id", "num_groups"):
         yield ids, Row(lambda k, ids=ids: getattr(k.p, ids), fixed(axis=2), {"axis": WHOLE})  # type: ignore[misc]

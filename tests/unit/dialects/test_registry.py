@@ -18,7 +18,14 @@ from vyre.app.dialects.registry import Registry
 from vyre.domain.dialects.core import core_dialect, operator_id
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, OperationVersion, deprecations_in
 from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation
-from vyre.domain.errors import DuplicateOperation, InvalidDialect, InvalidProgram, MigrationFailed, UnknownOperation
+from vyre.domain.errors import (
+    BuildError,
+    DuplicateOperation,
+    InvalidDialect,
+    InvalidProgram,
+    MigrationFailed,
+    UnknownOperation,
+)
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Binary, Call, Expr, Var
@@ -186,7 +193,7 @@ def test_the_definition_of_a_program_beats_the_registry(registry: Registry) -> N
 
 
 def test_an_unknown_operation_is_a_typed_error(registry: Registry) -> None:
-    with ProgramBuilder(workgroup=1) as p, pytest.raises(UnknownOperation, match=r"acme\.none.*Fix: define it"):
+    with ProgramBuilder(workgroup=1) as p, pytest.raises(BuildError, match=r"acme\.none.*Fix: define it"):
         p.call("acme.none", 1)
 
 

@@ -300,7 +300,7 @@ class ProgramBuilder(ForeignBuilderUse):
         """Returns the result of an operation for these arguments, which have the types of its parameters.
 
         ``operation`` is a definition, or an id such as ``"acme.gelu"``: a definition of the program takes precedence
-        over one of the registry.  Raises ``UnknownOperation`` for an id that neither has.
+        over one of the registry.
         """
         if isinstance(operation, str):
             definition = self._definitions.named(operation)

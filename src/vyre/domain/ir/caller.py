@@ -19,6 +19,7 @@ _SURFACE_MODULES: Final = frozenset(
         "loop_bounds",
         "grid_loops",
         "switching",
+        "definitions_in_use",
         "views",
         "caller",
         "scopes",

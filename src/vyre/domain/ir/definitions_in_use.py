@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from vyre.domain.errors import UnknownOperation
 from vyre.domain.ir.caller import fail
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.shown import shown
 
 
 class DefinitionsInUse:
@@ -24,10 +26,10 @@ class DefinitionsInUse:
     def add(self, definition: Definition) -> Definition:
         """Adds a definition, and from the registry those that it calls and that are unknown; returns it.
 
-        Raises ``BuildError`` for another definition of the same id, and ``UnknownOperation``.
+        Raises ``BuildError`` for another definition of the same id, and for a call of what is nowhere defined.
         """
         if not isinstance(definition, Definition):
-            fail(f"{definition!r} is no definition", "pass a vyre.ir.Definition.")
+            fail(f"{shown(definition)} is no definition", "pass a vyre.ir.Definition.")
         known = self._known.get(definition.id)
         if known is not None:
             if known != definition:
@@ -42,13 +44,20 @@ class DefinitionsInUse:
         return definition
 
     def named(self, operation: str) -> Definition:
-        """Returns the definition of an id: that of the program, else that of the registry, which it adds."""
+        """Returns the definition of an id: that of the program, else that of the registry, which it adds.
+
+        Raises ``BuildError`` for an id that neither has.
+        """
         known = self._known.get(operation)
         if known is not None:
             return known
         from vyre.domain.dialects.lookup import found_definitions  # few programs name operations of the registry
 
-        for definition in found_definitions(operation):
+        try:
+            found = found_definitions(operation)
+        except UnknownOperation as error:
+            fail(error.message, error.fix)
+        for definition in found:
             self._known.setdefault(definition.id, definition)
         return self._known[operation]
 

@@ -258,7 +258,7 @@ class EventBuilder:
     def define(self, definition: Definition | str) -> Definition:
         """Adds the definition of an operation, or that of an id from the registry, and returns it.
 
-        ``Call`` nodes can name it from then on.  Raises ``UnknownOperation`` for an id that the registry lacks.
+        ``Call`` nodes can name it from then on.
         """
         self._check_unbuilt()
         if isinstance(definition, str):

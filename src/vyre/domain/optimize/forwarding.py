@@ -39,7 +39,7 @@ from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import ATOMICS, containing
 from vyre.domain.optimize.rebuilding import rewritten_from
 from vyre.domain.optimize.unique_locals import with_unique_locals
-from vyre.domain.optimize.value_table import Value, ValueTable, value_table
+from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter
 
 _MOST_ELEMENTS: Final = 64
@@ -81,7 +81,7 @@ class _Accesses(NamedTuple):
     users: dict[str, set[int]]
 
 
-def _literal_accesses(program: Program, table: ValueTable) -> _Accesses:
+def _literal_accesses(program: Program) -> _Accesses:
     """Returns the private buffers all of whose indices are known elements."""
     private = {b.name: b for b in program.buffers if b.access is Access.PRIVATE and type(b.element) is ScalarType}
     elements: dict[str, set[int]] = {name: set() for name in private}
@@ -89,11 +89,11 @@ def _literal_accesses(program: Program, table: ValueTable) -> _Accesses:
     found: dict[int, frozenset[str]] = {}
     for stmt in walk_statements(program.body) if private else ():
         for root in operands(stmt):
-            for name in _loaded(root, found, private, elements, table):
+            for name in _loaded(root, found, private, elements):
                 users[name].add(id(stmt))
         if type(stmt) is Store and stmt.buffer in private:
             users[stmt.buffer].add(id(stmt))
-            _note_element(private[stmt.buffer], stmt.index, elements, table, is_store=True)
+            _note_element(private[stmt.buffer], stmt.index, elements)
     for buffer in private.values():
         if buffer.name in elements and not 0 < len(elements[buffer.name]) <= _MOST_ELEMENTS:
             del elements[buffer.name]
@@ -105,7 +105,6 @@ def _loaded(
     found: dict[int, frozenset[str]],
     private: dict[str, Buffer],
     elements: dict[str, set[int]],
-    table: ValueTable,
 ) -> frozenset[str]:
     """Returns the private buffers from which an expression loads; notes the elements of each load once."""
     stack = [root]
@@ -123,20 +122,17 @@ def _loaded(
         names = frozenset[str]().union(*[found[id(part)] for part in parts]) if parts else frozenset[str]()
         if type(node) is Load and node.buffer in private:
             names |= {node.buffer}
-            _note_element(private[node.buffer], node.index, elements, table, is_store=False)
+            _note_element(private[node.buffer], node.index, elements)
         found[id(node)] = names
     return found[id(root)]
 
 
-def _note_element(
-    buffer: Buffer, index: Expr, elements: dict[str, set[int]], table: ValueTable, *, is_store: bool
-) -> None:
+def _note_element(buffer: Buffer, index: Expr, elements: dict[str, set[int]]) -> None:
     if buffer.name not in elements:
         return
-    is_inside = type(index) is Literal and 0 <= index.value < buffer.count
-    if is_inside:
-        elements[buffer.name].add(index.value)  # type: ignore[union-attr, arg-type]
-    elif is_store or type(index) is not Literal:
+    if type(index) is Literal and 0 <= index.value < buffer.count:
+        elements[buffer.name].add(int(index.value))
+    else:
         del elements[buffer.name]
 
 
@@ -215,8 +211,7 @@ class _Scalars(Rewriter):
         self.counts["loads"] += 1
         index = old.index
         assert type(index) is Literal
-        name = self._names.get((old.buffer, int(index.value)))
-        return _zero(self._element(old.buffer), old.loc) if name is None else Var(name, loc=old.loc)
+        return Var(self._names[old.buffer, int(index.value)], loc=old.loc)
 
     def visit(self, stmt: Stmt) -> None:
         for buffer in self._places.get(id(stmt), ()):
@@ -235,7 +230,7 @@ class _Scalars(Rewriter):
 
 
 def _with_scalars(program: Program, counts: Counts) -> Program:
-    accesses = _literal_accesses(program, value_table(program))
+    accesses = _literal_accesses(program)
     if not accesses.elements:
         return program
     places = _Placing(program, accesses).places

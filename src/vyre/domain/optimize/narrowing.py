@@ -18,7 +18,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.rebuilding import EXPRESSIONS
 from vyre.domain.optimize.value_table import Value, ValueTable, value_table
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, is_misplaced_store, rewritten_by
 
 _U32: Final = ScalarType.U32
 _I32: Final = ScalarType.I32
@@ -41,6 +41,11 @@ _Parts: TypeAlias = tuple[tuple[Expr, bool], ...]
 
 def _fits(value: Value) -> bool:
     return value.low >= 0 and value.high <= _TOP
+
+
+def _unwritten(literal: Expr) -> Cast:
+    """Returns the value of a u32 literal by an expression, where the rules of the language refuse the literal."""
+    return Cast(_U32, literal, loc=literal.loc)
 
 
 class _Groups:
@@ -322,6 +327,8 @@ class _Narrowing(Rewriter):
             value = self.expression(stmt.value)
             if index is not stmt.index or value is not stmt.value:
                 made = Store(stmt.buffer, index, value, loc=stmt.loc)
+                if is_misplaced_store(made, self.source):
+                    made = Store(stmt.buffer, _unwritten(index), value, loc=stmt.loc)
         elif type(stmt) is Let or type(stmt) is Assign:
             value = self._rewritten(stmt.value, self._groups.are_narrowed(stmt.name))
             if value is not stmt.value:
@@ -341,6 +348,8 @@ class _Narrowing(Rewriter):
         start, stop, step = (self._rewritten(bound, is_low) for bound in operands(stmt))
         body = self.body(stmt.body)
         if not (body is stmt.body and start is stmt.start and stop is stmt.stop and step is stmt.step):
+            if type(step) is Literal and step.bits == 0:
+                step = _unwritten(step)
             stmt = Loop(stmt.var, start, stop, step, body, loc=stmt.loc)
         self.out.append(stmt)
 

@@ -12,10 +12,14 @@ from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.passes import run_passes
 
 REWRITES = {
+    "an array that is missed": (
+        "mine[0u] = n out[gid.x] = mine[0u] + mine[9u]",
+        "let mine_stored = n mine[0u] = mine_stored out[gid.x] = mine_stored + mine[9u]",
+    ),
     "an array with literal indices": (
-        "mine[1u] = gid.x for i in 0u .. 3u { mine[1u] = mine[1u] + mine[2u] } out[gid.x] = mine[1u] + mine[9u]",
+        "mine[1u] = gid.x for i in 0u .. 3u { mine[1u] = mine[1u] + mine[2u] } out[gid.x] = mine[1u]",
         "let mine_1 = 0u let mine_2 = 0u mine_1 := gid.x for i in 0u .. 3u { mine_1 := mine_1 + mine_2 } "
-        "out[gid.x] = mine_1 + 0u",
+        "out[gid.x] = mine_1",
     ),
     "an array in one branch of a loop": (
         "for i in 0u .. 3u { if i < n { mine[0u] = mine[0u] + i } } out[gid.x] = 1u",

@@ -8,6 +8,15 @@ from support.pass_texts import after, is_kept, normal
 from vyre.domain.optimize.narrowing import NARROWING
 
 REWRITES = {
+    "a store that misses": (
+        "out[cast<u32>(40i + 3i * cast<i32>(false))] = 1u",
+        "out[40u + 3u * cast<u32>(false)] = 1u",
+    ),
+    "a store that misses by a literal": ("out[cast<u32>(99u64)] = 1u", "out[cast<u32>(99u)] = 1u"),
+    "a step that is zero": (
+        "for i in 0u .. 3u step cast<u32>(0u64) { out[i] = 1u }",
+        "for i in 0u .. 3u step cast<u32>(0u) { out[i] = 1u }",
+    ),
     "a chain of signed index arithmetic": (
         "let g = cast<i32>(gid.x) let i = (g << 2i) + -3i out[cast<u32>(i)] = 1u out[cast<u32>(i * i)] = 2u",
         "let g = cast<i32>(gid.x) let i = (gid.x << 2u) + 4294967293u out[i] = 1u out[i * i] = 2u",

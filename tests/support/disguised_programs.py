@@ -1,8 +1,8 @@
 """Random programs written in a roundabout way, with the same results: what front ends leave for an optimizer.
 
-Expressions are split into locals of their own.  A value is copied from a local that is assigned something else later,
-in a branch, in a loop or in a row.  Stores follow stores of other values to the same element, which private memory may
-show in between.
+Expressions are split into locals of their own, and integers are computed from others.  A value is copied from a local
+that is assigned something else later, in a branch, in a loop or in a row.  Stores follow stores of other values to the
+same element, which private memory may show in between.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class _Disguise:
         return [*out, STATEMENTS[type(stmt)](stmt, *operands)]
 
     def _lowered(self, expr: Expr, out: list[Stmt]) -> Expr:
-        if type(expr) in LEAVES or self._happens(40):
+        if type(expr) is Literal and expr.dtype.is_integer and self._happens(25):
+            return self._computed(expr)
+        if type(expr) in LEAVES or self._happens(40) or self._is_parameter(expr):
             return expr
         operands = [self._lowered(operand, out) for operand in CHILDREN[type(expr)](expr)]
         name = self._names.unique("part")
@@ -130,9 +132,22 @@ class _Disguise:
         self._types.declare(name, self._types.of(expr))
         return Var(name)
 
+    def _is_parameter(self, expr: Expr) -> bool:
+        return isinstance(expr, Load) and self._source.buffers_by_name[expr.buffer].is_push
+
+    def _computed(self, literal: Literal) -> Expr:
+        """Returns an operator on two literals that gives an integer."""
+        top = 1 << literal.dtype.bits
+        other = self._chance.randrange(top)
+        if self._happens(50):
+            op, left = BinaryOp.ADD, (literal.bits - other) % top
+        else:
+            op, left = BinaryOp.BIT_XOR, literal.bits ^ other
+        return Binary(op, Literal(literal.dtype, left), Literal(literal.dtype, other))
+
     def _let(self, stmt: Let) -> list[Stmt]:
         found = self._split(stmt)
-        if self._is_split or stmt.name in self._assigned or self._happens(60):
+        if self._is_split or stmt.name in self._assigned or not self._is_pure(stmt) or self._happens(60):
             return found
         last = found[-1]
         assert isinstance(last, Let)

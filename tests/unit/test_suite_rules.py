@@ -22,6 +22,8 @@ READ_A_CLOCK = {
     "support/python_kernel_fuzzing.py",
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
+    "support/manifest_fuzzing.py",
+    "support/optimizer_fuzzing.py",
     "support/persistent_soak.py",  # its record tells how long closing took
     "support/reduction.py",  # of a failure
     "support/work_graph_fuzzing.py",

@@ -23,16 +23,23 @@ _CACHED: Final = "optimized"
 
 
 def passes_for(
-    program: Program, config: DispatchConfig, engine: EngineKind, wanted: bool, sink: DecisionSink | None
+    program: Program,
+    config: DispatchConfig,
+    engine: EngineKind,
+    wanted: bool,
+    sink: DecisionSink | None,
+    runs: int = 0,
 ) -> str:
     """Returns the passes that prepare a program under a config, such as ``copies/1 folding/1``; empty for none.
 
     The text is part of the keys of executable code, so that code of other passes, or of another version of one, is
-    never taken for it.  ``wanted`` is what the session says, ``sink`` receives the decision.
+    never taken for it.  ``wanted`` is what the session says, ``sink`` receives the decision, and ``runs`` counts the
+    runs of the program so far.
     """
     inputs = PassInputs(
         engine=engine,
         nodes=node_facts(program).nodes,
+        runs=runs,
         wanted=wanted and config.optimize,
         counts_steps=config.step_budget is not None,
         checks_races=config.race_check,

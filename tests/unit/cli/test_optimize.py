@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vyre
-from vyre.__main__ import main
+from vyre.app.cli import main
 from vyre.app.cli import optimize as command
 from vyre.app.optimizer_check import CheckedRuns, Difference
 

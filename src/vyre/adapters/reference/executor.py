@@ -23,7 +23,7 @@ from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
-from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.ir.program import BackendId, Buffer, Program
 from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
 from vyre.policies.journal import DecisionSink
@@ -35,6 +35,45 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LAUNCHES: Final = 64
+
+
+class _Prepared(NamedTuple):
+    """A program that is ready to run: its steps, the hidden buffer of its grid loops, and its kernels.
+
+    ``kernels`` holds the number and the kernel of each part, by its identity.
+    """
+
+    steps: Sequence[Step]
+    control: Buffer | None
+    kernels: dict[int, tuple[int, Kernel]]
+
+    def run(
+        self, steps: Sequence[Step], memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
+    ) -> None:
+        """Runs some of the steps."""
+        for step in steps:
+            if isinstance(step, Rounds):
+                assert self.control is not None
+                word = memory[self.control.name].view("<u4")
+                self._run_part(step.enter, memory, launch, options)
+                while word[step.word]:
+                    if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+                        raise DispatchTimeout("the deadline passed between rounds of a grid loop")
+                    self.run(step.body, memory, launch, options)
+                    self._run_part(step.advance, memory, launch, options)
+            else:
+                self._run_part(step, memory, launch, options)
+
+    def _run_part(
+        self, part: Program, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
+    ) -> None:
+        number, kernel = self.kernels[id(part)]
+        try:
+            kernel.run(memory, launch, options)
+        except BackendError as error:
+            if len(self.kernels) > 1:
+                error.add_note(f"segment {number + 1} of {len(self.kernels)}, cut at grid barriers")
+            raise
 
 
 class ReferencePipeline:
@@ -55,18 +94,11 @@ class ReferencePipeline:
         self._config = config
         self._limits = LaunchLimits(str(backend), max_invocations_per_workgroup=U32_MAX)
         self._plan = plan_bindings(program)
-        spec = spec_literals(program, config.spec)
-        if config.race_check:
-            engine = _race_checking()
-        if optimizing is not None:
-            passes = passes_for(program, config, EngineKind.INTERPRETER, optimizing.wanted, optimizing.sink)
-            program = optimized(program, spec, passes).program if passes else program
-        self._steps = plan_grid_sync(program)
-        self._control = grid_control(program)
-        self._kernels: dict[int, tuple[int, Kernel]] = {
-            id(part): (number, engine.prepare(part, spec)) for number, part in enumerate(plan_programs(self._steps))
-        }
-        """The number and the kernel of each part, by its identity."""
+        self._spec = spec_literals(program, config.spec)
+        self._engine = _race_checking() if config.race_check else engine
+        self._optimizing = optimizing
+        self._runs, self._passes = 0, ""
+        self._prepared = self._prepare(program)
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
         self._slots = tuple(
             (b.buffer.name, b.element_size, b.input_index, b.output_index, b.buffer.output_range is None)
@@ -123,46 +155,39 @@ class ReferencePipeline:
 
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
         """Runs every segment on ``memory``, ``fixpoint_iterations`` times."""
-        options = self._options if self._plain else self._measured_options(launch)
-        if self._control is not None:
-            memory = {**memory, self._control.name: allocate(self._control.static_nbytes or 0)}
+        prepared = self._next_prepared() if self._optimizing is not None else self._prepared
+        options = self._options if self._plain else self._measured_options(launch, len(prepared.kernels))
+        if prepared.control is not None:
+            memory = {**memory, prepared.control.name: allocate(prepared.control.static_nbytes or 0)}
         for _ in range(self._config.launches):
-            self._run_steps(self._steps, memory, launch, options)
+            prepared.run(prepared.steps, memory, launch, options)
 
-    def _run_steps(
-        self, steps: Sequence[Step], memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
-    ) -> None:
-        for step in steps:
-            if isinstance(step, Rounds):
-                assert self._control is not None
-                word = memory[self._control.name].view("<u4")
-                self._run_part(step.enter, memory, launch, options)
-                while word[step.word]:
-                    if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
-                        raise DispatchTimeout("the deadline passed between rounds of a grid loop")
-                    self._run_steps(step.body, memory, launch, options)
-                    self._run_part(step.advance, memory, launch, options)
-            else:
-                self._run_part(step, memory, launch, options)
+    def _prepare(self, program: Program) -> _Prepared:
+        steps = plan_grid_sync(program)
+        kernels = {
+            id(part): (number, self._engine.prepare(part, self._spec))
+            for number, part in enumerate(plan_programs(steps))
+        }
+        return _Prepared(steps, grid_control(program), kernels)
 
-    def _run_part(
-        self, part: Program, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
-    ) -> None:
-        number, kernel = self._kernels[id(part)]
-        try:
-            kernel.run(memory, launch, options)
-        except BackendError as error:
-            if len(self._kernels) > 1:
-                error.add_note(f"segment {number + 1} of {len(self._kernels)}, cut at grid barriers")
-            raise
+    def _next_prepared(self) -> _Prepared:
+        """Counts a run, and decides anew about the optimizer whenever their number has doubled."""
+        assert self._optimizing is not None
+        runs, self._runs = self._runs, self._runs + 1  # a run lost between two threads delays a decision
+        if runs & (runs - 1) == 0:
+            passes = self._optimizing.passes(self._program, self._config, runs)
+            if passes and passes != self._passes:
+                self._prepared = self._prepare(optimized(self._program, self._spec, passes).program)
+                self._passes = passes
+        return self._prepared
 
-    def _measured_options(self, launch: Launch) -> RunOptions:
+    def _measured_options(self, launch: Launch, kernels: int) -> RunOptions:
         import numpy as np
 
         config = self._config
         deadline = None if config.timeout_s is None else time.monotonic_ns() + int(config.timeout_s * 1e9)
         used = None
-        if config.step_budget is not None and (len(self._kernels) > 1 or config.launches > 1):
+        if config.step_budget is not None and (kernels > 1 or config.launches > 1):
             lanes = 1
             for groups, size in zip(launch.grid, launch.workgroup, strict=True):
                 lanes *= groups * size
@@ -175,6 +200,10 @@ class Optimizing(NamedTuple):
 
     wanted: bool
     sink: DecisionSink | None = None
+
+    def passes(self, program: Program, config: DispatchConfig, runs: int) -> str:
+        """Returns the passes for a program that has run so often."""
+        return passes_for(program, config, EngineKind.INTERPRETER, self.wanted, self.sink, runs)
 
 
 class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):

@@ -38,7 +38,7 @@ PASSES: Final[Mapping[str, Pass]] = {
 }
 """Every pass.  Each is correct alone, and in any order with the others."""
 DEFAULT_ORDER: Final[tuple[str, ...]] = (
-    *("copies", "folding", "copies", "dead_code"),
-    *("numbering", "copies", "inlining", "folding", "dead_code"),
+    *("copies", "folding", "dead_code", "unrolling", "forwarding", "narrowing", "branches", "strength", "hoisting"),
+    *("saturation", "numbering", "inlining", "folding", "dead_code"),
 )
 """Names of passes; one may run several times."""

@@ -168,6 +168,30 @@ def label(bench: Bench) -> None:
         equal(bench.words(_UPDATE, words(5), label=text), [6])
 
 
+_LONG_WINDED: Final = """
+    workgroup_size 32, 1, 1
+    buffer x @0 read u32[64]
+    buffer y @1 write u32[64]
+    body {
+      let i = cast<i32>(gid.x)
+      let j = cast<u32>(i + 1i)
+      let unused = x[j] * 3u
+      let twice = x[cast<u32>(i)] + x[cast<u32>(i)]
+      y[cast<u32>(i)] = twice + x[j] * 1u + (7u - 7u)
+    }
+    """
+
+
+@CONFIG.case()
+def optimize(bench: Bench) -> None:
+    """The optimizer changes no byte, whether it is wanted or not, and however often a program runs."""
+    x = np.arange(64, dtype=np.uint32)
+    expected = [2 * k + (k + 1 if k < 63 else 0) for k in range(64)]
+    for wanted in (True, False):
+        for _ in range(20):
+            equal(bench.words(_LONG_WINDED, x, optimize=wanted, grid=2), expected, f"optimize={wanted}")
+
+
 # ---------------------------------------------------------------- timeouts
 _SLOW: Final = """
     workgroup_size 1, 1, 1
@@ -303,6 +327,7 @@ _HERE: Final = frozenset(
         "speculation",
         "persistent_thread",
         "cooperative",
+        "optimize",
     }
 )
 

@@ -185,7 +185,7 @@ _LONG_WINDED: Final = """
 @CONFIG.case()
 def optimize(bench: Bench) -> None:
     """The optimizer changes no byte, whether it is wanted or not, and however often a program runs."""
-    x = np.arange(64, dtype=np.uint32)
+    x = words(*range(64))
     expected = [2 * k + (k + 1 if k < 63 else 0) for k in range(64)]
     for wanted in (True, False):
         for _ in range(20):

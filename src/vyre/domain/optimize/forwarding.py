@@ -214,7 +214,7 @@ class _Scalars(Rewriter):
         return Var(self._names[old.buffer, int(index.value)], loc=old.loc)
 
     def visit(self, stmt: Stmt) -> None:
-        for buffer in self._places.get(id(stmt), ()):
+        for buffer in self._places.pop(id(stmt), ()):  # a statement object may occur again
             for element in sorted(self._elements[buffer]):
                 self.out.append(Let(self._names[buffer, element], _zero(self._element(buffer), stmt.loc), loc=stmt.loc))
         super().visit(stmt)

@@ -10,6 +10,7 @@ import pytest
 from support.pass_texts import after, is_kept, normal, program_of
 from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.passes import run_passes
+from vyre.domain.optimize.unrolling import UNROLLING
 
 REWRITES = {
     "an array that is missed": (
@@ -69,6 +70,11 @@ def test_is_kept(name: str) -> None:
 def test_the_buffer_goes_with_its_last_access() -> None:
     made = run_passes(program_of("mine[0u] = n\nout[gid.x] = mine[0u]"), [FORWARDING]).program
     assert "mine" not in made.buffers_by_name and "shared" in made.buffers_by_name
+
+
+def test_a_statement_object_may_occur_twice() -> None:
+    made = after("for i in 0u .. 2u { mine[0u] = n }\nout[gid.x] = mine[0u]", UNROLLING, FORWARDING)
+    assert made == normal("let mine_0 = 0u mine_0 := n mine_0 := n out[gid.x] = mine_0")
 
 
 def _random_body(choice: random.Random, depth: int, indices: list[str]) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
-from support.called_programs import PROGRAMS
+from support.called_programs import DEFINITIONS, PROGRAMS
 from support.form_corpus import lit, program, store
 from vyre.app.emission import emission_keys
 from vyre.app.session import Session
@@ -246,3 +246,21 @@ def test_an_invalid_program_with_definitions_is_refused_before_it_is_expanded() 
     wrong = replace(program(store(Call("acme.one", (lit(1),)))), definitions=(_definition("acme.one", lit(1)),))
     with vyre.open("reference") as session, pytest.raises(InvalidProgram, match="V224"):
         session.dispatch(wrong, {"y": np.zeros(1, np.uint32)}, grid=1)
+
+
+QUERY = """workgroup_size 64, 1, 1
+buffer a @0 read u32[runtime]
+param k @1 u32
+buffer out @2 read_write u32[runtime] like a output
+"""
+
+
+def test_queries_expand() -> None:
+    run = Program.from_text(f"{QUERY}{DEFINITIONS}body {{ out[gid.x] = acme.hash(a[gid.x], k) }}")
+    rounds = np.array([1, 2, 3], np.uint32)
+    with vyre.open("cpu") as session:
+        single = [bytes(session.dispatch(run, {"a": A, "k": int(k)}, extent=A.size)["out"]) for k in rounds]
+        with session.queries(run, {"a": A}, extent=A.size) as queries:
+            found = queries({"k": rounds})["out"]
+    assert [np.asarray(each).tobytes() for each in found] == single
+    assert single[0] != single[1]

@@ -20,6 +20,7 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.domain.specialization import SpecMap
+from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import BackendCatalog, BackendRegistration
 from vyre.ports.emission import EmissionOptions
 
@@ -43,6 +44,7 @@ class Listing:
     targets: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
     forms: tuple[str, ...] = ("list",)
+    optimizes: EngineKind | None = None
 
     @property
     def default_target(self) -> str:

@@ -50,6 +50,7 @@ from vyre.domain.ir.expr import (
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -313,6 +314,8 @@ class ScalarCompiler:
             case SubgroupShuffle(value, lane):
                 evaluate, dtype = self.expr(value)
                 return subgroup_shuffle(evaluate, self.expr(lane)[0]), dtype
+            case Call():
+                raise AssertionError("calls are expanded before")
 
     def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> tuple[Evaluate, ScalarType]:
         (evaluate_left, dtype), (evaluate_right, right_type) = self.expr(left), self.expr(right)

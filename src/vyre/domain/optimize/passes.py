@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from vyre.domain.dialects.expansion import expanded
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 
 Counts: TypeAlias = Counter[str]
 """What a pass did, by the name of the change: ``{"folded": 3}``."""
 PassFunction: TypeAlias = Callable[[Program, Counts], Program]
-"""From a valid program to one with the same bytes and errors for all inputs; adds to the counts.  It returns the very
+"""From a valid program without calls to one with the same bytes and errors for all inputs; adds to the counts.  It returns the very
 program if it changes nothing.
 """
 
@@ -53,8 +54,12 @@ class Optimized(NamedTuple):
 
 
 def run_passes(program: Program, passes: Iterable[Pass]) -> Optimized:
-    """Returns the program after these passes, in their order.  ``program`` must be valid."""
+    """Returns the program after these passes, in their order; calls of defined operations are expanded before.
+
+    ``program`` must be valid.  Raises ``InvalidProgram`` as ``expanded`` does.
+    """
     results = []
+    program = expanded(program)
     before = node_facts(program).nodes
     for step in passes:
         counts: Counts = Counter()

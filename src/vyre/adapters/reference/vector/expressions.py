@@ -35,6 +35,7 @@ from vyre.domain.ir.expr import (
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -151,6 +152,8 @@ class ExpressionCompiler:
                 return Compiled(lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx), U32)
             case SubgroupShuffle(value, lane):
                 return self._shuffle(value, lane)
+            case Call():
+                raise AssertionError("calls are expanded before")
 
     def held(self, expr: Expr) -> Compiled:
         """As ``compile``, for a value that outlives its statement: never a view of memory that may be written."""

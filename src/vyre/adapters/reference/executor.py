@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.host.memory import aligned, allocate
@@ -97,6 +98,7 @@ class ReferencePipeline:
         self._spec = spec_literals(program, config.spec)
         self._engine = _race_checking() if config.race_check else engine
         self._optimizing = optimizing
+        self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
         self._runs, self._passes = 0, ""
         self._prepared = self._prepare(program)
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
@@ -177,7 +179,7 @@ class ReferencePipeline:
         if runs & (runs - 1) == 0:
             passes = self._optimizing.passes(self._program, self._config, runs)
             if passes and passes != self._passes:
-                self._prepared = self._prepare(optimized(self._program, self._spec, passes).program)
+                self._prepared = self._prepare(optimized(self._sized, self._spec, passes).program)
                 self._passes = passes
         return self._prepared
 

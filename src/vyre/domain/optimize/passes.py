@@ -13,8 +13,8 @@ from vyre.domain.ir.program import Program
 Counts: TypeAlias = Counter[str]
 """What a pass did, by the name of the change: ``{"folded": 3}``."""
 PassFunction: TypeAlias = Callable[[Program, Counts], Program]
-"""From a valid program without calls to one with the same bytes and errors for all inputs; adds to the counts.  It returns the very
-program if it changes nothing.
+"""From a valid program without calls to one with the same bytes and errors for all inputs; adds to the counts.  It
+returns the very program if it changes nothing.
 """
 
 

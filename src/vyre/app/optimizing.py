@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,10 +21,26 @@ if TYPE_CHECKING:
 
 
 class OptimizedProgram(NamedTuple):
-    """A program after the optimizer.  ``results``: what each pass did, in order."""
+    """A program after the optimizer.  ``results``: what each pass did to ``before``, in order."""
 
     program: Program
     results: tuple[PassResult, ...]
+    before: Program
+
+    def rewrites(self) -> tuple[str, ...]:
+        """Returns each expression that the pass ``saturation`` rewrote: both forms, and a line for each law between.
+
+        The passes run again for that.
+        """
+        from vyre.domain.optimize.saturation import SATURATION, rewrites_of
+
+        found: list[str] = []
+        program = self.before
+        for result in self.results:
+            if result.name == SATURATION.name:
+                found += map(str, rewrites_of(program).rewrites)
+            program = PASSES[result.name].run(program, Counter())
+        return tuple(found)
 
     def __str__(self) -> str:
         """Returns a line for each pass: the nodes before and after it, and what it changed."""
@@ -51,4 +68,4 @@ def optimize(
     if unknown:
         raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
     found = run_passes(meant, [PASSES[name] for name in names])
-    return OptimizedProgram(found.program, found.results)
+    return OptimizedProgram(found.program, found.results, meant)

@@ -99,3 +99,15 @@ def test_a_trap_is_an_outcome() -> None:
     assert check_runs(program, vyre.optimize(program).program).agreed > 0
     silent = replace(program, body=())
     assert not check_runs(program, silent).ok
+
+
+def test_the_laws_that_rewrote_an_expression_are_told() -> None:
+    with ProgramBuilder("laws", workgroup=32) as p:
+        x = p.input("x", u32, 64)
+        y = p.output("y", u32, 64)
+        i = p.global_id()
+        y[i] = (x[i] ^ 5) + ((x[i] & 5) << 1)
+    found = vyre.optimize(p.build(), passes=["saturation"])
+    (rewrite,) = found.rewrites()
+    assert rewrite.splitlines()[-1].endswith("[hd.sum_of_xor_shift]")
+    assert vyre.optimize(p.build(), passes=["folding"]).rewrites() == ()

@@ -52,6 +52,7 @@ def test_the_document_has_passes_and_check(file: Path, capsys: pytest.CaptureFix
     assert main(["optimize", str(file), "--check", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["passes"][0].keys() == {"name", "nodes_before", "nodes_after", "counts"}
+    assert document["rewrites"][0].splitlines()[-1].endswith("x[gid.x] * 1u -> x[gid.x]  [mul.one]")
     assert document["check"] == {"agreed": 24, "skipped": {}, "differences": [], "invalid": ""}
 
 

@@ -30,7 +30,9 @@ def optimize(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write: .vyre, .vyrb or .json; default: print text.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each pass did.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each pass did, and which laws rewrote an expression.")
+    ] = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Run both programs on the reference and compare; prove them equal where z3 can."),
@@ -75,7 +77,7 @@ def _proof(before: Program, after: Program) -> ProgramProof | None:
 def _tell(found: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None, *, explain: bool) -> None:
     """Writes to standard error, since standard output may hold the program."""
     if explain:
-        complain(str(found))
+        complain("\n".join((str(found), *found.rewrites())))
     if checked is not None:
         complain(one_line(checked.text))
     if proof is not None:
@@ -86,6 +88,7 @@ def _document(found: OptimizedProgram, checked: CheckedRuns | None, proof: Progr
     document: dict[str, object] = {
         "digest": found.program.digest.hex(),
         "passes": [result._asdict() | {"counts": dict(result.counts)} for result in found.results],
+        "rewrites": list(found.rewrites()),
     }
     if checked is not None:
         document["check"] = {

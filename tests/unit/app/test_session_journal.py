@@ -183,7 +183,7 @@ def test_the_container_has_a_journal_too() -> None:
     container.backend_name.override(providers.Object("reference"))
     with container.session() as session:
         session.explain(saxpy_program(), costs="assumed")
-    assert len(journal) == 2
+    assert len(journal) == 3
 
 
 def test_without_a_journal_nothing_is_kept(tmp_path: Path) -> None:
@@ -201,6 +201,7 @@ def test_verdicts_are_counted() -> None:
         session.prepare(example.program())
     assert counted(telemetry, "vyre.decision") == {
         ("choose_grid_sync", "native"): 1,
+        ("choose_passes", "as written"): 1,
         ("fences_needed", "some"): 1,
         ("plan_resource_table", "Parameters"): 1,
         ("select_target", "sm_90"): 1,
@@ -238,7 +239,7 @@ def test_an_explanation_has_numbers_and_reasons() -> None:
     assert found.plan.mode in {mode for mode in ExecutionMode if found.plan.price(mode) is not None}
     assert found.at(100) == {price.mode: price for price in found.plan.quotes if hasattr(price, "total_ns")}
     assert found.at(1)[ExecutionMode.PLAIN].total_ns < found.at(2)[ExecutionMode.PLAIN].total_ns
-    assert [answer.topic for answer in found.others] == ["addresses of buffers", "workgroup sizes"]
+    assert [answer.topic for answer in found.others] == ["addresses of buffers", "optimizer", "workgroup sizes"]
     assert found.notes == (OPEN,)
     text = str(found).splitlines()
     assert text[0].startswith(f"`saxpy` on `{MACHINE}`, a batch of 100: {found.plan.mode.value}, since ")

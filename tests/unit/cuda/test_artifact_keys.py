@@ -46,6 +46,7 @@ OTHER: Final[dict[str, Any]] = {
     "assembler": (13, 0),
     "switches": replace(ALL_ON, wide_access=False),
     "mailbox": True,
+    "passes": "folding/1",
 }
 """Another value of every option: a new one belongs here."""
 TOOL: Final = Ptxas(Assembler(Path("ptxas"), (13, 0), "13.0.88")).named(JitOptions(3))

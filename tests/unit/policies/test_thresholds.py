@@ -81,6 +81,7 @@ from vyre.policies.launching.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.optimizing.program_passes import MEASURED, EngineKind, PassGain, PassInputs, choose_passes
 from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory
 from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
 from vyre.policies.prediction.trace_jit import TraceJitInputs
@@ -359,7 +360,14 @@ def reads(most_packed: int | None, *ranges: tuple[int, int]) -> PackingInputs:
 SIX_READS = reads(None, (0, 1), (126_872, 1), *((10**6 * i, 1) for i in range(1, 5)))
 """Packing them costs 1 ns less than reading the first gap and making five copies."""
 
+OFTEN = PassInputs(engine=EngineKind.INTERPRETER, nodes=1, runs=16)
+"""A program that has run often enough for every pass."""
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
+    **{
+        ("PassTables", f"interpreter.{place}.{field.name}"): lambda t: str(choose_passes(OFTEN, t))
+        for place in range(len(MEASURED.interpreter))
+        for field in fields(PassGain)
+    },
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
     ),

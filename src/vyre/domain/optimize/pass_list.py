@@ -38,7 +38,11 @@ PASSES: Final[Mapping[str, Pass]] = {
 }
 """Every pass.  Each is correct alone, and in any order with the others."""
 DEFAULT_ORDER: Final[tuple[str, ...]] = (
-    *("copies", "folding", "dead_code", "unrolling", "forwarding", "narrowing", "branches", "strength", "hoisting"),
+    *("copies", "folding", "dead_code", "forwarding", "narrowing", "branches", "strength", "hoisting"),
     *("saturation", "numbering", "inlining", "folding", "dead_code"),
 )
-"""Names of passes; one may run several times."""
+"""Names of passes; one may run several times.
+
+``unrolling`` is left to who asks for it: assemblers unroll loops themselves, and made longer code of loops that it had
+written out.
+"""

@@ -50,10 +50,13 @@ def passes_for(
 def optimized(program: Program, literals: Mapping[str, Literal], passes: str) -> Optimized:
     """Returns a valid program after the passes of a text that ``passes_for`` returned, with its constants fixed.
 
-    The last result is kept on the program, for several variants of its code.
+    For no passes it is the very program.  The last result is kept on the program, for several variants of its code.
     """
-    from vyre.domain.optimize.pass_list import PASSES  # on use: a process that finds stored code optimizes nothing
     from vyre.domain.optimize.passes import Optimized, run_passes
+
+    if not passes:
+        return Optimized(program, ())
+    from vyre.domain.optimize.pass_list import PASSES  # on use: a process that finds stored code optimizes nothing
 
     wanted = (passes, tuple(sorted((name, value.dtype, value.bits) for name, value in literals.items())))
     kept = program._cache.get(_CACHED)

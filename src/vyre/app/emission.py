@@ -15,7 +15,6 @@ from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionO
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
-    from vyre.domain.ir.expr import Literal
     from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.optimize.passes import PassResult
     from vyre.domain.specialization import SpecInput
@@ -45,6 +44,7 @@ def emit(
     Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
     unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
     """
+    from vyre.adapters.optimizing import optimized
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import spec_literals
     from vyre.domain.validation.validator import without_calls
@@ -56,7 +56,7 @@ def emit(
     literals = spec_literals(meant, spec)
     passes = _passes(chosen.emission, meant, optimize)
     options = replace(chosen.options, passes=passes)
-    return chosen.emission.emit(_prepared(meant, literals, passes), options, literals)
+    return chosen.emission.emit(optimized(meant, literals, passes).program, options, literals)
 
 
 def optimizer_results(
@@ -69,7 +69,7 @@ def optimizer_results(
 
     program = without_calls(program)
     passes = _passes(choose_emission(load_catalog(), target).emission, program, wanted=True)
-    return optimized(program, spec_literals(program, spec), passes).results if passes else ()
+    return optimized(program, spec_literals(program, spec), passes).results
 
 
 def _passes(emission: CodeEmission, program: Program, wanted: bool) -> str:
@@ -82,14 +82,6 @@ def _passes(emission: CodeEmission, program: Program, wanted: bool) -> str:
     if emission.optimizes is None or not check_rules(program).ok:
         return ""
     return passes_for(program, DEFAULT_CONFIG, emission.optimizes, wanted, None)
-
-
-def _prepared(program: Program, literals: Mapping[str, Literal], passes: str) -> Program:
-    if not passes:
-        return program
-    from vyre.adapters.optimizing import optimized
-
-    return optimized(program, literals, passes).program
 
 
 def emission_keys(

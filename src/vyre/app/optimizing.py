@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OptimizedProgram(NamedTuple):
-    """A program after the optimizer.  ``results``: what each pass did to ``before``, in order."""
+    """A program after the optimizer, which began with ``before``.  ``results``: the result of each pass, in order."""
 
     program: Program
     results: tuple[PassResult, ...]

@@ -84,7 +84,7 @@ class ResidentBudget:
         self._sink, self._epoch = sink, epoch
         self._held: list[ref[ResidentBuffer]] = []
         self._taken = 0
-        """What was allocated, and at least what is held."""
+        """The bytes that were allocated: at least as many as are held."""
         self._caches: list[ref[ResidentCache]] = []
         self._evictions: deque[Eviction] = deque(maxlen=REMEMBERED)
 

@@ -1,4 +1,4 @@
-"""``vyre dialects``: what dialects claim, and whether it holds."""
+"""``vyre dialects``: lists registered dialects, and verifies the laws and lowerings that they claim."""
 
 from __future__ import annotations
 

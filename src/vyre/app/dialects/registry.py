@@ -33,7 +33,7 @@ _NO_OPERATIONS: Final[Mapping[str, Registered]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was registered at one time.  Immutable: whoever holds it keeps seeing the same content."""
+    """The content of a registry at one time.  It is immutable: whoever holds it keeps seeing the same content."""
 
     dialects: Mapping[str, Dialect] = field(default_factory=lambda: _NO_DIALECTS)
     operations: Mapping[str, Registered] = field(default_factory=lambda: _NO_OPERATIONS)

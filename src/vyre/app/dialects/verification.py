@@ -1,4 +1,4 @@
-"""What ``vyre dialects verify`` does: laws are checked and proved, and lowerings are checked on their backend."""
+"""The work of ``vyre dialects verify``: checks and proofs of laws, and checks of lowerings on their backend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 
 
 class LawReport(NamedTuple):
-    """What is known about a law at one type; ``proof`` is None if no prover was asked."""
+    """The result of verifying a law at one type; ``proof`` is None if no prover was asked."""
 
     verdict: Verdict
     proof: Proof | None

@@ -93,7 +93,7 @@ class Explanation:
     ``plan``: the verdict of ``plan_execution`` on ``inputs``.  ``costs``: the origin of the costs in them. ``work``:
     the operations of each run.  ``notes``: limits of the numbers' validity.  ``others``: further decisions about the
     program.  ``decisions``: all of them, as they are recorded.  ``offers``: modes in which other calls of the session
-    run the same work.  ``passes``: what each pass of the optimizer does to the program before it is compiled.
+    run the same work.  ``passes``: the result of each pass of the optimizer before compilation.
     """
 
     program: str
@@ -193,7 +193,7 @@ def _passes(backend: Backend, question: Question, sink: DecisionSink) -> tuple[P
         return ()
     program, config = question.program, question.config
     passes = passes_for(program, config, backend.optimizes, question.optimize, sink)
-    return optimized(program, spec_literals(program, config.spec), passes).results if passes else ()
+    return optimized(program, spec_literals(program, config.spec), passes).results
 
 
 def _offers(backend: Backend, question: Question, kernel: Measured, work: DispatchWork) -> Iterator[Offer]:

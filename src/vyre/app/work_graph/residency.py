@@ -1,4 +1,4 @@
-"""What the runs of a work graph keep on the device: one upload of its arrays for all rounds, and one memory."""
+"""The plan of the memory that runs of a work graph keep on the device, with one upload of its arrays for all rounds."""
 
 from __future__ import annotations
 

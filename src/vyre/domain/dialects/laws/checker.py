@@ -84,7 +84,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checker found about one law at one type."""
+    """The verdict of the checker on one law at one type."""
 
     law: Law
     dtype: ScalarType

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 from support.features import ALL_FEATURES
 from support.fuzzing import differences, still_missed
-from support.looped_programs import any_program
 from support.programs import Case, Order
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, run
@@ -30,6 +29,7 @@ from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import StepBudgetExceeded, TrapError
 from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing import cuda_machine
+from vyre.testing.random_programs.grid_loops import any_program
 from vyre.testing.reduction import reduce_case
 
 ENGINE: Final = VectorEngine()

@@ -10,7 +10,6 @@ import random
 from dataclasses import replace
 from typing import Final
 
-from support.programs import Case, Order, generate
 from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
@@ -31,6 +30,8 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import i32, u32, u64
 from vyre.domain.validation.validator import check_rules
+from vyre.testing.random_programs.generator import Case, generate
+from vyre.testing.random_programs.memory import Order
 
 FLAG: Final = "loop flag"
 TURNS: Final = "loop turns"

@@ -382,8 +382,8 @@ class _PreparedSequence:
         for shape, choice, module, loaded in self._codes:
             if shape.choice is not choice or module.loaded is not loaded:
                 return False
-        for buffer, data in self._buffers:
-            if buffer.data is not data:  # it was closed
+        for buffer, _ in self._buffers:
+            if buffer.closed:
                 return False
         return not self._in_place or all(self._read(view) == address for view, address in self._in_place)
 

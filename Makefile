@@ -82,13 +82,14 @@ contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python
 
-# TESTS is a checkout of tinygrad. TESTS_FLAGS, such as --devices cpu --files test_ops, chooses a part.
+# TESTS is a checkout of tinygrad. TESTS_FLAGS, such as --devices cpu --files test_ops, chooses a part. tinygrad takes a variable
+# PYTHON of the environment, which make passes on, for a number that chooses a device.
 ifdef TESTS
 tinygrad: $(VENV)/.tinygrad-tests
-	$(BIN)/python examples/tinygrad/run_tests.py $(TESTS) $(TESTS_FLAGS)
+	env -u PYTHON $(BIN)/python examples/tinygrad/run_tests.py $(TESTS) $(TESTS_FLAGS)
 else
 tinygrad: $(VENV)/.tinygrad ## train a network with tinygrad on vyre; TESTS=CHECKOUT runs tinygrad's own tests there
-	$(BIN)/python examples/tinygrad/mlp.py
+	env -u PYTHON $(BIN)/python examples/tinygrad/mlp.py
 endif
 
 bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run

@@ -25,7 +25,7 @@ CLANGS: Final = ("clang", *(f"clang-{version}" for version in range(21, 13, -1))
 _LIMIT_S: Final = 1800
 _SIDE: Final = "x tinygrad's CPU"
 _WARM: Final = "compiled and captured by TinyJit, memory resident, wall time, as many threads, contraction off"
-_COLD: Final = "a fresh process that imported everything and compiled nothing, caches empty, wall time, 40 epochs"
+_COLD: Final = "a fresh process that opened the device and compiled nothing, caches empty, wall time, 40 epochs"
 _CHAIN: Final = "one more kernel in a chain of 100 over 16 elements, wall time; theirs is tinygrad's CPU"
 
 

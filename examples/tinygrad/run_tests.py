@@ -8,8 +8,9 @@ CHECKOUT is a checkout of tinygrad at the tag of the installed release.  ``CPU``
 torch is not installed.  A test that takes longer than ten minutes has failed.
 
 ``--outcomes FILE`` keeps the outcome of every test, so that devices and files can run one after the other: a run adds
-to it.  The last lines compare all that is kept; the exit status is 1 if a test failed on vyre that does not fail on
-tinygrad's device, or if less than 97 % of the tests that pass there pass on a backend that is not sampled.
+to it, and one with ``--devices`` and no name runs nothing.  The last lines compare all that is kept, ``--record FILE``
+writes that; the exit status is 1 if a test failed on vyre that does not fail on tinygrad's device, or if less than 97 %
+of the tests that pass there pass on a backend that is not sampled.
 """
 
 from __future__ import annotations
@@ -141,10 +142,27 @@ def summary(kept: dict[str, dict[str, Found]]) -> dict[str, Any]:
     }
 
 
+def table(recorded: dict[str, Any]) -> str:
+    """Returns the counts of a record as a table in Markdown."""
+    outcomes = recorded["outcomes"]
+    devices = [THEIRS, *(device for device in outcomes if device != THEIRS)]
+    names = ["tinygrad's CPU", *(f"`{device}`" for device in devices[1:])]
+    rows = [["file", *names], ["---"] * (len(devices) + 1)]
+    for file in FILES:
+        row = [f"`{file}`"]
+        for device in devices:
+            counts = outcomes[device].get(file, "not run")
+            row.append(counts if isinstance(counts, str) else ", ".join(f"{n} {each}" for each, n in counts.items()))
+        rows.append(row)
+    beside = [recorded["beside_CPU"][device] for device in devices[1:]]
+    rows.append(["pass there and here", "", *(f"{each['passing_here']} of {each['passing_there']}" for each in beside)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("path")
-    parser.add_argument("--devices", nargs="+", default=[THEIRS, "cpu", "reference", "cuda-machine"])
+    parser.add_argument("--devices", nargs="*", default=[THEIRS, "cpu", "reference", "cuda-machine"])
     parser.add_argument("--files", nargs="+", default=FILES)
     parser.add_argument("--every", type=int)
     parser.add_argument("--outcomes", type=Path)
@@ -171,6 +189,7 @@ def main() -> int:
     result = summary(kept)
     if chosen.record:
         chosen.record.write_text(json.dumps(result, indent=1) + "\n")
+    print(table(result))
     missed = False
     for device, each in result["beside_CPU"].items():
         print(f"{device}: {each['passing_here']} of {each['passing_there']} tests pass that pass on {THEIRS}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import subprocess
@@ -17,6 +18,7 @@ from support.limits import LIMIT_S
 
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLE: Final = ROOT / "examples" / "tinygrad"
+RESULTS: Final = ROOT / "benchmarks" / "results"
 WITH_TINYGRAD: Final = pytest.mark.skipif(
     find_spec("tinygrad") is None, reason="tinygrad is not installed: it is in the dependency group tinygrad"
 )
@@ -83,6 +85,17 @@ def test_a_network_learns_as_in_numpy(backend: str, tmp_path: Path) -> None:
 @WITH_TINYGRAD
 def test_memory_is_given_up_when_there_is_no_more_and_goes_from_device_to_device(tmp_path: Path) -> None:
     ran(["-c", MEMORY], "reference", tmp_path)
+
+
+def test_the_page_shows_what_is_recorded() -> None:
+    page = (EXAMPLE / "README.md").read_text()
+    tests = json.loads((RESULTS / "tinygrad-tests.json").read_text())
+    assert runpy.run_path(str(EXAMPLE / "run_tests.py"))["table"](tests) in page
+    assert f'"tinygrad=={tests["tinygrad"]}"' in (ROOT / "pyproject.toml").read_text()
+    assert tests["beside_CPU"]["cpu"]["share"] >= 0.97
+    assert not any(each["failed"] for each in tests["beside_CPU"].values())
+    for row in json.loads((RESULTS / "tinygrad.json").read_text())["rows"]:
+        assert f"| `{row['name']}` | {row['value']:.3g} {row['unit']} | {row['required']:g} |" in page
 
 
 def test_own_tests_are_compared_test_by_test() -> None:

@@ -40,6 +40,7 @@ from benchmarks import (
     regret,
     replay_rows,
     stored_result_rows,
+    tinygrad_rows,
     work_queue_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
@@ -61,6 +62,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "megakernels": megakernel_rows.ROWS,
     "arrays": array_rows.ROWS,
     "queries": query_rows.ROWS,
+    "tinygrad": tinygrad_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -17,7 +17,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+from vyre.domain.nesting import is_toml_nested_beyond
 from vyre.domain.shown import shown
+from vyre.domain.strict_json import MAX_DEPTH
 from vyre.domain.validation.validator import check_rules
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
@@ -84,8 +86,14 @@ class _Reader:
             self._add(UNREADABLE, f"the file has {len(data)} bytes", f"keep it within {MAX_MANIFEST_BYTES} bytes.")
             return None
         try:
-            table = tomllib.loads(data.decode("utf-8"))
-        except (ValueError, RecursionError) as error:  # malformed UTF-8 and TOML, numbers too long, nesting too deep
+            text = data.decode("utf-8")
+            if is_toml_nested_beyond(text, MAX_DEPTH):
+                self._add(
+                    PARSE, f"arrays and inline tables are nested more than {MAX_DEPTH} deep", "flatten the nesting."
+                )
+                return None
+            table = tomllib.loads(text)
+        except ValueError as error:  # malformed UTF-8 and TOML, and numbers too long
             self._add(PARSE, f"the file is no TOML: {shown(str(error))}", "write TOML 1.0 in UTF-8.")
             return None
         try:

@@ -6,9 +6,11 @@ docs/dialects.md has the schema and the codes.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
+from vyre.domain.dialects.laws.stated import stated_law
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
@@ -31,6 +33,10 @@ EMPTY_VERSION: Final = "E-TOML-EMPTY-VERSION"
 BAD_OP_ID: Final = "E-TOML-BAD-OP-ID"
 BAD_CATEGORY: Final = "E-TOML-BAD-CATEGORY"
 BAD_BODY: Final = "E-TOML-BAD-BODY"
+BAD_LAW: Final = "E-TOML-BAD-LAW"
+UNCHECKED_LAW: Final = "N-TOML-LAW-UNCHECKED"
+MAX_LAWS: Final = 256
+"""The largest number of laws that a manifest states."""
 DUPLICATE_OP: Final = "E-TOML-DUPLICATE-OP"
 REJECTED: Final = "E-TOML-MANIFEST-REJECTED"
 SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
@@ -131,7 +137,7 @@ class _Reader:
     def _operations(self, rows: list[dict[str, Any]], dialect: str, version: Version) -> tuple[Operation, ...] | None:
         """Returns the operations in order, or None if one of them was reported."""
         found: dict[str, Operation] = {}
-        before = len(self.diagnostics)
+        stated = 0
         for number, row in enumerate(rows):
             where = f"`ops[{number}]`"
             _check_keys(row, _OP_KEYS, where)
@@ -151,15 +157,41 @@ class _Reader:
             definition = self._definition(name, version, signature, body, found) if body else None
             if body and definition is None:
                 continue
+            laws = _texts(row, "laws", where)
+            stated += len(laws)
+            if stated > MAX_LAWS:
+                raise _Defect(f"it states more than {MAX_LAWS} laws")
+            self._check_laws(name, laws, definition, found)
             found[name] = Operation(
                 id=name,
                 signature=signature,
                 category=_CATEGORIES[category],
                 definition=definition,
-                law_texts=_texts(row, "laws", where),
+                law_texts=laws,
                 summary=_text(row, "summary", where, ""),
             )
-        return tuple(found.values()) if len(self.diagnostics) == before else None
+        is_wrong = any(each.severity is Severity.ERROR for each in self.diagnostics)
+        return None if is_wrong else tuple(found.values())
+
+    def _check_laws(
+        self, name: str, laws: Sequence[str], definition: Definition | None, known: Mapping[str, Operation]
+    ) -> None:
+        """Adds a diagnostic for each law of an operation that is malformed, or that nothing can check."""
+        definitions = [each.definition for each in known.values() if each.definition is not None]
+        undefined = {each.id for each in known.values() if each.definition is None}
+        if definition is None:
+            undefined.add(name)
+        else:
+            definitions.append(definition)
+        for number, text in enumerate(laws, 1):
+            try:
+                law = stated_law(text, name, number, definitions, undefined)
+            except MalformedText as error:
+                self._add(BAD_LAW, error.message, error.fix, name)
+                continue
+            if law.unchecked:
+                fix = "nothing uses the law; state laws of operations whose bodies have branches at most."
+                self._add(UNCHECKED_LAW, f"law {text} cannot be checked: {law.unchecked}", fix, name)
 
     def _definition(
         self, name: str, version: Version, signature: Signature, body: str, known: dict[str, Operation]

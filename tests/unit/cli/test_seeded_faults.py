@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from support.registry import registered
 from vyre import Dialect, Operation
 from vyre.app.cli import main
 from vyre.app.dialects import trusted_laws
-from vyre.app.dialects.current import dialect_registry
+from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Loop
@@ -169,12 +170,9 @@ def believed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A dialect that states a law that does not hold, and an optimizer that believes laws."""
     text = "define acme.third version 1.0.0 (x: u32) -> u32 {\nresult x / 3u\n}"
     operation = Operation.of(parse_definition(text, "a test", 0), law_texts=("acme.third(x) == x >> 2",))
-    registry = dialect_registry()
-    before = registry.snapshot
-    registry.register(Dialect("acme", operation.definition.version, (operation,)))  # type: ignore[union-attr]
     monkeypatch.setattr(trusted_laws, "_is_trusted", _true)
-    yield
-    registry.install(before)
+    with registered(Dialect("acme", Version(1), (operation,))):
+        yield
 
 
 def test_the_check_finds_a_false_law_that_was_believed(

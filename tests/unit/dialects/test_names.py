@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import vyre
+from support.registry import registered
 from vyre import Dialect, InOut, Operation, f32, u32
 from vyre.app.cli import main
-from vyre.app.dialects.current import dialect_registry
 from vyre.app.dialects.registry import Registry
 from vyre.domain.errors import InvalidProgram, KernelSourceError
 from vyre.domain.ir.program import Program
@@ -34,11 +34,8 @@ LEAKY = parse_definition(
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    found = dialect_registry()
-    before = found.snapshot
-    found.register(Dialect("acme", LEAKY.version, (Operation.of(SCALED), Operation.of(LEAKY))))
-    yield found
-    found.install(before)
+    with registered(Dialect("acme", LEAKY.version, (Operation.of(SCALED), Operation.of(LEAKY)))) as found:
+        yield found
 
 
 @vyre.kernel

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import vyre
+from support.registry import registered
 from vyre import Dialect, Operation
 from vyre.app.cli import main
-from vyre.app.dialects.current import dialect_registry
 from vyre.app.dialects.loading import load_manifests
 from vyre.app.dialects.registry import Registry
 from vyre.app.dialects.trusted_laws import trusted_laws
@@ -195,10 +195,8 @@ def test_laws_of_operations_without_a_body_are_noted() -> None:
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    found = dialect_registry()
-    before = found.snapshot
-    yield found
-    found.install(before)
+    with registered() as found:
+        yield found
 
 
 def test_python_states_laws_in_the_same_way(registry: Registry) -> None:

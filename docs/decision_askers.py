@@ -25,7 +25,6 @@ WAITING: Final[Mapping[str, str]] = {
     "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",
     "speculation": "races of rewritten variants",
-    "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""

@@ -13,10 +13,11 @@ expression, stay as they are; loads are dropped or evaluated where they stood, a
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from vyre.domain.dialects.laws.catalogue import LAWS
+from vyre.domain.dialects.laws.law import Law
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import (
     CHILDREN,
@@ -92,11 +93,14 @@ class Rewrites(NamedTuple):
     replay: Replay
 
 
-def rewrites_of(program: Program) -> Rewrites:
-    """Returns what the pass does to a program, in program order, operands before what they are in."""
+def rewrites_of(program: Program, laws: tuple[Law, ...] = ()) -> Rewrites:
+    """Returns what the pass does to a program, in program order, operands before what they are in.
+
+    ``laws`` are those of ``with_laws``.
+    """
     unique = with_unique_locals(program)
     found: list[Rewrite] = []
-    walk = _Saturation(unique, Counter(), found)
+    walk = _Saturation(unique, Counter(), found, _rules_with(laws))
     walk.body(unique.body)
     return Rewrites(tuple(found), walk.replay())
 
@@ -110,6 +114,19 @@ def _is_wanted(rule: Rule) -> bool:
 
 
 RULES: Final = Rules(LAWS, _is_wanted)
+
+
+@lru_cache(maxsize=16)
+def _rules_with(laws: tuple[Law, ...]) -> Rules:
+    return Rules((*LAWS, *laws), _is_wanted) if laws else RULES
+
+
+def with_laws(laws: tuple[Law, ...]) -> Pass:
+    """Returns the pass with further laws, such as those of a dialect; each must hold, as the caller has checked."""
+    if not laws:
+        return SATURATION
+    made = partial(_Saturation, rules=_rules_with(laws))
+    return Pass(SATURATION.name, SATURATION.version, lambda program, counts: rewritten_by(made, program, counts))
 
 
 @lru_cache(maxsize=64)
@@ -154,8 +171,11 @@ def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
 
 
 class _Saturation(Rewriter):
-    def __init__(self, program: Program, counts: Counts, rewrites: list[Rewrite] | None = None) -> None:
+    def __init__(
+        self, program: Program, counts: Counts, rewrites: list[Rewrite] | None = None, rules: Rules = RULES
+    ) -> None:
         super().__init__(program, counts)
+        self._rules = rules
         self._rewrites = rewrites
         self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
         """The e-graphs that may still be made."""
@@ -172,7 +192,7 @@ class _Saturation(Rewriter):
         elements = {b.name: b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
         types, spellings = _used(program)
         self._scope = Scope(self._locals, elements, self._values, self._types.of, spellings)
-        self._starts = _starts(RULES.of(types, spellings))
+        self._starts = _starts(rules.of(types, spellings))
 
     def expression(self, expr: Expr) -> Expr:
         return rewritten(expr, self._rule, self._made)
@@ -191,7 +211,7 @@ class _Saturation(Rewriter):
             return node
         self._left -= 1
         self.counts["saturated"] += 1
-        found = saturated(node, RULES, self._scope, LIMITS)
+        found = saturated(node, self._rules, self._scope, LIMITS)
         if found.expr is not node:
             self.counts["cheaper"] += 1
             if self._rewrites is not None:
@@ -200,8 +220,8 @@ class _Saturation(Rewriter):
 
     def replay(self) -> Replay:
         """Returns what checks the steps of the rewrites so far."""
-        rules = RULES.of(*_used(self.source)).rules
-        return Replay(rules, RULES.commuting, self._locals, self._scope.elements, self._values)
+        rules = self._rules.of(*_used(self.source)).rules
+        return Replay(rules, self._rules.commuting, self._locals, self._scope.elements, self._values)
 
     # ---- declarations
     def visit_let(self, stmt: Let) -> None:

@@ -98,7 +98,12 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 bench-cpu: $(VENV)/.peers ## measure the CPU backend against C, numba, Warp, Taichi and, where Debian has it, PoCL
 	$(BIN)/python -m benchmarks --suite cpu
 
-soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
+# SECONDS is the time for random cases of all kinds; without it, what has an end of its own runs too, for hours.
+ifdef SECONDS
+soak: $(VENV)/.soak
+	PYTHONPATH=tests $(BIN)/python -m support.timed_soak --seconds $(SECONDS) --out benchmarks/results/timed-soak.json
+else
+soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs random cases of all kinds for that time
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py tests/fault/test_cpu_sessions.py tests/fault/test_cpu_store_faults.py \
 		tests/unit/reference/test_large_buffers.py
@@ -106,6 +111,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
 	$(BIN)/python -m benchmarks.cpu_functions
+endif
 
 POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
 	tests/unit/testing/test_vector_files.py

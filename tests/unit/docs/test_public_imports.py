@@ -1,7 +1,7 @@
 """README, documentation and examples import what is public, and the public face is what was decided.
 
-The face: ``vyre``, ``vyre.container``, ``vyre.ir``, ``vyre.policies``, ``vyre.ports`` and ``vyre.testing``.  All else
-is internal and may change without notice.
+The face: ``vyre``, ``vyre.container``, ``vyre.egraph``, ``vyre.ir``, ``vyre.policies``, ``vyre.ports`` and
+``vyre.testing``.  All else is internal and may change without notice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 import vyre
 import vyre.container
+import vyre.egraph
 import vyre.ir
 import vyre.policies
 import vyre.ports
@@ -25,7 +26,7 @@ import vyre.testing
 from vyre.domain.lazy_names import homes
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-FACE: Final = (vyre, vyre.container, vyre.ir, vyre.policies, vyre.ports, vyre.testing)
+FACE: Final = (vyre, vyre.container, vyre.egraph, vyre.ir, vyre.policies, vyre.ports, vyre.testing)
 PUBLIC: Final = frozenset(module.__name__ for module in FACE)
 RECORDED: Final = ROOT / "tests" / "data" / "public-face.txt"
 _BLOCK: Final = re.compile(r"^```(?:python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ docs/egraphs.md describes them.
 
 from __future__ import annotations
 
-from vyre.graphs.closed_egraph import CanonicalRows, CheapestTerm, ClosedEGraph
 from vyre.graphs.egraph import EGraph
+from vyre.graphs.egraph_closed import CanonicalRows, CheapestTerm, ClosedEGraph
 
 __all__ = ["CanonicalRows", "CheapestTerm", "ClosedEGraph", "EGraph"]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidInput
-from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
+from vyre.graphs.columns import Words, column, pairs
 
 if TYPE_CHECKING:
     from vyre.app.fixpoint import ExecutorName
     from vyre.app.session import Session
-    from vyre.graphs.closed_egraph import ClosedEGraph
+    from vyre.graphs.egraph_closed import ClosedEGraph
 
-Words = npt.NDArray[np.uint32]
-"""An array of u32 of one axis."""
 _WORD: Final = "I"
 
 
@@ -68,11 +66,11 @@ class EGraph:
         Raises ``InvalidInput`` for other types, shapes and numbers, and for a class that has no term.
         """
         made = cls()
-        found = {
-            "operators": _words("operators", operators),
-            "offsets": _words("offsets", offsets),
-            "children": _words("children", children),
-            "equalities": _words("equalities", equalities, pairs=True),
+        found: dict[str, Words] = {
+            "operators": column("operators", operators, np.uint32),
+            "offsets": column("offsets", offsets, np.uint32),
+            "children": column("children", children, np.uint32),
+            "equalities": pairs("equalities", equalities),
         }
         count = len(found["operators"])
         _require_offsets(found["offsets"], count, len(found["children"]))
@@ -90,12 +88,7 @@ class EGraph:
                     fix="give a name for every operator, or no names.",
                 )
         if classes is not None:
-            made._classes = _words("classes", classes)
-            if made._classes.shape != (count,):
-                raise InvalidInput(
-                    f"classes has {len(made._classes)} element(s), and there are {count} term(s)",
-                    fix="give the class of every term.",
-                )
+            made._classes = column("classes", classes, np.uint32, count).copy()
         for name in ("children", "equalities"):
             made._require_classes(name, found[name].ravel(), count)
         made._operators.frombytes(found["operators"].tobytes())
@@ -154,7 +147,7 @@ class EGraph:
         Raises ``PlanError``: ``TableFull`` for a table with fewer slots than there are different terms, ``TooManyRows``
         for an e-graph whose terms have no 32-bit numbers; and what a fixed point raises.
         """
-        from vyre.graphs.closing import close
+        from vyre.graphs.egraph_closing import close
 
         return close(self, session, rows=rows, slots=slots, executor=executor)
 
@@ -217,24 +210,6 @@ class EGraph:
                 f"{name} holds the class {found[np.argmax(missing)]}, which no term has",
                 fix="use classes of terms; without `classes`, term t is class t.",
             )
-
-
-def _words(name: str, given: Any, pairs: bool = False) -> Words:
-    """Returns a column as u32; raises ``InvalidInput`` for other types, shapes and numbers."""
-    column = np.asarray(given)
-    if column.size == 0:
-        column = column.astype(np.uint32).reshape((0, 2) if pairs else (0,))
-    form = "(k, 2)" if pairs else "(n,)"
-    if column.dtype.kind not in "ui" or column.ndim != (2 if pairs else 1) or (pairs and column.shape[1] != 2):
-        raise InvalidInput(
-            f"{name} is an array of {column.dtype} and of shape {column.shape}",
-            fix=f"pass whole numbers in an array of shape {form}.",
-        )
-    if column.dtype != np.uint32 and column.size and not 0 <= column.min() <= column.max() <= U32_MAX:
-        raise InvalidInput(
-            f"{name} holds numbers from {column.min()} to {column.max()}", fix="use numbers from 0 to 2^32 - 1."
-        )
-    return np.ascontiguousarray(column, np.uint32)
 
 
 def _require_offsets(offsets: Words, count: int, children: int) -> None:

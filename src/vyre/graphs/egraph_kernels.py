@@ -32,8 +32,6 @@ from vyre.domain.graphs.egraph import SIGNATURE_ADDEND, SIGNATURE_FACTOR, SIGNAT
 LANES: Final = 256
 JUMPS: Final = 16
 """The parents that a lane follows in one round; a longer path is shortened by the next rounds."""
-MOST_ROWS: Final = 2**31 - 3
-"""The rows that slots can name."""
 
 # Slots of the table: GONE, leading row + 1, bidding row + 1 + BID, EMPTY.
 GONE: Final = 0

@@ -27,9 +27,9 @@ from vyre.adapters.cuda.machine.options import RunOptions, Schedule
 from vyre.domain.graphs.egraph import EGraphSnapshot, pack_device_image, row_signature
 from vyre.domain.validation.validator import order_sensitive
 from vyre.egraph import ClosedEGraph, EGraph
-from vyre.graphs import closing
+from vyre.graphs import egraph_closing as closing
 from vyre.graphs import egraph_kernels as kernels
-from vyre.graphs.closing import close
+from vyre.graphs.egraph_closing import close
 from vyre.policies.egraphs.device_extraction import extract_best_for_device
 from vyre.policies.egraphs.egraph_kernels import LaunchConfig, plan_closure
 from vyre.testing import CudaMachine, cuda_machine

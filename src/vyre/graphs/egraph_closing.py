@@ -14,14 +14,15 @@ from vyre.domain.arguments import expect
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U32_MAX
 from vyre.graphs import egraph_kernels as kernels
-from vyre.graphs.closed_egraph import CanonicalRows, ClosedEGraph
+from vyre.graphs.egraph_closed import CanonicalRows, ClosedEGraph
 from vyre.policies.egraphs.egraph_kernels import ClosureInputs, ClosurePlan, KernelPass, plan_closure
 from vyre.policies.journal import decide
 
 if TYPE_CHECKING:
     from vyre.app.fixpoint import ExecutorName, FixedPoint, FixedPointResult
     from vyre.app.resident import ResidentArray
-    from vyre.graphs.egraph import EGraph, Words
+    from vyre.graphs.columns import Words
+    from vyre.graphs.egraph import EGraph
 
 _KERNELS: Final[dict[KernelPass, Kernel[...]]] = {
     KernelPass.CLASS_COMPRESSION: kernels.compress,

@@ -24,7 +24,8 @@ from vyre.policies.journal import DecisionSink, decide
 
 if TYPE_CHECKING:
     from vyre.app.fixpoint import FixedPointResult
-    from vyre.graphs.egraph import EGraph, Words
+    from vyre.graphs.columns import Words
+    from vyre.graphs.egraph import EGraph
     from vyre.policies.egraphs.egraph_kernels import ClosurePlan
 
 _AS_GIVEN: Final = BiasThresholds(extraction=ExtractionThresholds(hot_bps=10_000, cold_bps=10_000))

@@ -52,8 +52,9 @@ class CanonicalRows(NamedTuple):
 class CheapestTerm(NamedTuple):
     """A term of least cost.
 
-    ``nodes`` are its operators with the places of their children in ``nodes``, every child before its parent; the last
-    node is the term itself, and a node that is used twice stands there once.
+    ``cost`` is at most 2^64 - 1, which also stands for all that is more.  ``nodes`` are its operators with the places
+    of their children in ``nodes``, every child before its parent; the last node is the term itself, and a node that is
+    used twice stands there once.
     """
 
     cost: int
@@ -131,37 +132,64 @@ class ClosedEGraph:
 
         ``costs`` are the costs of operators by name, from 0 to 2^64 - 1, and 1 for all others.  A node that is used
         twice is paid for twice, or once where ``shared`` is true: then the term is never dearer than without, and
-        not always the cheapest, since to find that one is NP-hard.  O(r log r) in all rows.
+        not always the cheapest, since to find that one is NP-hard.  O(r log r) in all rows, of which Python visits
+        those that the term may be made of.
 
         Raises ``InvalidInput`` as ``rows`` and ``same`` do, and for costs that are no such numbers.
         """
         expect("shared", shared, bool, "True or False")
-        rows = self.rows
         prices = {} if costs is None else dict(costs)
         for operator, cost in prices.items():
             if type(cost) is not int or not 0 <= cost <= U64_MAX:
                 raise InvalidInput(
                     f"the cost of {shown(operator)} is {shown(cost)}", fix="use whole numbers from 0 to 2^64 - 1."
                 )
-        labels = np.unique(rows.classes)
-        root = int(np.searchsorted(labels, self._class_of(term)))
-        names = [self._graph.operator_name(number) for number in rows.operators.tolist()]
-        places = np.searchsorted(labels, rows.children).tolist()
-        offsets = rows.offsets.tolist()
-        nodes: list[list[ENode]] = [[] for _ in labels]
-        for row, eclass in enumerate(np.searchsorted(labels, rows.classes).tolist()):
-            below = tuple(places[offsets[row] : offsets[row + 1]])
-            nodes[eclass].append(ENode(row, prices.get(names[row], 1), _NO_HINTS, below))
-        inputs = ExtractionInputs(
-            classes=tuple(EClass(tuple(each)) for each in nodes),
-            root=root,
-            profile=_ANY_DEVICE,
-            cost_model=CostModel.DAG if shared else CostModel.TREE,
-        )
+        classes = self._classes_below(int(self._class_of(term)), prices)
+        model = CostModel.DAG if shared else CostModel.TREE
+        inputs = ExtractionInputs(classes=classes, root=0, profile=_ANY_DEVICE, cost_model=model)
         found = decide(self._sink, extract_best_for_device, inputs, _AS_GIVEN)
-        if found is None:
-            return None
-        return CheapestTerm(found.cost, _written(inputs, found.chosen, names))
+        return None if found is None else CheapestTerm(found.cost, self._written(inputs, found.chosen))
+
+    def _classes_below(self, label: int, prices: Mapping[str, int]) -> tuple[EClass, ...]:
+        """Returns the classes that terms of a class are made of, that class first; the id of a node is its row."""
+        rows = self.rows
+        order = np.argsort(rows.classes, kind="stable")
+        sorted_classes = rows.classes[order]
+        numbers = {label: 0}
+        waiting = [label]
+        classes: list[EClass] = []
+        for each in waiting:
+            first, end = np.searchsorted(sorted_classes, each), np.searchsorted(sorted_classes, each, side="right")
+            nodes = []
+            for row in order[first:end].tolist():
+                below = rows.children[rows.offsets[row] : rows.offsets[row + 1]].tolist()
+                waiting += [child for child in dict.fromkeys(below) if child not in numbers]
+                children = tuple(numbers.setdefault(child, len(numbers)) for child in below)
+                nodes.append(ENode(row, prices.get(self._name(row), 1), _NO_HINTS, children))
+            classes.append(EClass(tuple(nodes)))
+        return tuple(classes)
+
+    def _name(self, row: int) -> str:
+        return self._graph.operator_name(int(self.rows.operators[row]))
+
+    def _written(self, inputs: ExtractionInputs, chosen: Mapping[int, int]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Returns the chosen nodes that the root needs, children before parents, without recursion."""
+        places: dict[int, int] = {}
+        nodes: list[tuple[str, tuple[int, ...]]] = []
+        stack = [inputs.root]
+        while stack:
+            eclass = stack[-1]
+            node = inputs.classes[eclass].nodes[chosen[eclass]]
+            waiting = [below for below in node.children if below not in places]
+            if eclass in places:
+                stack.pop()
+            elif waiting:
+                stack += reversed(waiting)
+            else:
+                stack.pop()
+                places[eclass] = len(nodes)
+                nodes.append((self._name(node.id), tuple(places[below] for below in node.children)))
+        return tuple(nodes)
 
     def _class_of(self, term: int) -> np.uint32:
         if not isinstance(term, int | np.integer) or isinstance(term, bool) or not 0 <= term < len(self):
@@ -171,25 +199,3 @@ class ClosedEGraph:
             )
         found: np.uint32 = self.classes[term]
         return found
-
-
-def _written(
-    inputs: ExtractionInputs, chosen: Mapping[int, int], names: list[str]
-) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Returns the chosen nodes that the root needs, children before parents, without recursion."""
-    places: dict[int, int] = {}
-    nodes: list[tuple[str, tuple[int, ...]]] = []
-    stack = [inputs.root]
-    while stack:
-        eclass = stack[-1]
-        node = inputs.classes[eclass].nodes[chosen[eclass]]
-        waiting = [below for below in node.children if below not in places]
-        if eclass in places:
-            stack.pop()
-        elif waiting:
-            stack += reversed(waiting)
-        else:
-            stack.pop()
-            places[eclass] = len(nodes)
-            nodes.append((names[node.id], tuple(places[below] for below in node.children)))
-    return tuple(nodes)

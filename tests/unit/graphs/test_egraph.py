@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.egraph_rivals import rows_of
+from benchmarks.egraph_shapes import chain
 
 import vyre
-from support.egraph_closures import chain, random_egraph
+from support.egraph_closures import random_egraph
 from vyre import InvalidConfig, InvalidInput, Session
 from vyre.egraph import ClosedEGraph, EGraph
 
@@ -206,6 +208,31 @@ def test_deep_terms_are_extracted_without_recursion(session: Session) -> None:
     assert found is not None and found.cost == len(found.nodes) == 3001
     with vyre.open("reference") as other:
         assert chain(3).close(other).extract(7, {"1": 5}) is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_cheapest_term_is_of_the_class_and_costs_what_is_said(session: Session, seed: int) -> None:
+    """Written into the e-graph again, it is equal to the term; and no term that is there costs less."""
+    columns = random_egraph(seed)
+    names = [str(number) for number in range(int(columns.operators.max()) + 1)]
+    graph = EGraph.from_columns(columns.operators, columns.offsets, columns.children, columns.equalities, names=names)
+    prices = {name: 1 + number % 3 for number, name in enumerate(names)}
+    least = list[int]()  # of every term as it stands there; children stand before their parents
+    for operator, below in rows_of(graph):
+        least.append(prices[names[operator]] + sum(least[child] for child in below))
+    closed, asked = graph.close(session), range(0, len(graph), 3)
+    again = list[tuple[int, int]]()
+    for term in asked:
+        found = closed.extract(term, prices)
+        assert found is not None and found.cost <= min(least[each] for each in closed.members(term))
+        numbers, costs = list[int](), list[int]()
+        for operator_name, places in found.nodes:
+            numbers.append(graph.add(operator_name, *(numbers[place] for place in places)))
+            costs.append(prices[operator_name] + sum(costs[place] for place in places))
+        assert costs[-1] == found.cost
+        again.append((term, numbers[-1]))
+    more = graph.close(session)
+    assert all(more.same(one, other) for one, other in again)
 
 
 @pytest.mark.parametrize("cost", [-1, 2**64, 1.0, True])

@@ -10,17 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from benchmarks.egraph_rivals import Egglog, optimizer_classes, rows_of
+from benchmarks.egraph_rows import of_terms
+from benchmarks.egraph_shapes import chain
 
 import vyre
-from support.egraph_closures import (
-    chain,
-    naive_classes,
-    optimizer_classes,
-    planned_classes,
-    random_egraph,
-    rows_of,
-    snapshot_of,
-)
+from support.egraph_closures import naive_classes, planned_classes, random_egraph, snapshot_of
 from vyre import FixpointExecutor, PlanError, Session
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.options import RunOptions, Schedule
@@ -203,6 +198,26 @@ def test_the_columns_are_those_of_a_packed_image() -> None:
         assert packed.column("children") == tuple(columns.child.tolist())
         interned = zip(packed.column("row_language_op_ids"), columns.operator.tolist(), strict=True)
         assert len(set(interned)) == len(set(columns.operator.tolist()))
+
+
+LARGE: Final = {"reference": 20_000, "cpu": 100_000, "cuda-machine": 20_000}
+
+
+def test_many_terms(session: Session) -> None:
+    """``support.egraph_soak`` goes on to a million."""
+    graph = of_terms(LARGE[session.backend])
+    found = graph.close(session)
+    np.testing.assert_array_equal(found.classes, naive_classes(graph))
+
+
+def test_egglog_finds_as_many_classes_and_rows(session: Session, tmp_path: Path) -> None:
+    pytest.importorskip("egglog", reason="egglog is not installed; other closures are compared all the same")
+    for seed in range(300, 310):
+        graph = random_egraph(seed)
+        rival = Egglog(tmp_path)
+        rival.close(graph)
+        found = graph.close(session)
+        assert rival.sizes() == (found.class_count, len(found.rows.terms))
 
 
 # ---------------------------------------------------------------- capacity

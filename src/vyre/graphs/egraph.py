@@ -109,14 +109,14 @@ class EGraph:
                 f"a term {shown(operator)} is added to columns with {'classes' if names else 'no names of operators'}",
                 fix="build an e-graph from columns with `names` and without `classes`, or as `EGraph()`.",
             )
-        number = numbers.get(operator)
-        if number is None:
+        if type(operator) is not str:
             expect("operator", operator, str, "a text", InvalidInput)
-            number = numbers[operator] = len(names)
-            names.append(operator)
         for child in children:
             if type(child) is not int or not 0 <= child < term:
                 self._require_term(child, f"a child of {shown(operator)}")
+        number = numbers.setdefault(operator, len(names))
+        if number == len(names):
+            names.append(operator)
         self._children.extend(children)
         self._operators.append(number)
         self._offsets.append(len(self._children))

@@ -100,6 +100,7 @@ def test_columns_have_any_type_of_whole_numbers(dtype: Any) -> None:
             "added to columns with classes",
         ),
         (lambda: small().add(3), "operator=3"),  # type: ignore[arg-type]
+        (lambda: small().add(["f"]), "operator="),  # type: ignore[arg-type]
         (lambda: small().add("f", 5), "a child of 'f' is 5, and the e-graph has 5 term"),
         (lambda: small().add("f", -1), "is -1"),
         (lambda: small().add("f", True), "is True"),
@@ -119,6 +120,8 @@ def test_a_refused_term_leaves_no_trace() -> None:
         with pytest.raises(InvalidInput):
             graph.add(operator, 0, 7)
     assert graph.offsets.tolist() == [0, 0, 0, 1, 2, 4] and len(graph.children) == 4
+    graph.add("next")
+    assert graph.operator_name(int(graph.operators[-1])) == "next" and graph.operators[-1] == 4
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs r
 		tests/fault/test_tuning_store_faults.py tests/fault/test_cpu_sessions.py tests/fault/test_cpu_store_faults.py \
 		tests/unit/reference/test_large_buffers.py
 	PYTHONPATH=tests $(BIN)/python -m support.persistent_soak --out benchmarks/results/persistent-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.egraph_soak --out benchmarks/results/egraph-soak.json
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
 	$(BIN)/python -m benchmarks.cpu_functions

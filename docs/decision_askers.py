@@ -1,7 +1,7 @@
 """The callers of each decision, found in the source.
 
-A decision is called if code of ``ports``, ``adapters`` or ``app`` that is itself imported names one of its public
-functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
+A decision is called if code of ``ports``, ``adapters``, ``app`` or ``graphs`` that is itself imported names one of its
+public functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 SOURCE: Final = Path(__file__).resolve().parents[1] / "src" / "vyre"
-RUNNING: Final = ("ports", "adapters", "app")
+RUNNING: Final = ("ports", "adapters", "app", "graphs")
 DECISIONS: Final = ("policies", "adapters/*/decisions")
 NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_table"})
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
     "claims": "bundles of evidence for measured claims",
-    "device_extraction": "the optimizer, to take terms out of an e-graph",
-    "egraph_kernels": "e-graphs on the device",
-    "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",
     "speculation": "races of rewritten variants",
     "subgroup": "reductions, in the library of primitives",

@@ -21,11 +21,12 @@ READ_A_CLOCK = {
     "support/children.py",  # for the limit of a fork
     "support/cpu_fuzzing.py",
     "support/python_kernel_fuzzing.py",
+    "support/egraph_soak.py",  # its record tells how long closing took
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
     "support/manifest_fuzzing.py",
     "support/optimizer_fuzzing.py",
-    "support/persistent_soak.py",  # its record tells how long closing took
+    "support/persistent_soak.py",  # likewise
     "support/timed_soak.py",
     "support/work_graph_fuzzing.py",
     "unit/reference/test_executor.py",  # replaces it

@@ -62,6 +62,7 @@ UNRECORDED: Final = {
     ("app/work_graph/wave_plans.py", "WavePlans.shape", "plan_frontier_execution"): "takes the cache as a function",
     ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "lookup_key"): _KEPT,
     ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "topology_lookup"): _KEPT,
+    ("graphs/token_fact_session.py", "FrontierAnalysis._planned", "node_waves"): "arithmetic",
     ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
     ("app/selection.py", "_against", "capability_score"): _REPORT,
 }
@@ -147,7 +148,7 @@ def _is_policy(found: object) -> bool:
 
 
 def source() -> Iterator[tuple[str, ast.Module]]:
-    for part in ("app", "adapters"):
+    for part in ("app", "adapters", "graphs"):
         for path in sorted((ROOT / part).rglob("*.py")):
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
 
@@ -178,6 +179,7 @@ def test_the_page_lists_what_is_recorded() -> None:
 
 ONE_OUTCOME: Final = {
     "least_worth": "somebody leaves, or it is not asked",
+    "plan_closure": "launches of a round and a table of slots, or it raises",
     "plan_queue_grid": "a number of workgroups",
     "plan_session": "a number of bytes, or it raises",
 }

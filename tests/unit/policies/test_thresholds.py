@@ -51,7 +51,7 @@ from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
 from vyre.policies.caching.cost_eviction import CostThresholds
 from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
-from vyre.policies.egraphs.egraph_kernels import LaunchConfig
+from vyre.policies.egraphs.egraph_kernels import ClosureInputs, ClosureThresholds, LaunchConfig, plan_closure
 from vyre.policies.egraphs.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
@@ -405,6 +405,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ExecutionThresholds", "reuse.min_repeats"): execution(),
     ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
     ("ExtractionThresholds", "forbid_zero"): priced(1, cold_bps=1),
+    **{
+        ("ClosureThresholds", field.name): lambda t: plan_closure(ClosureInputs(10_000, 10_000, 0), t)
+        for field in fields(ClosureThresholds)
+    },
     ("FixpointThresholds", "max_unrolled_steps"): lambda t: choose_executor(
         FixpointProfile(1025, GridSyncInputs(False, 1, 1, 1), False), t
     ),

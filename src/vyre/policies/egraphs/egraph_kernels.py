@@ -5,7 +5,9 @@ pairs come from buckets of rows with equal signature; only an exact comparison m
 
 Unlike vyre-driver, in which a bucket of n rows costs n(n-1)/2 pairs and the rows of a pair are found by a loop linear
 in n, ``pair_of`` is O(1), equal rows are found by grouping (O(rows + children)), and with ``leaders_only`` a group
-yields one pair per class after its first instead of all pairs.  The unions that follow are the same.
+yields one pair per class after its first instead of all pairs.  The unions that follow are the same.  ``plan_closure``
+plans a closure that stays on the device: a table of signatures instead of buckets, no pairs, and a union-find forest
+that the device itself keeps.
 """
 
 from __future__ import annotations
@@ -19,12 +21,20 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow, intern_operators, row_signature
-from vyre.policies.record import U32, U64, record, verdict
+from vyre.domain.record import U32_MAX
+from vyre.policies import arith
+from vyre.policies.record import U32, U64, BasisPoints, record, verdict
 
 PAIR_BYTES: Final = 8
 """Bytes of a pair of classes."""
 COUNTER_BYTES: Final = 8
 """Bytes of the counter of pairs."""
+MOST_CLOSED: Final = 2**31 - 3
+"""The rows and equalities of a closure, whose numbers share a word with a mark."""
+ENDING_BYTES: Final = 8
+"""Bytes that tell how the rounds of a fixed point ended."""
+LEAST_ROUNDS: Final = 1_024
+"""The rounds that a closure may always run without the host."""
 
 
 @record
@@ -43,13 +53,16 @@ class LaunchConfig:
 
 
 class KernelPass(Enum):
-    """Passes of the scan and of the union, in launch order."""
+    """Passes of the scan, of the union and of a round of the closure, each in launch order."""
 
     ROW_SCAN = "row_scan"
     CHILD_EDGE_SCAN = "child_edge_scan"
     ECLASS_GROUP_SCAN = "eclass_group_scan"
     UNION_PAIRS = "union_pairs"
     CANONICAL_REWRITES = "canonical_rewrites"
+    CLASS_COMPRESSION = "class_compression"
+    ROW_REKEYING = "row_rekeying"
+    ROW_MATCHING = "row_matching"
 
 
 Chunk: TypeAlias = tuple[int, int, int]
@@ -365,3 +378,73 @@ def structural_fixed_point(inputs: FixedPointInputs) -> FixedPoint:
             )
         )
     return FixedPoint(tuple(rounds), False, snapshot)
+
+
+# ---------------------------------------------------------------- closure on a device
+@record
+class ClosureInputs:
+    """The sizes of an e-graph that is to be closed under congruence.
+
+    ``slots`` is the number of slots of the table that finds equal rows, None for as many as ``ClosureThresholds`` says.
+    """
+
+    row_count: U32
+    eclass_count: U32
+    equality_count: U32
+    slots: U32 | None = None
+    config: LaunchConfig = LaunchConfig()
+
+
+@record
+class ClosureThresholds:
+    """The slots of the table for each row, and the share of slots whose rows moved away that renews the table."""
+
+    slots_per_row: U32 = 4
+    most_gone_bps: BasisPoints = 2_500
+
+
+DEFAULT_CLOSURE: Final = ClosureThresholds()
+
+
+@verdict
+class ClosurePlan:
+    """The launches of one round of the closure, and the sizes of what it needs.
+
+    The table has ``slots`` slots, and is renewed once more than ``most_gone`` of them were left by their rows.
+    ``round_limit`` is the number of rounds after which the host looks whether to go on, and ``readback_bytes`` is what
+    it then reads: how the rounds ended, whether a row found no slot, and the representative of every class.
+    """
+
+    waves: tuple[Wave, ...]
+    slots: int
+    most_gone: int
+    round_limit: int
+    readback_bytes: int
+
+
+def plan_closure(inputs: ClosureInputs, thresholds: ClosureThresholds = DEFAULT_CLOSURE) -> ClosurePlan:
+    """Returns how an e-graph is closed: every row is compared with the leaders of its slots instead of with all others.
+
+    Raises ``PlanError``: ``TooManyRows`` where the rows or the slots have no 32-bit numbers, ``NoSlots`` for a table
+    of no slots.  O(launches).
+    """
+    inputs.config.require_positive()
+    rows, classes, equalities = inputs.row_count, inputs.eclass_count, inputs.equality_count
+    slots = max(rows * thresholds.slots_per_row, 1) if inputs.slots is None else inputs.slots
+    if rows + equalities > MOST_CLOSED or slots > U32_MAX:
+        raise PlanError("TooManyRows", rows=rows, equalities=equalities, slots=slots, most=MOST_CLOSED)
+    if slots == 0:
+        raise PlanError("NoSlots", fix="give the table a slot for every row that differs from all others.", slots=0)
+    matched = rows + equalities
+    passes = (
+        (KernelPass.CLASS_COMPRESSION, classes),
+        (KernelPass.ROW_REKEYING, max(rows, classes)),
+        (KernelPass.ROW_MATCHING, matched),
+    )
+    return ClosurePlan(
+        waves=_waves(passes, inputs.config),
+        slots=slots,
+        most_gone=arith.weighted(slots, thresholds.most_gone_bps),
+        round_limit=max(matched, LEAST_ROUNDS),
+        readback_bytes=ENDING_BYTES + 4 * (classes + 1),
+    )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.frontier_programs import node_waves
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U64_MAX
 from vyre.policies.frontiers.frontier_ir import (
@@ -19,7 +20,6 @@ from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
     FrontierNode,
     FrontierWaveSizes,
-    node_waves,
     plan_frontier_ir,
     waves_from_frontier_ir,
 )

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from support.frontier_programs import node_waves
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.frontier_ir import (
     FrontierDomain,
     FrontierIr,
     FrontierNode,
     FrontierWaveSizes,
-    node_waves,
     plan_frontier_ir,
     waves_from_frontier_ir,
 )

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row
+from vectors.seeds.queue_expansion import plan_queue_with_expansion
 from vyre.adapters.host.ring import HostRing, RingItem
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers import fixpoint
-from vyre.policies.launching.queueing import plan_backpressure, plan_queue, plan_queue_with_expansion
+from vyre.policies.launching.queueing import plan_backpressure, plan_queue
 
 CODEC: Final = PlanCodec()
 

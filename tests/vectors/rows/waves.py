@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from vectors.codec import Json, PlanCodec, Row
+from vectors.seeds.token_facts import TokenFactProfile, plan_token_fact
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
@@ -30,7 +31,6 @@ from vyre.policies.frontiers.waves import (
     plan_frontier,
     plan_frontier_execution,
 )
-from vyre.policies.transfer.residency import TokenFactProfile, plan_token_fact
 
 Given: TypeAlias = dict[str, Any]
 

@@ -4,8 +4,7 @@ Nodes that no longer wait for each other run as one wave.  Units: items, and byt
 them raises ``PlanError``.  O(nodes log nodes + dependencies).
 
 Unlike vyre-driver, whose adapter knows only waves and puts them into a chain, so that a planner of barriers never sees
-two nodes that could run side by side, this keeps ``dependencies`` where they are given; ``node_waves`` returns them for
-a program each node of which is a wave.  The chain is the default.
+two nodes that could run side by side, this keeps ``dependencies`` where they are given.  The chain is the default.
 """
 
 from __future__ import annotations
@@ -116,14 +115,6 @@ def plan_frontier_ir(ir: FrontierIr) -> FrontierIrPlan:
         raise PlanError("Cycle", unscheduled_nodes=unscheduled)
     waves = tuple(_wave(index, [ir.nodes[place] for place in layer]) for index, layer in enumerate(layers))
     return FrontierIrPlan(waves, Reason("a chain of {} of the {} nodes is the longest", (len(waves), len(ir.nodes))))
-
-
-def node_waves(ir: FrontierIr) -> tuple[tuple[int, ...], Dependencies]:
-    """Returns items and dependencies of a program each node of which is a wave of its own, in the order of its nodes.
-
-    Raises like ``plan_frontier_ir`` except for ``Cycle``, which the planner of the waves raises.
-    """
-    return tuple(node.active_items for node in ir.nodes), tuple(_edges(ir))
 
 
 def waves_from_frontier_ir(sizes: FrontierWaveSizes) -> FrontierWaves:

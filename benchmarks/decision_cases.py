@@ -64,7 +64,6 @@ def _calls(function: Callable[..., object], *inputs: object) -> tuple[Call, ...]
 
 _Persistent = persistent_kernel.PersistentKernelInputs
 _Reuse = command_reuse.CommandReuseInputs
-_Bindless = bindless.BindlessInputs
 _Table = bindless.ResourceTableInputs
 _Jit = trace_jit.TraceJitInputs
 _Seen = speculation.SpeculationObservation
@@ -82,7 +81,7 @@ _DEVICE = occupancy.DeviceEnvelope(9, 0, 1024, 49_152, True, True)
 _IDENTITY = plan_cache.PlanIdentity(
     1, plan_cache.MegakernelAnalysisKind.DATAFLOW, plan_cache.MegakernelDeviceKey(9, 0, 32, True, True, 1024)
 )
-_NEED = partial(occupancy.KernelRequirement, 8, 0, 256)
+_SHAPE = occupancy.LaunchShape((64, 1, 1), (256, 1, 1), 1024, False, False)
 _GRIDS = tuple(grid_sync_mode.GridSyncInputs(True, 264, 132, resident) for resident in (1, 2))
 
 SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
@@ -101,9 +100,6 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
     ),
     "param_inlining": _calls(
         param_inlining.decide_param_inlining, *map(param_inlining.ParamInliningInputs, (100, 101, 10_000))
-    ),
-    "bindless": _calls(
-        bindless.decide_bindless, _Bindless(64, _FULL, True), _Bindless(2, _FULL, True), _Bindless(64, _STATIC, True)
     ),
     "bindless.resource_table": _calls(
         bindless.plan_resource_table,
@@ -133,7 +129,7 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         _Path(SpeculationMode.DISABLE, True, _ADAPTIVE),
     ),
     "arm_independence": _calls(
-        arm_independence.can_dispatch_concurrently,
+        arm_independence.judge_arms,
         (_READER, _APART),
         (_READER, _AFTER),
         (_AFTER, _READER),
@@ -194,7 +190,7 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         *(thread_plan.ThreadInputs(1_000, each, 5_000, 8) for each in (1, 10**6)),
     ),
     "grid_sync_mode": _calls(grid_sync_mode.choose_grid_sync, *_GRIDS),
-    "launch_diagnosis": _calls(occupancy.diagnose, occupancy.DiagnosisInputs("k", _DEVICE, _NEED(1024, False, False))),
+    "launch_diagnosis": _calls(occupancy.diagnose_shape, occupancy.ShapeDiagnosisInputs("k", _DEVICE, _SHAPE, None)),
 }
 """Decisions whose inputs are a fixed number of scalars (or a few slots) and whose answer is one choice."""
 
@@ -229,7 +225,6 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
         *(fixpoint.FixpointProfile(100, grid, conditional) for grid in _GRIDS for conditional in (False, True)),
     ),
     "queueing": _calls(queueing.plan_queue, queueing.QueueProfile(*_QUEUE, 4096)),
-    "queueing.expansion": _calls(queueing.plan_queue_with_expansion, queueing.ExpansionProfile(*_QUEUE, 4096)),
     "queueing.drain": _calls(queueing.plan_backpressure, queueing.DrainProfile(*_QUEUE, 4096, 512)),
     "topology": _calls(
         topology.select,
@@ -239,7 +234,7 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
             for previous in (None, *topology.Topology)
         ),
     ),
-    "topology.memory": _calls(topology.memory_plan, *(topology.MemoryInputs(*_WAVE, t) for t in topology.Topology)),
+    "topology.memory": _calls(topology.memory_of, *((t, topology.WaveMemory(*_WAVE)) for t in topology.Topology)),
     "occupancy": _calls(occupancy.estimate, (_SM, _USAGE)),
     "residency.session": _calls(
         residency.plan_session,
@@ -248,10 +243,14 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
 }
 """The same, but the answer is a record of several figures."""
 
+
+def _wave_execution(inputs: topology.TopologyInputs) -> topology.ExecutionPlan:
+    return topology.fit(topology.select(inputs).topology, topology.WaveMemory(*_WAVE))
+
+
 COMPOSED: Final[dict[str, tuple[Call, ...]]] = {
     "topology.execution": _calls(
-        topology.execution_plan,
-        *(topology.ExecutionInputs(*_WAVE, _SAMPLE, 5000.0, pressure) for pressure in (0.2, 0.9)),
+        _wave_execution, *(topology.TopologyInputs(_SAMPLE, *_SIZES, 5_000.0, pressure) for pressure in (0.2, 0.9))
     ),
 }
 """Several decisions in one: the shape and the memory of a wave."""

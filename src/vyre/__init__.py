@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
     from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
+    from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
     from vyre.ports.aot import AotEmitter as AotEmitter, AotTargetId as AotTargetId
@@ -230,6 +231,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
     "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
+    "vyre.policies.launching.queueing": "QueueDiscipline",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
     "vyre.ports.aot": "AotEmitter AotTargetId",

@@ -48,6 +48,7 @@ UNRECORDED: Final = {
     ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
     ("app/asynchrony/order.py", "MemoryOrder._conflicting", "first_conflict"): "asked for each operation under way; "
     "what it says is over when they are",
+    ("app/drain_program.py", "DrainProgram.inputs", "plan_queue"): "a check; the program belongs to no session",
     ("app/explain/explanation.py", "Explanation.at", "quote"): _CHART,
     ("app/explain/explanation.py", "_offers", "quote"): _CHART,
     ("app/fixpoint.py", "FixedPoint._decided", "may_pay"): "whether facts are gathered, which are recorded",

@@ -81,7 +81,7 @@ def test_nothing_internal_is_shown_to_users(where: str) -> None:
         ("import vyre.domain.ir.program", ["vyre.domain.ir.program"]),
         ("from vyre import adapters", ["vyre.adapters"]),
         (
-            "def f():\n    from vyre.policies.launching.bindless import decide_bindless",
+            "def f():\n    from vyre.policies.launching.bindless import plan_resource_table",
             ["vyre.policies.launching.bindless"],
         ),
         ("import vyre\nfrom vyre.policies import bindless\nfrom vyre.testing.backend_contract import CASES", []),

@@ -10,20 +10,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.arm_verdicts import can_dispatch_concurrently
+from vectors.seeds.bindless import BindlessInputs, decide_bindless
 from vectors.seeds.fused_speculation import race_variants
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
-from vyre.policies.concurrency.arm_independence import ArmAccess, can_dispatch_concurrently
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.evidence.claims import RepetitionInputs, claim_from_repetitions
-from vyre.policies.launching.bindless import (
-    BindlessInputs,
-    BindlessSupport,
-    ResourceTableInputs,
-    decide_bindless,
-    plan_resource_table,
-)
+from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     PlainLaunches,

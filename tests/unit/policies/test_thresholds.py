@@ -69,7 +69,6 @@ from vyre.policies.evidence.claims import (
     validate,
 )
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
@@ -368,9 +367,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
         for place in range(len(MEASURED.interpreter))
         for field in fields(PassGain)
     },
-    ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
-        BindlessInputs(24, BindlessSupport.FULL, False), t
-    ),
     ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
         FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t
     ),

@@ -1,4 +1,4 @@
-"""``drain_program``: a program that runs once for each item, as one that drains a queue of them in one launch.
+"""A queue in phases: a program that runs once for each item, as one that drains a queue of them in one launch.
 
 The queue is a ring of u32.  A *level* is what was pushed while the level before was processed; a *phase* processes the
 items of a level, or as many of them as the launch may still process.  Lanes stride over the items of a phase, so the
@@ -14,38 +14,28 @@ The state stays in memory, and the next launch goes on where this one has stoppe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from vyre.domain.fusion.returns import without_returns
-from vyre.domain.grid_sync import fresh_names
-from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Literal, Load, Select, Var
+from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Select, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Block, Body, If, Let, Region, Stmt, Store
-from vyre.domain.ir.types import ScalarType
-from vyre.domain.validation.validator import check_rules, without_calls
-from vyre.domain.work_queues.order import order_obstacle
-from vyre.domain.work_queues.roles import CannotDrain, QueueRoles, is_item_number, obstacle
+from vyre.domain.ir.stmt import Block, If, Let, Stmt, Store
+from vyre.domain.work_queues.forms import PENDING, TOTALS, DrainForm, Draining, ItemWork, u32
+from vyre.domain.work_queues.roles import QueueRoles
 
-MOST_SLOTS: Final = 2**31 - 1
-"""The most slots of a ring: the sum of two places has 32 bits."""
-PENDING: Final = 0
-"""The word of the control buffer that gets the number of items that a launch has left in the queue."""
+if TYPE_CHECKING:
+    from vyre.domain.work_queues.forms import Words
+
 _PHASES: Final = 3
 _STATE: Final = 8
 """The first word of the states, and the words of each."""
-CONTROL_WORDS: Final = (_PHASES + 1) * _STATE
-INITIAL_ROOM: Final = _PHASES * _STATE + 3
+_CONTROL_WORDS: Final = (_PHASES + 1) * _STATE
+_INITIAL_ROOM: Final = _PHASES * _STATE + 3
 """The word with the room that the initial items have, which the first phase takes from the last one."""
-TOTALS: Final = ("processed", "pushed", "phases", "lost")
-"""The meaning of the words of the totals: items processed, items that found room, with the initial ones, phases that
-processed items, and items that found no room.
-"""
 _HINTS: Final = (
     *("queue", "control", "totals", "more", "budget", "pushed_0", "pushed_1", "pushed_2", "taken", "head", "rest"),
     *("waiting", "room", "tail", "left", "accepted", "lost", "known", "following", "item", "number", "slot"),
-    *("returned", "rounds"),
+    "rounds",
 )
 _TEXT: Final = """
 workgroup_size 1, 1, 1
@@ -105,61 +95,39 @@ _BARRIER: Final = " barrier(grid_sync) "
 
 
 @dataclass(frozen=True, slots=True)
-class DrainForm:
-    """A valid program that drains a queue; any number of workgroups along x may run it.
+class PhasedForm(DrainForm):
+    """A queue in phases: ``others`` are the counters, of which the last holds the number of initial items."""
 
-    Its buffers are those of the step program without the three of the queue, and, by these names: ``queue``, the ring
-    of u32; ``control``, ``CONTROL_WORDS`` u32; ``totals``, a u64 for each of ``TOTALS``, which only grow; ``more``, one
-    u32; ``counters``, one u32 each, of which the last holds the number of initial items before the first launch; and
-    the parameter ``budget``, the most items that a launch processes.
-    """
+    slot_bytes: ClassVar[int] = 4
+    control_words: ClassVar[int] = _CONTROL_WORDS
+    left_over: ClassVar[int] = PENDING
 
-    program: Program
-    queue: str
-    control: str
-    totals: str
-    more: str
-    budget: str
-    counters: tuple[str, ...]
+    def _fill(self, found: dict[str, Words], items: Words, slots: int, used: int) -> None:
+        found[self.queue] = items
+        found[self.control][_INITIAL_ROOM] = slots
+        found[tuple(self.others)[-1]][0] = items.size
 
 
-def drain_program(program: Program, roles: QueueRoles) -> DrainForm | CannotDrain:
-    """Returns what drains a queue with a step program, or why it cannot be drained.
+class PhasedDraining(Draining):
+    """Makes the program of a queue in phases."""
 
-    Raises ``InvalidProgram`` for a program that is not valid.
-    """
-    check_rules(program).raise_if_invalid()
-    program = without_calls(program)
-    found = obstacle(program, roles) or order_obstacle(program, roles)
-    return _Draining(program, roles).form() if found is None else found
-
-
-class _Draining:
     def __init__(self, program: Program, roles: QueueRoles) -> None:
-        self._program, self._roles = program, roles
-        self._names = dict(zip(_HINTS, fresh_names(program, *_HINTS), strict=True))
-        self._work = without_returns(program.body, self._names["returned"])
+        super().__init__(program, roles, _HINTS)
 
-    def form(self) -> DrainForm:
+    def form(self) -> PhasedForm:
         """Returns the program, with the work of an item in each of its phases."""
-        names, of_queue = self._names, (self._roles.items, self._roles.pushed, self._roles.count)
-        drained = self._frame()
-        work = {_marker(phase): Block(self._items_work(phase)) for phase in range(_PHASES)}
-        body = rebuilt(drained.body, lambda node: work[node.generator] if isinstance(node, Region) else node)
-        kept = (buffer for buffer in self._program.abi_buffers if buffer.name not in of_queue)
-        buffers = tuple(replace(buffer, binding=place) for place, buffer in enumerate((*kept, *drained.abi_buffers)))
-        name = f"{self._program.name or 'unnamed'} drained"
-        program = Program(buffers, self._program.workgroup_size, body, name=name)
-        check_rules(program).raise_if_invalid()
+        names = self._names
+        parts = ItemWork(number=Var(names["number"]), items=Var(names["taken"]), pushed=Var(names["room"]))
+        work = {_marker(phase): self._items_work(Var(names["item"]), parts, phase) for phase in range(_PHASES)}
         queue, control, totals, more, budget = (names[name] for name in _HINTS[:5])
-        counters = tuple(self._counter(phase) for phase in range(_PHASES))
-        return DrainForm(program, queue, control, totals, more, budget, counters)
+        counters = {self._counter(phase): 1 for phase in range(_PHASES)}
+        return PhasedForm(self._filled(self._frame(), work), queue, control, totals, more, budget, counters)
 
     def _frame(self) -> Program:
         """Returns the program without the work of the items."""
         phases = _BARRIER.join(self._phase(number) for number in range(_PHASES))
         text = _TEXT.format(
-            words=CONTROL_WORDS, all_totals=len(TOTALS), phases=phases, **self._names, **self._before(0)
+            words=_CONTROL_WORDS, all_totals=len(TOTALS), phases=phases, **self._names, **self._before(0)
         )
         return Program.from_text(text)
 
@@ -197,25 +165,8 @@ class _Draining:
         at, length = place.format(**self._names), f"len({self._names['queue']})"
         return f"select({at} < {length}, {at}, {at} - {length})"
 
-    def _items_work(self, phase: int) -> Body:
-        """Returns the body of the step for one item, which pushes to the ring."""
-        roles, names = self._roles, self._names
-        lengths = {roles.items: Var(names["taken"]), roles.pushed: Var(names["room"]), roles.count: _u32(1)}
-
-        def change(node: Any) -> Any:
-            if is_item_number(node):
-                return Var(names["number"])
-            if isinstance(node, Load) and node.buffer == roles.items:
-                return Var(names["item"])
-            if isinstance(node, BufferLength) and node.buffer in lengths:
-                return lengths[node.buffer]
-            if isinstance(node, Atomic) and node.buffer == roles.count:
-                return replace(node, buffer=self._counter(phase), index=_u32(0), ordering=Ordering.RELAXED)
-            if isinstance(node, Store) and node.buffer == roles.pushed:
-                return self._push(node, phase)
-            return node
-
-        return rebuilt(self._work, change)
+    def _reserved(self, node: Atomic, phase: int) -> Expr:
+        return replace(node, buffer=self._counter(phase), index=u32(0), ordering=Ordering.RELAXED)
 
     def _push(self, node: Store, phase: int) -> Stmt:
         """Returns a store to the ring, if there is room, which keeps the loop going after the last phase of a round."""
@@ -225,8 +176,8 @@ class _Draining:
         wrapped = Select(Binary(BinaryOp.LT, at, length), at, Binary(BinaryOp.SUB, at, length))
         then: list[Stmt] = [Store(names["queue"], wrapped, node.value, loc=node.loc)]
         if phase == _PHASES - 1:
-            more = Store(names["more"], _u32(0), _u32(1))
-            then.append(If(Binary(BinaryOp.NE, Var(names["left"]), _u32(0)), (more,)))
+            more = Store(names["more"], u32(0), u32(1))
+            then.append(If(Binary(BinaryOp.NE, Var(names["left"]), u32(0)), (more,)))
         inside = Binary(BinaryOp.LT, slot, Var(names["room"]))
         return Block((Let(names["slot"], node.index, loc=node.loc), If(inside, tuple(then))))
 
@@ -240,7 +191,3 @@ def _state(phase: int) -> dict[str, int]:
     """Returns the words of the state of a phase, by name."""
     first = _STATE + _STATE * (phase % _PHASES)
     return {name: first + place for place, name in enumerate(("head", "rest", "waiting", "room", "left"))}
-
-
-def _u32(value: int) -> Literal:
-    return Literal(ScalarType.U32, value)

@@ -26,7 +26,6 @@ from typing import Final, NamedTuple
 from support.fuzzing import differences
 from support.optimized_programs import changed_case, random_case
 from support.programs import Case
-from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, run
 from vyre.adapters.reference.vector.engine import VectorEngine
@@ -34,6 +33,7 @@ from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import run_passes
 from vyre.domain.validation.validator import order_sensitive, validate
+from vyre.testing.reduction import reduce_case
 
 BATCH: Final = 50
 """Programs that a worker runs before it reports."""

@@ -1,4 +1,4 @@
-"""Makes a failing case small: greedy structural reduction, for cases that come from a seed."""
+"""Makes a failing case small, by greedy structural reduction."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from support.edits import Path, replaced, sites, spliced
-from support.programs import Case
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import EXPR_TYPES, Literal, children
 from vyre.domain.ir.stmt import STMT_TYPES, Arm, Block, GridLoop, If, Loop, Region, Switch, bodies
 from vyre.domain.ir.types import EXECUTABLE_TYPES
 from vyre.domain.specialization import spec_constants
 from vyre.domain.validation.validator import validate
+from vyre.testing.program_edits import Path, replaced, sites, spliced
+from vyre.testing.random_programs.generator import Case
 
 Candidate: TypeAlias = Callable[[], Case]
 
@@ -24,7 +24,7 @@ _STEPS: Final = 200
 
 
 def reduce_case(case: Case, fails: Callable[[Case], bool], seconds: float = 60.0) -> Case:
-    """A smaller valid case for which ``fails`` still holds, found in that time; ``fails(case)`` must hold."""
+    """Returns a smaller valid case for which ``fails`` still holds, found in that time; ``fails(case)`` must hold."""
     end = time.monotonic() + seconds
 
     def accept(candidate: Case) -> bool:

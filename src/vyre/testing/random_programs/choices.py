@@ -1,4 +1,4 @@
-"""Where the random programs get their choices from: a seed, or Hypothesis (which then shrinks them)."""
+"""The source of the choices that a random program is made by, and random literals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics.witnesses import WITNESSES
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ class Choices(ABC):
 
 
 class SeededChoices(Choices):
+    """The choices of a seed: the same ones on every machine and version of Python."""
+
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
@@ -49,9 +52,8 @@ class SeededChoices(Choices):
         return self._random.randrange(limit)
 
 
-class DrawnChoices(Choices):
-    def __init__(self, draw: DrawFn) -> None:
-        self._draw = draw
-
-    def below(self, limit: int) -> int:
-        return self._draw(st.integers(0, limit - 1)) if limit > 1 else 0
+def literal(choices: Choices, dtype: ScalarType) -> Literal:
+    """Returns a literal: mostly a value at which arithmetic goes wrong, sometimes any bits."""
+    if choices.chance(25) and dtype is not ScalarType.BOOL:
+        return Literal(dtype, choices.below(1 << dtype.bits))
+    return Literal(dtype, choices.pick(WITNESSES[dtype]))

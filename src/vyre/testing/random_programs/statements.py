@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from support.random_programs.expressions import INTEGER_TYPES, U32, ExpressionWriter, Flow, Local
-from support.random_programs.memory import PLAIN, Level, Order, Slot, Use, binary, u32
 from vyre.domain.ir.expr import Atomic, Cast, Expr, Literal, Load, Select, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.stmt import (
@@ -33,6 +31,8 @@ from vyre.domain.ir.stmt import (
     Trap,
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.testing.random_programs.expressions import INTEGER_TYPES, U32, ExpressionWriter, Flow, Local
+from vyre.testing.random_programs.memory import PLAIN, Level, Order, Slot, Use, binary, u32
 
 BARRIER_ORDERINGS: Final = (Ordering.SEQ_CST, Ordering.ACQ_REL, Ordering.RELEASE, Ordering.ACQUIRE)
 _MAX_NESTING: Final = 4

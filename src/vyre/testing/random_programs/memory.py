@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
-from support.random_programs.choices import Choices
-from support.random_programs.witnesses import literal
 from vyre.domain.ir.expr import Binary as BinaryExpr
 from vyre.domain.ir.expr import Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, Dim3, MemoryKind
 from vyre.domain.ir.types import ScalarType
+from vyre.testing.random_programs.choices import Choices, literal
 
 
 class Order(Enum):

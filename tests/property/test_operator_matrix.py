@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runs.check.operator_programs import OperatorCase
-from support.op_matrix import op_matrix
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, UNARY, AtomicOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 from vyre.testing.execution import execute, open_backend
+from vyre.testing.operator_matrix import operator_matrix
+from vyre.testing.operator_programs import OperatorCase
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in op_matrix()])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
 def test_all_engines_agree(case: OperatorCase) -> None:
     wanted = execute(open_backend("reference-scalar"), case.program, case.inputs)
     for name in ("reference", "cuda-machine"):
@@ -19,12 +19,12 @@ def test_all_engines_agree(case: OperatorCase) -> None:
 
 
 def test_names_and_programs_are_all_different() -> None:
-    assert len({case.name for case in op_matrix()}) == len(op_matrix())
-    assert len({case.program.digest for case in op_matrix()}) == len(op_matrix())
+    assert len({case.name for case in operator_matrix()}) == len(operator_matrix())
+    assert len({case.program.digest for case in operator_matrix()}) == len(operator_matrix())
 
 
 def test_nothing_of_the_language_is_left_out() -> None:
-    names = {case.name for case in op_matrix()}
+    names = {case.name for case in operator_matrix()}
     for dtype in EXECUTABLE_TYPES:
         assert {f"{op.name.lower()} {dtype.text}" for op, row in UNARY.items() if dtype in row.operands} <= names
         binary = {f"{op.name.lower()} {dtype.text} {dtype.text}" for op, row in BINARY.items() if dtype in row.operands}

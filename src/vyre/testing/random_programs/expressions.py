@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from support.random_programs.choices import Choices
-from support.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
-from support.random_programs.witnesses import literal
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -49,6 +46,8 @@ from vyre.domain.ir.operators import (
     unary_result,
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
+from vyre.testing.random_programs.choices import Choices, literal
+from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
 
 U32: Final = ScalarType.U32
 BOOL: Final = ScalarType.BOOL

@@ -1,4 +1,4 @@
-"""The operator matrix of the tests: every operator, conversion, memory and subgroup operation on every type.
+"""The operator matrix: every operator, conversion, memory and subgroup operation on every type.
 
 Each case is a small program with its inputs, comparable byte for byte on any backend: where the order of lanes could
 show, every lane has an element of its own.
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from gpu_runs.check.operator_programs import OperatorCase, operator_cases
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -30,6 +29,7 @@ from vyre.domain.ir.stmt import Barrier, Body, Let, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
 from vyre.testing.backend_contract.operators import samples
+from vyre.testing.operator_programs import OperatorCase, operator_cases
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x", _LANE)
@@ -42,7 +42,7 @@ _TAIL: Final = 40
 
 
 @cache
-def op_matrix() -> tuple[OperatorCase, ...]:
+def operator_matrix() -> tuple[OperatorCase, ...]:
     """All cases; the names are all different."""
     return (*operator_cases(), *_literal_cases(), *_atomic_cases(), *_subgroup_cases())
 

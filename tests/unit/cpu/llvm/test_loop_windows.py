@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_agreement import case, disagreements
+from support.cpu_agreement import disagreements
 from support.cpu_kernels import Variant
-from support.programs import Case
+from support.row_programs import LANES, WORDS, Span, in_order, random_case, row_case
 from vyre.adapters.cpu.llvm import windows
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.native.compilation import Pipeline
 
-LANES: Final = 40
-WORDS: Final = 3000
 VARIANTS: Final = [
     Variant(lanes, pipeline, wide=wide, narrow=narrow, joined=lanes == 16)
     for lanes, pipeline, wide, narrow in (
@@ -33,65 +30,19 @@ VARIANTS: Final = [
 ]
 SUM: Final = "total := total + v[k] * x[col[k]]"
 
-
-def _rows(body: str, spans: list[tuple[int, int]], *, before: str = "let total = 0f", condition: str = "") -> Case:
-    """A program whose lane ``i`` runs ``body`` for each k from the start to the stop of its span."""
-    loop = f"{before} for k in first[gid.x] .. stop[gid.x] {{ {body} }} y[gid.x] = total"
-    text = f"""
-workgroup_size {LANES}, 1, 1
-buffer first @0 read u32[{LANES}]
-buffer stop @1 read u32[{LANES}]
-buffer col @2 read u32[runtime]
-buffer v @3 read f32[runtime]
-buffer x @4 read f32[runtime]
-buffer small @5 read u8[runtime]
-buffer flag @6 read bool[runtime]
-buffer scale @7 read f32[4]
-buffer y @8 write f32[{LANES}]
-body {{
-  {f"if {condition} {{ {loop} }}" if condition else loop}
-}}
-"""
-    numbers = [number * 2654435761 % (1 << 32) for number in range(1, WORDS + 1)]
-    inputs = {
-        "first": [start for start, _ in spans],
-        "stop": [stop for _, stop in spans],
-        "col": [n if n % 97 == 0 else n % (WORDS + 50) for n in numbers],
-        "v": _bits([0x7F800000 if n % 89 == 0 else 0x3F000000 + n % (1 << 25) for n in numbers[:-7]]),
-        "x": _bits([0xFF800001 if n % 83 == 0 else 0xBF000000 - n % (1 << 24) for n in numbers[::-1]]),
-        "small": [n % 251 for n in numbers],
-        "flag": [n % 2 for n in numbers],
-        "scale": _bits([0x3F800000, 0x40400000, 0, 0x80000000]),
-    }
-    return case(text, inputs, grid=1)
-
-
-def _bits(words: list[int]) -> bytes:
-    return np.array(words, np.uint32).tobytes()
-
-
-def _in_order(lengths: list[int], gap: int = 0, start: int = 0) -> list[tuple[int, int]]:
-    found = []
-    for lane in range(LANES):
-        length = lengths[lane % len(lengths)]
-        found.append((start, start + length))
-        start += length + gap
-    return found
-
-
-SPANS: Final = {
-    "rows one behind the other": _in_order([10, 3, 0, 17, 1, 9, 24]),
-    "rows of four": _in_order([4]),
-    "no rounds": _in_order([0]),
-    "rounds in one lane": _in_order([0] * 21 + [5] + [0] * 18),
-    "gaps": _in_order([5, 7, 2, 11], gap=3),
-    "wide gaps": _in_order([1, 2], gap=60),
+SPANS: Final[dict[str, list[Span]]] = {
+    "rows one behind the other": in_order([10, 3, 0, 17, 1, 9, 24]),
+    "rows of four": in_order([4]),
+    "no rounds": in_order([0]),
+    "rounds in one lane": in_order([0] * 21 + [5] + [0] * 18),
+    "gaps": in_order([5, 7, 2, 11], gap=3),
+    "wide gaps": in_order([1, 2], gap=60),
     "the same row for all lanes": [(100, 135)] * LANES,
-    "rows backwards": _in_order([6, 13, 8])[::-1],
+    "rows backwards": in_order([6, 13, 8])[::-1],
     "rows that overlap": [(lane, 2 * lane + 7) for lane in range(LANES)],
-    "a window of the largest size": _in_order([windows.WINDOW // 8]),
-    "a window that is too large": _in_order([windows.WINDOW // 4 + 1]),
-    "as long as a panel": _in_order([windows.PANEL], gap=70),
+    "a window of the largest size": in_order([windows.WINDOW // 8]),
+    "a window that is too large": in_order([windows.WINDOW // 4 + 1]),
+    "as long as a panel": in_order([windows.PANEL], gap=70),
     "longer than a panel": [
         (lane * 37 % 900, lane * 37 % 900 + windows.PANEL * (lane % 4) + lane % 3) for lane in range(40)
     ],
@@ -101,13 +52,14 @@ SPANS: Final = {
 }
 
 
-@pytest.mark.parametrize("name", SPANS)
-def test_sums_of_rows(name: str) -> None:
-    spans = SPANS[name]
-    cases = {
-        "all lanes": _rows(SUM, spans),
-        "some lanes": _rows(SUM, spans, before="let total = v[gid.x]", condition="gid.x % 3u != 1u"),
-    }
+def test_sums_of_rows() -> None:
+    cases = {name: row_case(SUM, spans) for name, spans in SPANS.items()}
+    assert disagreements(cases, VARIANTS) == []
+
+
+def test_sums_of_the_rows_of_some_lanes() -> None:
+    before, condition = "let total = v[gid.x]", "gid.x % 3u != 1u"
+    cases = {name: row_case(SUM, spans, before=before, condition=condition) for name, spans in SPANS.items()}
     assert disagreements(cases, VARIANTS) == []
 
 
@@ -130,7 +82,7 @@ BODIES: Final = {
 def test_bodies(name: str) -> None:
     before = "let total = 0f let w = v[gid.x + 5u]"
     cases = {
-        spans: _rows(BODIES[name], SPANS[spans], before=before)
+        spans: row_case(BODIES[name], SPANS[spans], before=before)
         for spans in ("rows one behind the other", "gaps", "wide gaps", "longer than a panel")
     }
     assert disagreements(cases, VARIANTS[1:]) == []
@@ -140,14 +92,18 @@ def test_a_loop_in_a_loop() -> None:
     inner = f"for k in first[gid.x] + j .. stop[gid.x] {{ {SUM} }}"
     before = f"let total = 0f for j in 0u .. first[gid.x] % 5u {{ {inner} }}"
     cases = {
-        name: _rows("total := total", SPANS[name], before=before)
+        name: row_case("total := total", SPANS[name], before=before)
         for name in ("rows one behind the other", "longer than a panel")
     }
     assert disagreements(cases, VARIANTS) == []
 
 
-@pytest.mark.parametrize(("lanes", "body", "is_window"), [(16, SUM, True), (4, SUM, True), (32, SUM, False)])
-def test_loops_that_are_windows(lanes: int, body: str, is_window: bool) -> None:
-    program = _rows(body, SPANS["gaps"]).program
+def test_random_loops() -> None:
+    assert disagreements({f"seed {seed}": random_case(seed) for seed in range(12)}, VARIANTS[1:]) == []
+
+
+@pytest.mark.parametrize(("lanes", "is_window"), [(16, True), (4, True), (32, False), (1, False)])
+def test_loops_that_are_windows(lanes: int, is_window: bool) -> None:
+    program = row_case(SUM, SPANS["gaps"]).program
     assert ("vector.reduce.umin" in emit(program, EmitOptions(lanes=lanes)).text) is is_window
     assert "vector.reduce.umin" not in emit(program, EmitOptions(lanes=lanes, counting=True)).text

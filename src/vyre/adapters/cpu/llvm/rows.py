@@ -124,9 +124,8 @@ class _Group:
 
 def columns(k: Kernel, kind: str, parts: list[str]) -> list[str]:
     """Returns the vectors of the first, second, third and fourth elements of W parts, of four elements each."""
-    (low, high), (low2, high2) = (
-        _halves(k, kind, *[_joined(k, kind, parts[first::ROW]) for first in (at, at + 1)], step=1) for at in (0, 2)
-    )
+    rows = [_joined(k, kind, parts[first::ROW]) for first in range(ROW)]
+    (low, high), (low2, high2) = (_halves(k, kind, *rows[at : at + 2], step=1) for at in (0, 2))
     return [*_halves(k, kind, low, low2, step=2), *_halves(k, kind, high, high2, step=2)]
 
 

@@ -22,7 +22,6 @@ WAITING: Final[Mapping[str, str]] = {
     "claims": "bundles of evidence for measured claims",
     "device_extraction": "the optimizer, to take terms out of an e-graph",
     "egraph_kernels": "e-graphs on the device",
-    "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",
     "speculation": "races of rewritten variants",
     "strategy": "the optimizer, to choose how an operation is lowered",

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.optimize.egraph.costs import cost_of
+from vyre.domain.optimize.egraph.heads import Head
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
-from vyre.domain.optimize.passes import PassResult, run_passes
+from vyre.domain.optimize.passes import Pass, PassResult, run_passes
+from vyre.domain.optimize.saturation import SATURATION, rewrites_of, saturate
 from vyre.domain.shown import shown
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules, without_calls
+from vyre.policies.arith import BPS
+from vyre.policies.egraphs.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
 
 if TYPE_CHECKING:
     from vyre.domain.specialization import SpecInput
@@ -32,14 +44,12 @@ class OptimizedProgram(NamedTuple):
 
         The passes run again for that.
         """
-        from vyre.domain.optimize.saturation import SATURATION, rewrites_of
-
         found: list[str] = []
         program = self.before
         for result in self.results:
             if result.name == SATURATION.name:
-                found += map(str, rewrites_of(program).rewrites)
-            program = PASSES[result.name].run(program, Counter())
+                found += map(str, rewrites_of(program, _price).rewrites)
+            program = _step(result.name).run(program, Counter())
         return tuple(found)
 
     def __str__(self) -> str:
@@ -67,5 +77,23 @@ def optimize(
     unknown = [name for name in names if not isinstance(name, str) or name not in PASSES]
     if unknown:
         raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
-    found = run_passes(meant, [PASSES[name] for name in names])
+    found = run_passes(meant, map(_step, names))
     return OptimizedProgram(found.program, found.results, meant)
+
+
+# ---------------------------------------------------------------- prices of forms
+_DEVICE: Final = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=True)
+_PRICES: Final = ExtractionThresholds(hot_bps=BPS, cold_bps=BPS, forbid_zero=True)
+"""The costs of the table as they are: a factor for all would change nothing but the rounding."""
+
+
+@cache
+def _price(head: Head) -> int:
+    """Returns what a node costs where forms of an expression are compared."""
+    return device_aware_cost(NodeCostInputs(_DEVICE, cost_of(head), NodeHints()), _PRICES)
+
+
+def _step(name: str) -> Pass:
+    """Returns a pass by its name, with the prices of this module."""
+    found = PASSES[name]
+    return found._replace(run=partial(saturate, cost=_price)) if name == SATURATION.name else found

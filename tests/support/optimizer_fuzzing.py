@@ -40,6 +40,8 @@ BATCH: Final = 50
 REDUCE_S: Final = 60.0
 _MOST_PASSES: Final = 8
 _ENGINE: Final = VectorEngine()
+_STATE: Final = " ".join(sorted(map(str, PASSES.values())))
+"""The passes with their versions."""
 
 
 class Findings(NamedTuple):
@@ -129,14 +131,19 @@ class OptimizerCampaign:
     counts: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     python: str = field(default_factory=platform.python_version)
-    passes: list[str] = field(default_factory=lambda: sorted(map(str, PASSES.values())))
+    by_passes: dict[str, int] = field(default_factory=dict)
+    """Programs by the passes as they were, each with its version."""
     failed_seeds: list[int] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @classmethod
     def resume(cls, path: Path) -> OptimizerCampaign:
         """Returns the campaign of a record."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        passes = found.pop("passes", None)  # of records that knew one state of the passes only
+        if passes is not None:
+            found["by_passes"] = {" ".join(passes): found["counts"].get("programs", 0)}
+        return cls(**found)
 
     @property
     def programs(self) -> int:
@@ -160,6 +167,7 @@ class OptimizerCampaign:
                 ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for findings in (future.result() for future in ended):
                     self.counts = dict(sorted((Counter(self.counts) + Counter(findings.counts)).items()))
+                    self.by_passes[_STATE] = self.by_passes.get(_STATE, 0) + findings.counts.get("programs", 0)
                     problems |= findings.failures
                 self.failed_seeds = sorted(problems)
                 self.seconds = round(before + time.monotonic() - started, 1)

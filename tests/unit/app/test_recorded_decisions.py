@@ -54,6 +54,11 @@ UNRECORDED: Final = {
     ("app/fixpoint.py", "FixedPoint._decided", "may_pay"): "whether facts are gathered, which are recorded",
     ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
     ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
+    (
+        "app/optimizing.py",
+        "_price",
+        "device_aware_cost",
+    ): "asked once for each kind of node; the rewrites are explained",
     ("app/queries/cache.py", "ResidentCache._gain", "heat"): "the order that what is recorded is taken by",
     ("app/queries/cache.py", "ResidentCache.explain", "eviction_basis_points"): _REPORT,
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,

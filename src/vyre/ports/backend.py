@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 7
+PORT_API_VERSION: Final = 8
 FLAG_BYTES: Final = 4
 """Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")

@@ -74,7 +74,6 @@ _APART = arm_independence.ArmAccess(frozenset({0, 1}), frozenset({4, 5}))
 _AFTER = arm_independence.ArmAccess(frozenset({3}), frozenset({6}))
 _SAME = arm_independence.ArmAccess(frozenset({0}), frozenset({3}))
 _ADAPTIVE = speculate.SpeculatorState.start()
-_SINE = strategy.TranscendentalPolynomial(strategy.PolynomialOp.SIN, 0.2)
 _HINTS = extraction_cost.NodeHints(fp16_eligible=True, compile_time_constant=True)
 _TENSORS = extraction_cost.ExtractionProfile(supports_tensor_cores=True, supports_f16=True, hot=True)
 _DEVICE = occupancy.DeviceEnvelope(9, 0, 1024, 49_152, True, True)
@@ -155,12 +154,9 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
     ),
     "subgroup.capabilities": _calls(subgroup.from_feature_range, subgroup.SubgroupFeatureRange(True, True, 8, 32)),
     "subgroup.reduction": _calls(subgroup.reduction_offsets, subgroup.ReductionInputs(32)),
-    "strategy.precision": _calls(
-        strategy.select_precision_lowering,
-        strategy.PrecisionInputs(True, True, strategy.DefaultHint()),
-        strategy.PrecisionInputs(True, True, strategy.F16Eligible(1.0)),
-        strategy.PrecisionInputs(True, True, _SINE),
-        strategy.PrecisionInputs(True, True, _SINE, ulp_budget=10),
+    "strategy": _calls(
+        strategy.select_strategy,
+        strategy.StrategyInputs((strategy.Strategy("native", True, 100), strategy.Strategy("portable", True, 10))),
     ),
     "cache_eviction.share": _calls(
         cache_eviction.eviction_basis_points, cache_eviction.EvictionCounts(dropped_entries=10, total_entries=100)

@@ -7,9 +7,9 @@ import numpy.typing as npt
 from benchmarks.egraph_rivals import rows_of
 from benchmarks.egraph_shapes import random_terms
 
+from vectors.seeds.egraph_plans import FixedPointInputs, structural_fixed_point
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.egraph import EGraph
-from vyre.policies.egraphs.egraph_kernels import FixedPointInputs, structural_fixed_point
 
 Words = npt.NDArray[np.uint32]
 

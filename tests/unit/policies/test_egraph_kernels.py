@@ -9,6 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.egraph_plans import (
+    Bucket,
+    BucketInputs,
+    FixedPointInputs,
+    StructuralInputs,
+    UnionInputs,
+    WorkInputs,
+    pair_of,
+    pair_rows,
+    plan_signature_buckets,
+    plan_structural_equivalences,
+    plan_union_compaction,
+    plan_work,
+    structural_fixed_point,
+)
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import (
     EGraphSnapshot,
@@ -20,24 +35,11 @@ from vyre.domain.graphs.egraph import (
     row_signature,
 )
 from vyre.policies.egraphs.egraph_kernels import (
-    Bucket,
-    BucketInputs,
     ClosureInputs,
     ClosureThresholds,
-    FixedPointInputs,
     KernelPass,
     LaunchConfig,
-    StructuralInputs,
-    UnionInputs,
-    WorkInputs,
-    pair_of,
-    pair_rows,
     plan_closure,
-    plan_signature_buckets,
-    plan_structural_equivalences,
-    plan_union_compaction,
-    plan_work,
-    structural_fixed_point,
 )
 
 CLASSES = st.integers(0, 5)

@@ -10,6 +10,20 @@ from typing import NamedTuple
 
 import pytest
 
+from support.extraction_costs import dag_cost
+from vectors.seeds.precision_lowering import (
+    POLYNOMIALS,
+    DefaultF32,
+    F16Eligible,
+    NativeF16,
+    PolynomialOp,
+    PolynomialTranscendental,
+    PrecisionHint,
+    PrecisionInputs,
+    PrecisionPlan,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
 from vectors.seeds.ratios import align_up, float_to_u64
 from vyre.domain.errors import InvalidField
 from vyre.policies import arith
@@ -24,7 +38,6 @@ from vyre.policies.egraphs.device_extraction import (
     EClass,
     ENode,
     ExtractionInputs,
-    dag_cost,
     extract_best_for_device,
     node_cost,
 )
@@ -47,22 +60,7 @@ from vyre.policies.stage_fusion.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.variants.strategy import (
-    POLYNOMIALS,
-    DefaultF32,
-    F16Eligible,
-    NativeF16,
-    PolynomialOp,
-    PolynomialTranscendental,
-    PrecisionHint,
-    PrecisionInputs,
-    PrecisionPlan,
-    Strategy,
-    StrategyInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-    select_strategy,
-)
+from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,14 @@ import pytest
 from vectors.seeds.arm_verdicts import can_dispatch_concurrently
 from vectors.seeds.bindless import BindlessInputs, decide_bindless
 from vectors.seeds.fused_speculation import race_variants
+from vectors.seeds.precision_lowering import (
+    DefaultHint,
+    F16Eligible,
+    PolynomialOp,
+    PrecisionInputs,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
 from vyre.policies.concurrency.arm_independence import ArmAccess
@@ -57,14 +65,6 @@ from vyre.policies.stage_fusion.fusion import (
 from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
 from vyre.policies.tuning.paired_race import PairedRace, RaceThresholds, judge_race
 from vyre.policies.variants.routing import KeyDistribution, select_sort_backend
-from vyre.policies.variants.strategy import (
-    DefaultHint,
-    F16Eligible,
-    PolynomialOp,
-    PrecisionInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-)
 
 
 class Case(NamedTuple):

@@ -104,12 +104,6 @@ from vyre.policies.tuning.workgroup_candidates import (
     shortlist,
     workgroup_candidates,
 )
-from vyre.policies.variants.strategy import (
-    PolynomialOp,
-    PrecisionInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-)
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 STEMS = {
@@ -432,9 +426,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ThreadThresholds", "piece_ns"): divided(800, 50, 1_000),
     ("ThreadThresholds", "node_ns"): divided(2, None, 3_000),
     ("ThreadThresholds", "rounds"): divided(2, None, 1_650),
-    ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
-        PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
-    ),
     ("PackingThresholds", "alignment"): lambda t: plan_packing(reads(1, (0, 1), (9, 1)), t),
     ("PackingThresholds", "most_packed_bytes"): lambda t: plan_packing(
         reads(None, *((10**6 * i, 65_536 + i % 2) for i in range(100))), t

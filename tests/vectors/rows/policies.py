@@ -17,6 +17,13 @@ from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entrie
 from vectors.seeds.dispatch_bundle import DispatchDecisions, DispatchPolicyInputs, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
+from vectors.seeds.precision_lowering import (
+    DefaultHint,
+    F16Eligible,
+    PrecisionInputs,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
 from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
@@ -67,16 +74,7 @@ from vyre.policies.stage_fusion.fusion import (
 )
 from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
 from vyre.policies.variants.routing import observe, select_sort_backend
-from vyre.policies.variants.strategy import (
-    DefaultHint,
-    F16Eligible,
-    PrecisionInputs,
-    Strategy,
-    StrategyInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-    select_strategy,
-)
+from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 _CODEC: Final = Codec()
 

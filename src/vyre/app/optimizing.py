@@ -17,6 +17,7 @@ from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules, without_calls
 
 if TYPE_CHECKING:
+    from vyre.app.session import Session
     from vyre.domain.specialization import SpecInput
 
 
@@ -48,12 +49,17 @@ class OptimizedProgram(NamedTuple):
 
 
 def optimize(
-    program: ProgramLike, *, passes: Sequence[str] | None = None, spec: Mapping[str, SpecInput] | None = None
+    program: ProgramLike,
+    *,
+    passes: Sequence[str] | None = None,
+    spec: Mapping[str, SpecInput] | None = None,
+    session: Session | None = None,
 ) -> OptimizedProgram:
     """Returns a program that gives the same bytes and errors for all inputs, with less work.
 
     ``passes``: names of passes in the order in which they run; None for all in the usual order.  ``spec``: values of
-    specialization constants, which become literals; without it they stay.  Buffers and their order stay, and so does
+    specialization constants, which become literals; without it they stay.  ``session``: one that runs the passes of
+    which there are kernels, with the same result; None: the host runs all.  Buffers and their order stay, and so does
     the interface; the digest is another one.  Raises ``InvalidProgram``, ``InvalidInput`` for what is no program, and
     ``InvalidConfig`` for an unknown pass or constant.
     """
@@ -67,5 +73,10 @@ def optimize(
     unknown = [name for name in names if not isinstance(name, str) or name not in PASSES]
     if unknown:
         raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
-    found = run_passes(meant, [PASSES[name] for name in names])
+    known = PASSES
+    if session is not None:
+        from vyre.app.device_passes.passes import passes_on
+
+        known = {**PASSES, **passes_on(session)}
+    found = run_passes(meant, [known[name] for name in names])
     return OptimizedProgram(found.program, found.results, meant)

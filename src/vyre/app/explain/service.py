@@ -32,7 +32,8 @@ MEASURED_COSTS: Final = "measured"
 class Asked(NamedTuple):
     """The arguments of ``Session.explain``.
 
-    ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer.
+    ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer; ``on_device``: whether
+    it asks for passes on its device.
     """
 
     program: Program
@@ -42,6 +43,7 @@ class Asked(NamedTuple):
     repeats: int
     kernel_time_ns: int | None
     optimize: bool = True
+    on_device: bool = False
 
 
 class Known(NamedTuple):
@@ -114,6 +116,7 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
         known.costs,
         known.why,
         asked.optimize,
+        asked.on_device,
     )
     found = explain(backend, question, sink)
     return replace(found, notes=(*found.notes, lengths.assumed)) if lengths.assumed else found

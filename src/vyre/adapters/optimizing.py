@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.expr import Literal
     from vyre.domain.optimize.passes import Optimized
+    from vyre.ports.device_passes import DevicePassesOf
 
 SEPARATOR: Final = " "
 _CACHED: Final = "optimized"
@@ -47,10 +48,13 @@ def passes_for(
     return SEPARATOR.join(decide(sink, choose_passes, inputs).names)
 
 
-def optimized(program: Program, literals: Mapping[str, Literal], passes: str) -> Optimized:
+def optimized(
+    program: Program, literals: Mapping[str, Literal], passes: str, device_passes: DevicePassesOf | None = None
+) -> Optimized:
     """Returns a valid program after the passes of a text that ``passes_for`` returned, with its constants fixed.
 
-    For no passes it is the very program.  The last result is kept on the program, for several variants of its code.
+    ``device_passes`` chooses the passes that run on a device.  For no passes it is the very program.  The last result
+    is kept on the program, for several variants of its code.
     """
     from vyre.domain.optimize.passes import Optimized, run_passes
 
@@ -62,15 +66,18 @@ def optimized(program: Program, literals: Mapping[str, Literal], passes: str) ->
     kept = program._cache.get(_CACHED)
     if isinstance(kept, tuple) and kept[0] == wanted and isinstance(kept[1], Optimized):
         return kept[1]
-    steps = [PASSES[step.partition("/")[0]] for step in passes.split(SEPARATOR)]
-    made = run_passes(with_constants(program, literals), steps)
+    fixed = with_constants(program, literals)
+    known = PASSES if device_passes is None else {**PASSES, **device_passes(fixed)}
+    made = run_passes(fixed, [known[step.partition("/")[0]] for step in passes.split(SEPARATOR)])
     program._cache[_CACHED] = (wanted, made)
     return made
 
 
-def prepared(source: KernelSource, passes: str, steps: Steps | None = None) -> Program:
+def prepared(
+    source: KernelSource, passes: str, steps: Steps | None = None, device_passes: DevicePassesOf | None = None
+) -> Program:
     """Returns the program that code is made of: as it is written for no passes, else optimized, timed by ``steps``."""
     if not passes:
         return source.sized
     with steps.step("optimize") if steps is not None else nullcontext():
-        return optimized(source.sized, source.literals, passes).program
+        return optimized(source.sized, source.literals, passes, device_passes).program

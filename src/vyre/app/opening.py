@@ -13,6 +13,7 @@ from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, check_in_flight
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
+from vyre.app.device_passes.placement import DEVICE, HOST, check_place
 from vyre.app.journal import DecisionJournal
 from vyre.app.lease import check_resident_budget
 from vyre.app.selection import BackendSelector
@@ -44,6 +45,7 @@ def open(
     max_in_flight: int = USUAL_IN_FLIGHT,
     resident_budget: int | None = None,
     optimize: bool = True,
+    optimizer: str = HOST,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -55,14 +57,15 @@ def open(
     shapes in the background before they are dispatched again; see ``Session.predictions``.  ``journal`` records
     decisions for replay; see ``Session.write_journal``.  ``threads`` and ``affinity``: how many threads take part in a
     launch of ``cpu`` at most, and the numbers of the CPUs on which they run; None: ``VYRE_CPU_THREADS`` and
-    ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many
-    submitted dispatches may be under way at once, 1 to 2^20.  ``resident_budget``: the most bytes of device memory that
-    resident arrays, queries, queues and work graphs of the session may take at once; arrays of its resident caches move
-    to the host where others need room.  None: as many as the device has.  ``optimize``: whether the optimizer may
-    prepare programs where that pays; no result depends on it.  ``catalog``, ``telemetry`` and ``environment`` replace
-    the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
-    ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or affinity of
-    a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
+    ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many submitted dispatches may be
+    under way at once, 1 to 2^20.  ``resident_budget``: the most bytes of device memory that resident arrays, queries,
+    queues and work graphs of the session may take at once; arrays of its resident caches move to the host where others
+    need room.  None: as many as the device has.  ``optimize``: whether the optimizer may prepare programs where that
+    pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or on the ``"device"`` of
+    the session those of which there are kernels, where that pays.  ``catalog``, ``telemetry`` and ``environment``
+    replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
+    Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
+    affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
     if journal is not None and not isinstance(journal, DecisionJournal):
         raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
@@ -76,12 +79,33 @@ def open(
     _expect_methods("environment", environment, "get")
     expect("optimize", optimize, bool, "True or False")
     sink = decision_sink(telemetry, journal)
-    services = backend_services(cache, environment, telemetry, sink, threads, affinity, optimize)
+    check_place(optimizer)
+    device_passes = None
+    if optimizer == DEVICE:
+        from vyre.app.device_passes.passes import DevicePasses  # imported on use
+
+        device_passes = DevicePasses(sink)
+    services = backend_services(cache, environment, telemetry, sink, threads, affinity, optimize, device_passes)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning, predict, journal, max_in_flight, resident_budget)
+    selection = selector.select(backend)
+    if device_passes is not None:
+        on_host = any(each.on_host for each in catalog.registrations if each.id == selection.backend.id)
+        again = partial(
+            open,
+            selection.backend.id,
+            catalog=catalog,
+            telemetry=telemetry,
+            environment=environment,
+            cache=cache,
+            threads=threads if on_host else None,
+            affinity=affinity if on_host else None,
+            optimize=False,
+        )
+        device_passes.bind(selection.backend.optimizes, again)
+    return Session(selection, telemetry, tuning, predict, journal, max_in_flight, resident_budget)
 
 
 def _expect_methods(name: str, value: object, *methods: str) -> None:

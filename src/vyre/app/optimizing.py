@@ -30,6 +30,7 @@ from vyre.policies.egraphs.extraction_cost import (
 )
 
 if TYPE_CHECKING:
+    from vyre.app.session import Session
     from vyre.domain.dialects.laws.law import Law
     from vyre.domain.specialization import SpecInput
 
@@ -64,12 +65,17 @@ class OptimizedProgram(NamedTuple):
 
 
 def optimize(
-    program: ProgramLike, *, passes: Sequence[str] | None = None, spec: Mapping[str, SpecInput] | None = None
+    program: ProgramLike,
+    *,
+    passes: Sequence[str] | None = None,
+    spec: Mapping[str, SpecInput] | None = None,
+    session: Session | None = None,
 ) -> OptimizedProgram:
     """Returns a program that gives the same bytes and errors for all inputs, with less work.
 
     ``passes``: names of passes in the order in which they run; None for all in the usual order.  ``spec``: values of
-    specialization constants, which become literals; without it they stay.  Laws of the dialects whose operations the
+    specialization constants, which become literals; without it they stay.  ``session``: one that runs the passes of
+    which there are kernels, with the same result; None: the host runs all.  Laws of the dialects whose operations the
     program calls are used if they were checked on all values of their model.  Buffers and their order stay, and so does
     the interface; the digest is another one.  Raises ``InvalidProgram``, ``InvalidInput`` for what is no program, and
     ``InvalidConfig`` for an unknown pass or constant.
@@ -90,7 +96,12 @@ def optimize(
     unknown = [name for name in names if not isinstance(name, str) or name not in PASSES]
     if unknown:
         raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
-    found = run_passes(meant, [_step(name, laws) for name in names])
+    on_device: Mapping[str, Pass] = {}
+    if session is not None:
+        from vyre.app.device_passes.passes import passes_on
+
+        on_device = passes_on(session)
+    found = run_passes(meant, [on_device.get(name) or _step(name, laws) for name in names])
     return OptimizedProgram(found.program, found.results, meant, laws)
 
 

@@ -13,6 +13,7 @@ from vyre.ports.backend import BackendServices
 if TYPE_CHECKING:
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
+    from vyre.ports.device_passes import DevicePassesOf
     from vyre.ports.support import Environment, Telemetry
 
 
@@ -24,6 +25,7 @@ def backend_services(
     threads: int | None = None,
     affinity: Iterable[int] | None = None,
     optimize: bool = True,
+    device_passes: DevicePassesOf | None = None,
 ) -> BackendServices:
     """Returns services whose store, configured by ``cache``, is opened when the backend first requests it.
 
@@ -40,4 +42,11 @@ def backend_services(
 
         return open_disk_store(cache, environment, telemetry, sink=decisions)
 
-    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions, host=host, optimize=optimize)
+    return BackendServices(
+        artifacts=artifacts,
+        telemetry=telemetry,
+        decisions=decisions,
+        host=host,
+        optimize=optimize,
+        device_passes=device_passes,
+    )

@@ -506,8 +506,12 @@ class Session(
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
-        optimize = self._selection.services.optimize
-        asked = Asked(program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, optimize, self._lowered)
+        services = self._selection.services
+        on_device = services.device_passes is not None
+        asked = Asked(
+            program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, services.optimize, on_device,
+            self._lowered,
+        )  # fmt: skip
         return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
 
     # ---------------------------------------------------------------- lifetime
@@ -573,6 +577,8 @@ class Session(
                 if stops:
                     self._work.close(limited=True)
                 self._race_checks.close()
+                if (device_passes := self._selection.services.device_passes) is not None:
+                    device_passes.close()
 
     # ---------------------------------------------------------------- preparing
     def _compiled(self, wanted: Wanted) -> Pipeline:

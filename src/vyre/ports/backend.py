@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cancellation import Cancellation
     from vyre.ports.cost_probe import CostProbe
+    from vyre.ports.device_passes import DevicePassesOf
     from vyre.ports.emission import CodeEmission
     from vyre.ports.gathering import GatheredReads
     from vyre.ports.lifecycle import DeviceLifecycle
@@ -575,7 +576,7 @@ class BackendServices:
     ``artifacts`` opens the store of compiled code, the same one on each call, or returns None; a backend that
     compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.  ``host`` holds what
     the application says about threads; only backends whose registration is ``on_host`` heed it.  ``optimize`` says
-    whether the optimizer may prepare programs.
+    whether the optimizer may prepare programs, and ``device_passes`` which passes run on a device; None: none.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
@@ -583,6 +584,7 @@ class BackendServices:
     decisions: DecisionSink | None = None
     host: HostOptions = NO_HOST_OPTIONS
     optimize: bool = True
+    device_passes: DevicePassesOf | None = None
 
 
 NO_SERVICES: Final = BackendServices()

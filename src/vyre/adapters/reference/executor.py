@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,6 +34,9 @@ from vyre.ports.backend import HostBytes, OutputStorage
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from vyre.domain.ir.expr import Literal
+    from vyre.ports.device_passes import DevicePassesOf
 
 LAUNCHES: Final = 64
 
@@ -179,7 +182,7 @@ class ReferencePipeline:
         if runs & (runs - 1) == 0:
             passes = self._optimizing.passes(self._program, self._config, runs)
             if passes and passes != self._passes:
-                self._prepared = self._prepare(optimized(self._sized, self._spec, passes).program)
+                self._prepared = self._prepare(self._optimizing.program(self._sized, self._spec, passes))
                 self._passes = passes
         return self._prepared
 
@@ -198,14 +201,21 @@ class ReferencePipeline:
 
 
 class Optimizing(NamedTuple):
-    """How an executor optimizes programs: whether the session wants it, and the sink of the decisions about it."""
+    """How an executor optimizes programs: whether the session wants it, the sink of the decisions about it, and the
+    passes that run on a device.
+    """
 
     wanted: bool
     sink: DecisionSink | None = None
+    device_passes: DevicePassesOf | None = None
 
     def passes(self, program: Program, config: DispatchConfig, runs: int) -> str:
         """Returns the passes for a program that has run so often."""
         return passes_for(program, config, EngineKind.INTERPRETER, self.wanted, self.sink, runs)
+
+    def program(self, program: Program, literals: Mapping[str, Literal], passes: str) -> Program:
+        """Returns a program after passes."""
+        return optimized(program, literals, passes, self.device_passes).program
 
 
 class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):

@@ -55,7 +55,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
     from vyre.adapters.reference.executor import Optimizing, ReferenceExecutor
     from vyre.adapters.reference.memory import ReferenceMemory
 
-    optimizing = Optimizing(services.optimize, services.decisions) if optimizes else None
+    optimizing = Optimizing(services.optimize, services.decisions, services.device_passes) if optimizes else None
     executor = ReferenceExecutor(backend, engine(), services.decisions, optimizing)
     memory = ReferenceMemory(backend, executor)
     return Backend(

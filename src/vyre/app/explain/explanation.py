@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.optimizing import optimized, passes_for
+from vyre.app.device_passes.placement import placement
 from vyre.app.journal import DecisionJournal
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
@@ -28,6 +29,7 @@ from vyre.policies.launching.execution_prices import (
 from vyre.policies.launching.grid_sync_mode import choose_grid_sync
 from vyre.policies.launching.param_inlining import decide_param_inlining
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.optimizing.pass_placement import place_passes
 from vyre.policies.optimizing.program_passes import choose_passes
 from vyre.policies.record import Reason
 from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
@@ -48,7 +50,7 @@ class Question(NamedTuple):
     """The subject of an explanation: ``batch`` runs on inputs of these lengths, submitted together, ``repeats`` times.
 
     ``kernel``: device time of a launch; None if unknown.  ``costs``, and ``why_costs``: their origin.  ``optimize``:
-    whether the session allows the optimizer.
+    whether the session allows the optimizer; ``on_device``: whether it asks for passes on its device.
     """
 
     program: Program
@@ -60,6 +62,7 @@ class Question(NamedTuple):
     costs: LaunchCosts
     why_costs: str
     optimize: bool = True
+    on_device: bool = False
 
 
 class Answer(NamedTuple):
@@ -197,6 +200,8 @@ def _passes(backend: Backend, question: Question, sink: DecisionSink) -> tuple[P
         return ()
     program, config = question.program, question.config
     passes = passes_for(program, config, backend.optimizes, question.optimize, sink)
+    if question.on_device:
+        placement(program, backend.optimizes, sink)
     return optimized(program, spec_literals(program, config.spec), passes).results
 
 
@@ -255,6 +260,7 @@ _TOPICS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     name_of(choose_grid_sync): ("grid barriers", lambda verdict: verdict.mode.value),
     name_of(workgroup_candidates): ("workgroup sizes", _sizes),
     name_of(choose_passes): ("optimizer", verdict_label),
+    name_of(place_passes): ("passes on the device", verdict_label),
     name_of(decide_param_inlining): ("uniform buffer", verdict_label),
     name_of(plan_resource_table): ("addresses of buffers", verdict_label),
 }

@@ -119,7 +119,7 @@ class CodeMaker:
         return Code(image, layout_of(emitted, pipeline), steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
-        program = prepared(source, options.passes, steps)
+        program = prepared(source, options.passes, steps, self._services.device_passes)
         with steps.step("emit"):
             emitted = self.tools.emit(program, options, source.literals, self.decisions)
         self._counters.emits += 1

@@ -162,7 +162,7 @@ class CodeMaker:
         return module
 
     def _emit(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
-        program = prepared(source, options.passes, steps)
+        program = prepared(source, options.passes, steps, self._services.device_passes)
         with steps.step("emit"):
             module = self._emitter(program, options, source.literals, self.decisions)
         self._device.counters.emit_count += 1

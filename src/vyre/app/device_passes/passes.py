@@ -1,0 +1,99 @@
+"""``DevicePasses``: the passes of the optimizer that run as kernels, and the session that runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from vyre.app.device_passes.dead_code import remove_dead_code
+from vyre.app.device_passes.placement import placement
+from vyre.app.device_passes.rounds import Rounds
+from vyre.domain.errors import VyreError
+from vyre.domain.ir.program import Program
+from vyre.domain.optimize.pass_list import PASSES
+from vyre.domain.optimize.passes import Counts, Pass
+from vyre.policies.journal import DecisionSink
+from vyre.policies.optimizing.program_passes import EngineKind
+
+if TYPE_CHECKING:
+    from vyre.app.session import Session
+
+_ON_DEVICE: Final[Mapping[str, Callable[[Program, Counts, Rounds], Program]]] = {"dead_code": remove_dead_code}
+_WALKS: Final = 256
+"""The lanes that walk over a program on an engine that runs many of them at once."""
+
+
+def passes_on(session: Session, walks: int | None = None) -> Mapping[str, Pass]:
+    """Returns the passes that run as kernels on a session, by name.
+
+    Each gives the program and the counts of the pass of the host, whose version it has.  ``walks``: the most lanes that
+    walk over a program, each over a part of it; None: as many as suit the engine.
+    """
+    if walks is None:
+        walks = 1 if session._lease.backend.optimizes is EngineKind.NATIVE else _WALKS
+    rounds = Rounds(session, walks)
+
+    def on_device(name: str, run: Callable[[Program, Counts, Rounds], Program]) -> Pass:
+        return Pass(name, PASSES[name].version, lambda program, counts: run(program, counts, rounds))
+
+    return {name: on_device(name, run) for name, run in _ON_DEVICE.items()}
+
+
+class DevicePasses:
+    """Decides for each program which passes run on the device of a session that asks for it.
+
+    The kernels of the passes run in another session on the same backend, since a program is optimized while the session
+    of its owner is busy with it.  Where that session fails, the host runs the pass, since the result is the same, and
+    what the owner asked for is the program and not the pass.  May be used from any thread, after ``bind``.
+    """
+
+    def __init__(self, sink: DecisionSink | None) -> None:
+        self._sink = sink
+        self._engine: EngineKind | None = None
+        self._open: Callable[[], Session] | None = None
+        self._lock = Lock()
+        self._session: Session | None = None
+        self._passes: Mapping[str, Pass] = {}
+
+    def bind(self, engine: EngineKind | None, open_session: Callable[[], Session]) -> None:
+        """Sets the engine of the backend, and a function that opens another session on it."""
+        self._engine, self._open = engine, open_session
+
+    def __call__(self, program: Program) -> Mapping[str, Pass]:
+        """Returns the passes that run on the device for a program, by name."""
+        if self._engine is None:
+            return {}
+        placed = placement(program, self._engine, self._sink).names
+        return {name: self._or_host(name) for name in _ON_DEVICE if str(PASSES[name]) in placed}
+
+    def _or_host(self, name: str) -> Pass:
+        """Returns a pass that runs on the device, or on the host if the device fails."""
+        host = PASSES[name]
+
+        def run(program: Program, counts: Counts) -> Program:
+            found: Counts = Counter()
+            try:
+                made = self._all()[name].run(program, found)
+            except VyreError:
+                return host.run(program, counts)
+            counts.update(found)
+            return made
+
+        return host._replace(run=run)
+
+    def _all(self) -> Mapping[str, Pass]:
+        with self._lock:
+            if self._session is None:
+                assert self._open is not None
+                self._session = self._open()
+                self._passes = passes_on(self._session)
+            return self._passes
+
+    def close(self) -> None:
+        """Closes the session of the kernels; idempotent."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,109 @@
+"""What the rows of a flattened program read, in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.domain.ir.expr import Atomic, Load, Var
+from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row
+from vyre.domain.optimize.purity import IMPURE
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.domain.optimize.flat_program import Column
+
+_IMPURE: Final = tuple(NODE_KINDS[kind] for kind in IMPURE)
+"""The numbers of the classes of expressions that are never dropped."""
+
+
+class Uses(NamedTuple):
+    """Which rows evaluate which nodes: one entry for each pair, in ascending order of rows and of nodes in a row."""
+
+    row: Column
+    node: Column
+
+
+def uses(flat: FlatProgram, roots: Lists) -> Uses:
+    """Returns the nodes of the expressions that rows have as roots, each once for a row.  O(nodes) for each row that
+    shares them.
+    """
+    import numpy as np
+
+    count = np.uint64(max(1, len(flat.node_kind)))
+    start, items = flat.operands
+    below = (start[1:] - start[:-1]).astype(np.int64)
+    keys = np.unique(
+        np.repeat(np.arange(len(roots.start) - 1, dtype=np.uint64), np.diff(roots.start)) * count + roots.items
+    )
+    seen = keys
+    while len(keys):
+        node = (keys % count).astype(np.int64)
+        sizes = below[node]
+        first = np.repeat(start[node].astype(np.int64) - np.cumsum(sizes) + sizes, sizes)
+        operands = items[first + np.arange(int(sizes.sum()))]
+        rows = np.repeat(keys // count, sizes)
+        keep = operands != NONE
+        keys = np.unique(rows[keep] * count + operands[keep])
+        keys = keys[~_among(keys, seen)]
+        seen = np.union1d(seen, keys)
+    return Uses((seen // count).astype(np.uint32), (seen % count).astype(np.uint32))
+
+
+def _among(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    import numpy as np
+
+    place = np.minimum(np.searchsorted(known, keys), max(0, len(known) - 1))
+    found: npt.NDArray[np.bool_] = known[place] == keys
+    return found
+
+
+def grouped(key: Column, item: Column, groups: int) -> Lists:
+    """Returns the items of each key, each item once and in ascending order."""
+    import numpy as np
+
+    pairs = np.unique(key.astype(np.uint64) << np.uint64(32) | item)
+    key = (pairs >> np.uint64(32)).astype(np.int64)
+    start = np.zeros(groups + 1, np.uint32)
+    np.cumsum(np.bincount(key, minlength=groups), out=start[1:])
+    return Lists(start, (pairs & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
+
+
+def innermost_loops(flat: FlatProgram) -> Column:
+    """Returns the innermost loop around each row; of a loop and its ``END`` the one around them."""
+    import numpy as np
+
+    made = [NONE] * flat.rows
+    loops: list[int] = []
+    for row, kind in enumerate(flat.row_kind.tolist()):
+        is_end = kind == Row.END and flat.row_kind[flat.links.opener[row]] in (Row.LOOP, Row.GRID_LOOP)
+        if is_end:
+            loops.pop()
+        if loops:
+            made[row] = loops[-1]
+        if kind in (Row.LOOP, Row.GRID_LOOP):
+            loops.append(row)
+    return np.array(made, np.uint32)
+
+
+def classes(flat: FlatProgram, wanted: Column) -> Column:
+    """Returns a number for each of these nodes, the same for equal expressions; wherever they stand in the source."""
+    import numpy as np
+
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(flat.exprs[node], len(numbers)) for node in wanted.tolist()], np.uint32)
+
+
+def is_impure(flat: FlatProgram, used: Uses) -> npt.NDArray[np.bool_]:
+    """Returns of each row whether it evaluates an atomic or a subgroup operation."""
+    import numpy as np
+
+    found = np.zeros(flat.rows, np.bool_)
+    found[used.row[np.isin(flat.node_kind[used.node], _IMPURE)]] = True
+    return found
+
+
+VAR: Final = NODE_KINDS[Var]
+LOAD: Final = NODE_KINDS[Load]
+ATOMIC: Final = NODE_KINDS[Atomic]

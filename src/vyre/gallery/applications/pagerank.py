@@ -10,7 +10,8 @@ from vyre.gallery.applications.graphs import Words, compressed_rows, random_edge
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
 
 NODES = 300
-ROUNDS = 20
+ROUNDS = 60
+"""What the first ranks still weigh after them is 0.85 to this power, below 10^-4."""
 ONE = 1 << 40
 """The rank of all nodes together, so that shares are integers and every machine rounds them alike."""
 

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding tinygrad coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,6 +42,16 @@ $(VENV)/.mutants: $(VENV)/.dev pyproject.toml
 	$(PIP) install --group mutants
 	@touch $@
 
+$(VENV)/.tinygrad: $(VENV)/.run pyproject.toml
+	$(PIP) install --group tinygrad-data
+	@touch $@
+
+# Where torch does not install, the files of tinygrad's tests that need it are counted as not run.
+$(VENV)/.tinygrad-tests: $(VENV)/.tinygrad pyproject.toml
+	$(PIP) install --group tinygrad-tests
+	-$(PIP) install --group torch
+	@touch $@
+
 demo: $(VENV)/.run ## run real kernels on data found on this machine and check every answer
 	$(BIN)/vyre demo
 
@@ -72,20 +82,37 @@ contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python
 
+# TESTS is a checkout of tinygrad. TESTS_FLAGS, such as --devices cpu --files test_ops, chooses a part. tinygrad takes a variable
+# PYTHON of the environment, which make passes on, for a number that chooses a device.
+ifdef TESTS
+tinygrad: $(VENV)/.tinygrad-tests
+	env -u PYTHON $(BIN)/python examples/tinygrad/run_tests.py $(TESTS) $(TESTS_FLAGS)
+else
+tinygrad: $(VENV)/.tinygrad ## train a network with tinygrad on vyre; TESTS=CHECKOUT runs tinygrad's own tests there
+	env -u PYTHON $(BIN)/python examples/tinygrad/mlp.py
+endif
+
 bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 	$(BIN)/python -m benchmarks
 
 bench-cpu: $(VENV)/.peers ## measure the CPU backend against C, numba, Warp, Taichi and, where Debian has it, PoCL
 	$(BIN)/python -m benchmarks --suite cpu
 
-soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
+# SECONDS is the time for random cases of all kinds; without it, what has an end of its own runs too, for hours.
+ifdef SECONDS
+soak: $(VENV)/.soak
+	PYTHONPATH=tests $(BIN)/python -m support.timed_soak --seconds $(SECONDS) --out benchmarks/results/timed-soak.json
+else
+soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs random cases of all kinds for that time
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py tests/fault/test_cpu_sessions.py tests/fault/test_cpu_store_faults.py \
 		tests/unit/reference/test_large_buffers.py
 	PYTHONPATH=tests $(BIN)/python -m support.persistent_soak --out benchmarks/results/persistent-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.egraph_soak --out benchmarks/results/egraph-soak.json
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
 	$(BIN)/python -m benchmarks.cpu_functions
+endif
 
 POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
 	tests/unit/testing/test_vector_files.py

@@ -20,9 +20,11 @@ from benchmarks import (
     decision_clock,
     decision_rows,
     disk_cache_rows,
+    egraph_rows,
     emission_rows,
     engine_rows,
     fixpoint_rows,
+    graph_rows,
     host_rows,
     interpreter_rows,
     joined_step_rows,
@@ -40,6 +42,7 @@ from benchmarks import (
     regret,
     replay_rows,
     stored_result_rows,
+    tinygrad_rows,
     work_queue_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
@@ -56,11 +59,14 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "persistent": persistent_rows.ROWS,
     "fixed-points": fixpoint_rows.ROWS,
     "work-queues": work_queue_rows.ROWS,
+    "egraphs": egraph_rows.ROWS,
+    "graphs": graph_rows.ROWS,
     "optimizer": optimizer_rows.ROWS,
     "joined-steps": joined_step_rows.ROWS,
     "megakernels": megakernel_rows.ROWS,
     "arrays": array_rows.ROWS,
     "queries": query_rows.ROWS,
+    "tinygrad": tinygrad_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -64,7 +64,6 @@ def _calls(function: Callable[..., object], *inputs: object) -> tuple[Call, ...]
 
 _Persistent = persistent_kernel.PersistentKernelInputs
 _Reuse = command_reuse.CommandReuseInputs
-_Bindless = bindless.BindlessInputs
 _Table = bindless.ResourceTableInputs
 _Jit = trace_jit.TraceJitInputs
 _Seen = speculation.SpeculationObservation
@@ -75,14 +74,13 @@ _APART = arm_independence.ArmAccess(frozenset({0, 1}), frozenset({4, 5}))
 _AFTER = arm_independence.ArmAccess(frozenset({3}), frozenset({6}))
 _SAME = arm_independence.ArmAccess(frozenset({0}), frozenset({3}))
 _ADAPTIVE = speculate.SpeculatorState.start()
-_SINE = strategy.TranscendentalPolynomial(strategy.PolynomialOp.SIN, 0.2)
 _HINTS = extraction_cost.NodeHints(fp16_eligible=True, compile_time_constant=True)
 _TENSORS = extraction_cost.ExtractionProfile(supports_tensor_cores=True, supports_f16=True, hot=True)
 _DEVICE = occupancy.DeviceEnvelope(9, 0, 1024, 49_152, True, True)
 _IDENTITY = plan_cache.PlanIdentity(
     1, plan_cache.MegakernelAnalysisKind.DATAFLOW, plan_cache.MegakernelDeviceKey(9, 0, 32, True, True, 1024)
 )
-_NEED = partial(occupancy.KernelRequirement, 8, 0, 256)
+_SHAPE = occupancy.LaunchShape((64, 1, 1), (256, 1, 1), 1024, False, False)
 _GRIDS = tuple(grid_sync_mode.GridSyncInputs(True, 264, 132, resident) for resident in (1, 2))
 
 SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
@@ -101,9 +99,6 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
     ),
     "param_inlining": _calls(
         param_inlining.decide_param_inlining, *map(param_inlining.ParamInliningInputs, (100, 101, 10_000))
-    ),
-    "bindless": _calls(
-        bindless.decide_bindless, _Bindless(64, _FULL, True), _Bindless(2, _FULL, True), _Bindless(64, _STATIC, True)
     ),
     "bindless.resource_table": _calls(
         bindless.plan_resource_table,
@@ -133,7 +128,7 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         _Path(SpeculationMode.DISABLE, True, _ADAPTIVE),
     ),
     "arm_independence": _calls(
-        arm_independence.can_dispatch_concurrently,
+        arm_independence.judge_arms,
         (_READER, _APART),
         (_READER, _AFTER),
         (_AFTER, _READER),
@@ -159,12 +154,9 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
     ),
     "subgroup.capabilities": _calls(subgroup.from_feature_range, subgroup.SubgroupFeatureRange(True, True, 8, 32)),
     "subgroup.reduction": _calls(subgroup.reduction_offsets, subgroup.ReductionInputs(32)),
-    "strategy.precision": _calls(
-        strategy.select_precision_lowering,
-        strategy.PrecisionInputs(True, True, strategy.DefaultHint()),
-        strategy.PrecisionInputs(True, True, strategy.F16Eligible(1.0)),
-        strategy.PrecisionInputs(True, True, _SINE),
-        strategy.PrecisionInputs(True, True, _SINE, ulp_budget=10),
+    "strategy": _calls(
+        strategy.select_strategy,
+        strategy.StrategyInputs((strategy.Strategy("native", True, 100), strategy.Strategy("portable", True, 10))),
     ),
     "cache_eviction.share": _calls(
         cache_eviction.eviction_basis_points, cache_eviction.EvictionCounts(dropped_entries=10, total_entries=100)
@@ -194,7 +186,7 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         *(thread_plan.ThreadInputs(1_000, each, 5_000, 8) for each in (1, 10**6)),
     ),
     "grid_sync_mode": _calls(grid_sync_mode.choose_grid_sync, *_GRIDS),
-    "launch_diagnosis": _calls(occupancy.diagnose, occupancy.DiagnosisInputs("k", _DEVICE, _NEED(1024, False, False))),
+    "launch_diagnosis": _calls(occupancy.diagnose_shape, occupancy.ShapeDiagnosisInputs("k", _DEVICE, _SHAPE, None)),
 }
 """Decisions whose inputs are a fixed number of scalars (or a few slots) and whose answer is one choice."""
 
@@ -229,7 +221,6 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
         *(fixpoint.FixpointProfile(100, grid, conditional) for grid in _GRIDS for conditional in (False, True)),
     ),
     "queueing": _calls(queueing.plan_queue, queueing.QueueProfile(*_QUEUE, 4096)),
-    "queueing.expansion": _calls(queueing.plan_queue_with_expansion, queueing.ExpansionProfile(*_QUEUE, 4096)),
     "queueing.drain": _calls(queueing.plan_backpressure, queueing.DrainProfile(*_QUEUE, 4096, 512)),
     "topology": _calls(
         topology.select,
@@ -239,7 +230,7 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
             for previous in (None, *topology.Topology)
         ),
     ),
-    "topology.memory": _calls(topology.memory_plan, *(topology.MemoryInputs(*_WAVE, t) for t in topology.Topology)),
+    "topology.memory": _calls(topology.memory_of, *((t, topology.WaveMemory(*_WAVE)) for t in topology.Topology)),
     "occupancy": _calls(occupancy.estimate, (_SM, _USAGE)),
     "residency.session": _calls(
         residency.plan_session,
@@ -248,10 +239,14 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
 }
 """The same, but the answer is a record of several figures."""
 
+
+def _wave_execution(inputs: topology.TopologyInputs) -> topology.ExecutionPlan:
+    return topology.fit(topology.select(inputs).topology, topology.WaveMemory(*_WAVE))
+
+
 COMPOSED: Final[dict[str, tuple[Call, ...]]] = {
     "topology.execution": _calls(
-        topology.execution_plan,
-        *(topology.ExecutionInputs(*_WAVE, _SAMPLE, 5000.0, pressure) for pressure in (0.2, 0.9)),
+        _wave_execution, *(topology.TopologyInputs(_SAMPLE, *_SIZES, 5_000.0, pressure) for pressure in (0.2, 0.9))
     ),
 }
 """Several decisions in one: the shape and the memory of a wave."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_runs import provenance
 
-PACKAGES: Final = ("vyre", "numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc")
+PACKAGES: Final = ("vyre", "numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc", "scipy", "tinygrad")
 
 
 def describe() -> dict[str, object]:

@@ -1,31 +1,27 @@
 """The callers of each decision, found in the source.
 
-A decision is called if code of ``ports``, ``adapters`` or ``app`` that is itself imported names one of its public
-functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
+A decision is called if code of ``ports``, ``adapters``, ``app`` or ``graphs`` that is itself imported names one of its
+public functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 SOURCE: Final = Path(__file__).resolve().parents[1] / "src" / "vyre"
-RUNNING: Final = ("ports", "adapters", "app")
+RUNNING: Final = ("ports", "adapters", "app", "graphs")
 DECISIONS: Final = ("policies", "adapters/*/decisions")
 NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_table"})
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
     "claims": "bundles of evidence for measured claims",
-    "device_extraction": "the optimizer, to take terms out of an e-graph",
-    "egraph_kernels": "e-graphs on the device",
-    "extraction_cost": "the optimizer, to price the nodes of an e-graph",
     "routing": "sorting, in the library of primitives",
     "speculation": "races of rewritten variants",
-    "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
@@ -68,36 +64,75 @@ class Asked(NamedTuple):
 @cache
 def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
     """Returns the callers of every decision by the decision's name."""
+    read = _read(source)
+    direct = _direct(read)
+    reached = _reached(read, direct)
+    return {
+        module.rpartition(".")[2]: Asked(
+            module.rpartition(".")[2],
+            tuple(sorted({file for d, files in direct.items() if _asks(d, module, read.trees) for file in files})),
+            tuple(sorted({name for d, names in reached.items() if _asks(d, module, read.trees) for name in names})),
+        )
+        for module in sorted(read.decisions)
+    }
+
+
+def idle_functions(source: Path = SOURCE) -> tuple[str, ...]:
+    """Returns the public functions that neither running code nor a decision of ``WAITING`` calls, as dotted names."""
+    read = _read(source)
+    functions = {
+        Definition(module, node.name)
+        for module in read.decisions
+        for node in read.trees[module].body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+    waiting = {definition for definition in functions if definition.module.rpartition(".")[2] in WAITING}
+    reached = _reached(read, {*_direct(read), *waiting})
+    return tuple(sorted(f"{definition.module}.{definition.name}" for definition in functions - reached.keys()))
+
+
+class _Read(NamedTuple):
+    """The package: the tree of each module, the modules of decisions, and what each of their definitions names."""
+
+    trees: Mapping[str, ast.Module]
+    decisions: frozenset[str]
+    held: Mapping[str, Mapping[str, set[Definition]]]
+
+
+@cache
+def _read(source: Path) -> _Read:
     trees = {_dotted(path, source): ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
-    decisions = {_dotted(path, source) for path in _decision_files(source)}
-    held = {module: _named(trees[module], module, trees) for module in decisions}
-    imported = _imported(trees)
+    decisions = frozenset(_dotted(path, source) for path in _decision_files(source))
+    return _Read(trees, decisions, {module: _named(trees[module], module, trees) for module in decisions})
+
+
+def _direct(read: _Read) -> dict[Definition, set[str]]:
+    """Returns the definitions of decisions that running code names, and the files that do."""
+    imported = _imported(read.trees)
     direct: dict[Definition, set[str]] = {}
-    for module, tree in trees.items():
-        if module.split(".")[0] in RUNNING and module not in decisions and module in imported:
-            for found in _mentions(tree, _imports(tree, trees)):
-                if found.module in decisions:
+    for module, tree in read.trees.items():
+        if module.split(".")[0] in RUNNING and module not in read.decisions and module in imported:
+            for found in _mentions(tree, _imports(tree, read.trees)):
+                if found.module in read.decisions:
                     direct.setdefault(found, set()).add(f"{module.replace('.', '/')}.py")
-    reached: dict[Definition, set[str]] = {definition: set() for definition in direct}
-    ahead = list(direct)
+    return direct
+
+
+def _reached(read: _Read, first: Iterable[Definition]) -> dict[Definition, set[str]]:
+    """Returns what the definitions ``first`` name, directly or not, and the names of the other decisions that do."""
+    reached: dict[Definition, set[str]] = {definition: set() for definition in first}
+    ahead = list(reached)
     while ahead:
         asking = ahead.pop()
-        for found in held.get(asking.module, {}).get(asking.name, ()):
-            if found.module not in decisions:
+        for found in read.held.get(asking.module, {}).get(asking.name, ()):
+            if found.module not in read.decisions:
                 continue
             if found not in reached:
                 ahead.append(found)
                 reached[found] = set()
             if found.module != asking.module:
                 reached[found].add(asking.module.rpartition(".")[2])
-    return {
-        module.rpartition(".")[2]: Asked(
-            module.rpartition(".")[2],
-            tuple(sorted({file for d, files in direct.items() if _asks(d, module, trees) for file in files})),
-            tuple(sorted({name for d, names in reached.items() if _asks(d, module, trees) for name in names})),
-        )
-        for module in sorted(decisions)
-    }
+    return reached
 
 
 def _imported(trees: Mapping[str, ast.Module]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Final
 from sweep_chart import Sweep, categories, linear, logarithmic
 
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import CommandReuseInputs, decide_command_reuse
 from vyre.policies.launching.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, decide_persistent_kernel
@@ -17,6 +17,8 @@ RECORD_NS: Final = 100_000
 REPLAY_NS: Final = 2_000
 ALIGN_BYTES: Final = 16
 RIVAL_HITS: Final = 8
+PARAMETER_BYTES: Final = 400
+UPDATES, UPDATE_NS, TABLE_NS = 10, 100, 5_000
 
 
 def _persistent_kernel(batch: int, launch_ns: int) -> str:
@@ -33,7 +35,8 @@ def _param_inlining(length: int, budget: int) -> str:
 
 
 def _bindless(resources: int, device: tuple[BindlessSupport, bool]) -> str:
-    return type(decide_bindless(BindlessInputs(resources, *device))).__name__
+    inputs = ResourceTableInputs(resources, *device, 0, PARAMETER_BYTES, UPDATES, UPDATE_NS, TABLE_NS)
+    return type(plan_resource_table(inputs)).__name__
 
 
 def _cache_eviction_heat(age_s: int, hits: int) -> str:
@@ -69,11 +72,11 @@ SWEEPS: Final = {
     ),
     "bindless": Sweep(
         "bindless: what the device and the program allow",
-        "Resources against what the device supports and how the program chooses one of them, with the default "
-        "threshold.",
+        "Resources against what the device supports and how the program chooses one of them, with 400 bytes of "
+        "parameters and updates that are too rare to pay for a table.",
         linear("resource_count", 1, 64, 1, 8),
         categories("support, dynamic_indexing", _DEVICES),
-        ("TraditionalBindings", "Bindless"),
+        ("Parameters", "PointerTable", "Unsupported"),
         _bindless,
     ),
     "command_reuse": Sweep(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +12,7 @@ import error_page
 import law_page
 import python_page
 
+from vyre.domain.dialects.core import FORMS, meaning_of
 from vyre.domain.ir import expr, stmt
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import (
@@ -204,11 +204,16 @@ def type_names(types: Iterable[T]) -> str:
     return " ".join(t.text for t in ORDER if t in members)
 
 
-def meaning(node: type[Node]) -> str:
-    """Returns the first paragraph of a node's docstring as Markdown."""
-    documented = inspect.getdoc(node)
-    assert documented is not None
-    return " ".join(documented.split("\n\n")[0].split()).replace("``", "`").replace(" (semantics 2.3)", "")
+def form_types(node: type[Node]) -> tuple[str, str]:
+    """Returns the types of the operands of an operator that has a node of its own, and those of its result."""
+    form = FORMS.get(node)
+    if form is None:
+        return "", ""
+    types = {slot.types for slot in form.inputs}
+    operands = [type_names(each) for each in types]
+    if len(types) > 1:
+        operands = [f"{slot.name}: {type_names(slot.types)}" for slot in form.inputs]
+    return "; ".join(operands), type_names(form.result)
 
 
 def binary_rows() -> Iterable[tuple[str, ...]]:
@@ -245,12 +250,12 @@ def semantics() -> str:
         binary=table(head, binary_rows()),
         unary=table(head, unary_rows()),
         expressions=table(
-            ("text", "builder", "meaning"), ((code(written(e)), code(b), meaning(type(e))) for e, b in EXPRESSIONS)
+            head, ((code(written(e)), code(b), *form_types(type(e)), meaning_of(type(e))) for e, b in EXPRESSIONS)
         ),
         elements=type_names(ATOMIC_ELEMENTS),
         atomics=table(("operation", "new value"), atomics),
         statements=table(
-            ("statement", "builder", "meaning"), ((n.__name__, code(b), meaning(n)) for n, b in STATEMENTS)
+            ("statement", "builder", "meaning"), ((n.__name__, code(b), meaning_of(n)) for n, b in STATEMENTS)
         ),
     )
 

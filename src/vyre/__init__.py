@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from vyre.domain.dialects.migration import (
         Deprecation as Deprecation, Migration as Migration, OperationVersion as OperationVersion,
     )
-    from vyre.domain.dialects.operations import Dialect as Dialect, Operation as Operation
+    from vyre.domain.dialects.operations import Dialect as Dialect, Lowering as Lowering, Operation as Operation
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
     )
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         In as In, InOut as InOut, Out as Out, Static as Static, like as like,
     )
     from vyre.domain.frontend.intrinsics import (
-        barrier as barrier, global_id as global_id, grid_loop as grid_loop, grid_sync as grid_sync,
+        barrier as barrier, call as call, global_id as global_id, grid_loop as grid_loop, grid_sync as grid_sync,
         group_id as group_id, local_id as local_id,
         num_groups as num_groups, private_array as private_array, spec as spec, static as static,
         subgroup_lane as subgroup_lane, subgroup_size as subgroup_size, trap as trap,
@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
     from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
+    from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
     from vyre.ports.aot import AotEmitter as AotEmitter, AotTargetId as AotTargetId
@@ -183,7 +184,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.transfers.slots": "Marked",
     "vyre.app.dialects.current": "dialect_registry",
     "vyre.domain.dialects.migration": "Deprecation Migration OperationVersion",
-    "vyre.domain.dialects.operations": "Dialect Operation",
+    "vyre.domain.dialects.operations": "Dialect Lowering Operation",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",
@@ -207,8 +208,8 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.domain.frontend.annotations": "In InOut Out Static like",
     "vyre.domain.frontend.intrinsics": (
-        "barrier global_id grid_loop grid_sync group_id local_id num_groups private_array spec static subgroup_lane "
-        "subgroup_size trap workgroup_array"
+        "barrier call global_id grid_loop grid_sync group_id local_id num_groups private_array spec static "
+        "subgroup_lane subgroup_size trap workgroup_array"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",
@@ -230,6 +231,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
     "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
+    "vyre.policies.launching.queueing": "QueueDiscipline",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
     "vyre.ports.aot": "AotEmitter AotTargetId",

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from support.op_matrix import op_matrix
 from support.widened_programs import widened_cases
 from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
@@ -20,6 +19,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
 from vyre.gallery.registry import examples
 from vyre.testing.filetests import load_filetests
+from vyre.testing.operator_matrix import operator_matrix
 from vyre.testing.ptxas import TARGETS, GateReport, assemble_all
 
 FILETESTS = Path(__file__).parents[1] / "filetests"
@@ -39,7 +39,7 @@ def programs() -> tuple[tuple[str, Program], ...]:
 def every_program() -> Iterator[tuple[str, Program]]:
     for name, example in examples().items():
         yield f"gallery {name}", example.program()
-    for case in op_matrix():
+    for case in operator_matrix():
         yield f"operators {case.name}", case.program
     for name, widened in widened_cases():
         yield f"widened {name}", widened.program

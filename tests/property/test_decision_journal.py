@@ -35,7 +35,6 @@ UNRECORDED: Final = {
     "pair_rows": "takes an answer that no random one can stand for",
     "conflicts": "answers one by one",
     "unknown_target": "makes an error",
-    "plan_token_fact": "takes a cache",
     "as_source": "a context",
     "plan_frontier_execution": "takes a cache",
 }

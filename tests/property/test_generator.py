@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from support.features import ALL_FEATURES, features
-from support.looped_programs import looped
 from support.programs import Order, generate
+from vyre.testing.random_programs.grid_loops import looped
 
 SEEDS = 700
 

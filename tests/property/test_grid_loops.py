@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from support.looped_programs import SEEN, looped
 from support.programs import Case
 from support.running import Failure, Outcome, Outputs, oracle, run
 from vyre.adapters.reference.vector.engine import VectorEngine
@@ -18,6 +17,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
 from vyre.testing.execution import execute, find_scheduled
+from vyre.testing.random_programs.grid_loops import SEEN, looped
 
 SEEDS = range(70)
 

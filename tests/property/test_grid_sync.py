@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.edits import replaced, sites, spliced
 from support.profiles import examples
 from support.programs import Case, Order, cases
 from support.running import oracle
@@ -18,6 +17,7 @@ from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier
 from vyre.domain.validation.validator import validate
+from vyre.testing.program_edits import replaced, sites, spliced
 
 GRID_SYNC = Barrier(Ordering.GRID_SYNC)
 seeds = st.integers(0, 1 << 32)

@@ -10,7 +10,6 @@ from typing import Any, Final
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.edits import Path, at, field_of, renamed, replaced, sites, spliced
 from support.profiles import examples
 from support.programs import any_cases
 from vyre.domain.errors import InvalidProgram
@@ -19,6 +18,7 @@ from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Block, Let, Loop, Region, Store, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.testing.program_edits import Path, at, field_of, renamed, replaced, sites, spliced
 
 # Fields whose values are names or notes: renaming them consistently changes nothing.
 LOCAL_FIELDS: Final = frozenset({("Let", "name"), ("Assign", "name"), ("Loop", "var"), ("Var", "name")})

@@ -17,6 +17,16 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.capture import CaptureInputs, plan_capture
+from vectors.seeds.egraph_plans import (
+    BucketInputs,
+    StructuralInputs,
+    UnionInputs,
+    WorkInputs,
+    plan_signature_buckets,
+    plan_structural_equivalences,
+    plan_union_compaction,
+    plan_work,
+)
 from vectors.seeds.occupancy_choices import BlockSizeInputs, pick_block_size
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
@@ -30,17 +40,7 @@ from vyre.policies.devices.occupancy import (
     ShapeDiagnosisInputs,
     diagnose_shape,
 )
-from vyre.policies.egraphs.egraph_kernels import (
-    BucketInputs,
-    LaunchConfig,
-    StructuralInputs,
-    UnionInputs,
-    WorkInputs,
-    plan_signature_buckets,
-    plan_structural_equivalences,
-    plan_union_compaction,
-    plan_work,
-)
+from vyre.policies.egraphs.egraph_kernels import LaunchConfig
 from vyre.policies.evidence.claims import GateInputs, SpeedupSample, validate
 from vyre.policies.transfer.residency import (
     GraphQuery,

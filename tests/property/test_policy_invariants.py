@@ -9,19 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
+from vectors.seeds.arm_verdicts import BindingSlotSet, Independent, SerializeRequired, can_dispatch_concurrently
+from vectors.seeds.bindless import Bindless, BindlessInputs, decide_bindless
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
 from vectors.seeds.fused_speculation import RaceWinner, counter_tail, parse_counter_tail, race_variants
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
-from vyre.policies.concurrency.arm_independence import (
-    ArmAccess,
-    BindingSlotSet,
-    Independent,
-    SerializeRequired,
-    can_dispatch_concurrently,
-)
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import ConflictReason
-from vyre.policies.launching.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
 from vyre.policies.launching.dispatch_policy import (
     RunCommandReuse,

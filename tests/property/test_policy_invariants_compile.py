@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.extraction_costs import dag_cost
 from support.records import integers, records
 from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entries
 from vectors.seeds.dispatch_shape import (
@@ -39,7 +40,6 @@ from vyre.policies.egraphs.device_extraction import (
     EClass,
     ENode,
     ExtractionInputs,
-    dag_cost,
     extract_best_for_device,
     node_cost,
 )

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
@@ -27,18 +28,14 @@ from vyre.policies.frontiers.plan_cache import (
     plan_key,
 )
 from vyre.policies.frontiers.topology import (
-    ExecutionInputs,
     ExecutionPlan,
     FrontierSample,
     GraphSize,
     MemoryDemand,
-    MemoryInputs,
     Topology,
     TopologyInputs,
     WaveMemory,
-    execution_plan,
     fit,
-    memory_plan,
     select,
     smallest_demand,
 )

@@ -13,14 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.chain_fusion import ChainInputs, ChainStage, plan_launch_fusion
 from vyre.domain.errors import PlanError
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.stage_fusion import launch_fusion
 from vyre.policies.stage_fusion.fusion import AccessRelation
 from vyre.policies.stage_fusion.launch_fusion import (
     BufferUse,
-    ChainInputs,
-    ChainStage,
     DataflowInputs,
     DataflowStage,
     LaunchFusionPlan,
@@ -74,8 +72,8 @@ def check_launches(plan: LaunchFusionPlan, stages: tuple[Stage, ...], budget: in
 
 @given(CHAINS)
 def test_chains(inputs: ChainInputs) -> None:
-    plan = launch_fusion.plan_launch_fusion(inputs)
-    assert launch_fusion.plan_launch_fusion(inputs) == plan
+    plan = plan_launch_fusion(inputs)
+    assert plan_launch_fusion(inputs) == plan
     groups = check_launches(plan, inputs.stages, inputs.max_group_bytes)
     by_id = {s.id: s for s in inputs.stages}
     for group in plan.groups:
@@ -341,7 +339,7 @@ ANY_INPUTS = st.one_of(
     records(SlabInputs, budget_bytes=st.just(U64_MAX)),
 )
 PLANNERS: dict[type, Callable[[Any], object]] = {
-    ChainInputs: launch_fusion.plan_launch_fusion,
+    ChainInputs: plan_launch_fusion,
     DataflowInputs: plan_dataflow,
     ReadInputs: fuse_reads,
     ResultInputs: plan_results,
@@ -378,12 +376,12 @@ SHARD = DiagnosticShard(1, 1, 1, 1, 1, 1, 1)
     [
         *(
             (
-                launch_fusion.plan_launch_fusion,
+                plan_launch_fusion,
                 ChainInputs((STAGE, replace(STAGE, id=2, **dict[str, Any]({name: U64_MAX}))), U64_MAX),
             )
             for name in ("output_bytes", "scratch_bytes")
         ),
-        (launch_fusion.plan_launch_fusion, ChainInputs((replace(STAGE, input_bytes=U64_MAX),), U64_MAX)),
+        (plan_launch_fusion, ChainInputs((replace(STAGE, input_bytes=U64_MAX),), U64_MAX)),
         *(
             (
                 plan_diagnostics,

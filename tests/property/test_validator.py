@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.edits import at, field_of, replaced, sites, spliced
 from support.profiles import SOAK, examples
 from support.programs import Case, Order, any_cases, generate
 from vyre.domain.errors import InvalidProgram
@@ -22,6 +21,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import STMT_TYPES
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
 from vyre.domain.validation.validator import validate
+from vyre.testing.program_edits import at, field_of, replaced, sites, spliced
 
 SEEDS: Final = 20_000 if SOAK else 200
 

@@ -52,3 +52,21 @@ def test_every_task_is_processed_once_or_the_overflow_is_told(
     assert result.processed == result.pushed == tree.tasks
     assert result.launches == (1 if most is None else -(-tree.tasks // most))
     np.testing.assert_array_equal(found.hits.download(), np.ones(tree.tasks, np.uint32))
+
+
+@settings(max_examples=20)
+@given(tree=trees(), slots=st.sampled_from([2, 4, 8, 16, 64]), most=st.none() | st.integers(1, 20))
+def test_a_ring_takes_every_task_once_or_tells_the_overflow(
+    session: Session, tree: Tree, slots: int, most: int | None
+) -> None:
+    found = tree_queue(session, tree, slots, items_per_launch=most, discipline="ring")
+    try:
+        result = found.queue(found.start)
+    except WorkQueueOverflow as error:
+        assert slots < tree.tasks
+        assert error.lost > 0
+        assert found.hits.download().max() <= 1
+        return
+    assert result.processed == result.pushed == tree.tasks
+    assert result.launches == (1 if most is None else -(-tree.tasks // most))
+    np.testing.assert_array_equal(found.hits.download(), np.ones(tree.tasks, np.uint32))

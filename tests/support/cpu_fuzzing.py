@@ -39,7 +39,6 @@ from support.cpu_pool import entries
 from support.features import ALL_FEATURES
 from support.fuzzing import differences, still_missed
 from support.programs import Case, Order, generate
-from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, has_data_race, oracle
 from vyre.adapters.cpu.llvm.options import LANES
@@ -48,6 +47,7 @@ from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import host
 from vyre.domain.errors import StepBudgetExceeded, UnsupportedFeature
 from vyre.domain.validation.validator import order_sensitive
+from vyre.testing.reduction import reduce_case
 
 BATCH: Final = 12
 """Programs that share modules and a fork."""

@@ -159,17 +159,24 @@ def emitted(program: Program, config: DispatchConfig, workgroup: Dim3, variant: 
 
 
 def compiled(codes: Sequence[tuple[EmittedCode, Variant]]) -> list[Code]:
-    """Compiles programs together, as one module for each number of lanes, pipeline and set of features."""
+    """Compiles programs together, as one module for each number of lanes, pipeline and set of features.
+
+    Equal texts are compiled once.
+    """
     groups: dict[tuple[int, Pipeline, CpuFeatures], list[int]] = {}
     for number, (code, variant) in enumerate(codes):
         groups.setdefault((code.lanes, variant.pipeline, variant.features), []).append(number)
     found: dict[int, Code] = {}
     for (_, pipeline, features), numbers in groups.items():
-        text = merged({f"program{number}": codes[number][0].text for number in numbers})
+        firsts: dict[str, int] = {}
+        for number in numbers:
+            firsts.setdefault(codes[number][0].text, number)
+        text = merged({f"program{number}": one for one, number in firsts.items()})
         loaded = load(compile_object(text, features, pipeline))
         for number in numbers:
-            kernels = codes[number][0].kernels
-            names = [k.entry.replace("vyre_kernel", f"program{number}") for k in kernels]
+            code = codes[number][0]
+            kernels = code.kernels
+            names = [k.entry.replace("vyre_kernel", f"program{firsts[code.text]}") for k in kernels]
             found[number] = Code(kernels, tuple(loaded.addresses[n] for n in names), codes[number][1], loaded)
     return [found[number] for number in range(len(codes))]
 

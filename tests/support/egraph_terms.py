@@ -17,7 +17,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import canonical
 from vyre.domain.optimize.egraph.explanation import Replay, Step
 from vyre.domain.optimize.egraph.rules import Rules, typed_head
-from vyre.domain.optimize.egraph.saturate import Limits, Saturated, Scope, saturated
+from vyre.domain.optimize.egraph.saturate import Limits, Saturated, saturated
+from vyre.domain.optimize.egraph.windows import Scope
 
 ALL_RULES: Final = Rules(LAWS)
 NAMES: Final = ("x", "y", "z", "w")

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from support.features import ALL_FEATURES, features
-from support.looped_programs import any_program
 from support.programs import Case, Order
-from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Outcome, Outputs, has_data_race, oracle, run
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.validation.validator import validate
+from vyre.testing.random_programs.grid_loops import any_program
+from vyre.testing.reduction import reduce_case
 
 ENGINE: Final = VectorEngine()
 _INDEPENDENT_CHUNKS: Final = (None, 1, 2, 3)

@@ -20,9 +20,7 @@ from typing import Final, NamedTuple
 
 from support.features import ALL_FEATURES
 from support.fuzzing import differences, still_missed
-from support.looped_programs import any_program
 from support.programs import Case, Order
-from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, run
 from vyre.adapters.cuda.machine.options import RunOptions, Schedule
@@ -31,6 +29,8 @@ from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import StepBudgetExceeded, TrapError
 from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing import cuda_machine
+from vyre.testing.random_programs.grid_loops import any_program
+from vyre.testing.reduction import reduce_case
 
 ENGINE: Final = VectorEngine()
 SCHEDULES: Final[dict[Order, tuple[Schedule, ...]]] = {

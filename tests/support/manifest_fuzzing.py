@@ -66,6 +66,13 @@ category = "C"
 inputs = []
 outputs = [["y", "u32"]]
 '''
+_LAWS: Final = (
+    "acme.square(neg(x)) == acme.square(x)",
+    "acme.steps(x, n) == select(n == 0u, x, acme.steps(x, n))",
+    "acme.native() == 1u",
+    "acme.square(x) * -1 == neg(acme.square(x))",
+    "cast<f64>(x) - cast<f64>(y) == cast<f64>(x - y)",
+)
 _TOKEN: Final = re.compile(r"\w+|\s+|.", re.DOTALL)
 _WORDS: Final = (
     *('""', "[]", "{}", '"""', "true", "1", "-1", "1e400", "0x", "nan", "\u00e9", "\0", "ops", "[[ops]]", "id", "body"),
@@ -168,6 +175,10 @@ def _changed_table(source: random.Random) -> bytes:
                 operations.insert(source.randrange(len(operations) + 1), copy.deepcopy(row))
             case 4 if isinstance(operations, list):
                 source.shuffle(operations)
+            case 5 if isinstance(row, dict) and isinstance(row.get("laws", []), list):
+                law = source.choice(_LAWS)
+                made = _tokens(source, law.encode()).decode("utf-8", "replace") if source.random() < 0.7 else law
+                row["laws"] = [*row.get("laws", []), made]
             case _ if isinstance(row, dict) and row.get("body") and isinstance(row["body"], str):
                 row["body"] = _tokens(source, row["body"].encode()).decode("utf-8", "replace")
             case _:
@@ -214,6 +225,7 @@ def check(data: bytes) -> ManifestReading:
         registry.add_manifests([reading.manifest])
         for operation in reading.manifest.dialect.operations:
             assert registry.snapshot.operation(operation.id) is operation
+            assert len(registry.snapshot.laws_of(operation.id)) == len(operation.law_texts)
             if operation.definition is not None:
                 assert registry.snapshot.definitions_of(operation.id)[-1] is operation.definition
     return reading

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from support.programs import Case, generate
-from support.random_programs.memory import Order
 from support.running import Outcome, oracle, run
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.passes import Pass, run_passes
 from vyre.domain.specialization import SpecMap, spec_constants
 from vyre.domain.validation.validator import order_sensitive, validate
+from vyre.testing.random_programs.memory import Order
 
 _ENGINE: Final = VectorEngine()
 _ORDERS: Final = (Order.INDEPENDENT, Order.ATOMIC)

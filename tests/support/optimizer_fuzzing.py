@@ -26,7 +26,6 @@ from typing import Final, NamedTuple
 from support.fuzzing import differences
 from support.optimized_programs import changed_case, random_case
 from support.programs import Case
-from support.reduction import reduce_case
 from support.reproducer import filetest
 from support.running import Failure, Outcome, Outputs, run
 from vyre.adapters.reference.vector.engine import VectorEngine
@@ -34,12 +33,15 @@ from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import run_passes
 from vyre.domain.validation.validator import order_sensitive, validate
+from vyre.testing.reduction import reduce_case
 
 BATCH: Final = 50
 """Programs that a worker runs before it reports."""
 REDUCE_S: Final = 60.0
 _MOST_PASSES: Final = 8
 _ENGINE: Final = VectorEngine()
+_STATE: Final = " ".join(sorted(map(str, PASSES.values())))
+"""The passes with their versions."""
 
 
 class Findings(NamedTuple):
@@ -129,14 +131,19 @@ class OptimizerCampaign:
     counts: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     python: str = field(default_factory=platform.python_version)
-    passes: list[str] = field(default_factory=lambda: sorted(map(str, PASSES.values())))
+    by_passes: dict[str, int] = field(default_factory=dict)
+    """Programs by the passes as they were, each with its version."""
     failed_seeds: list[int] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @classmethod
     def resume(cls, path: Path) -> OptimizerCampaign:
         """Returns the campaign of a record."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        passes = found.pop("passes", None)  # of records that knew one state of the passes only
+        if passes is not None:
+            found["by_passes"] = {" ".join(passes): found["counts"].get("programs", 0)}
+        return cls(**found)
 
     @property
     def programs(self) -> int:
@@ -160,6 +167,7 @@ class OptimizerCampaign:
                 ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for findings in (future.result() for future in ended):
                     self.counts = dict(sorted((Counter(self.counts) + Counter(findings.counts)).items()))
+                    self.by_passes[_STATE] = self.by_passes.get(_STATE, 0) + findings.counts.get("programs", 0)
                     problems |= findings.failures
                 self.failed_seeds = sorted(problems)
                 self.seconds = round(before + time.monotonic() - started, 1)

@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from support.op_matrix import op_matrix
 from support.widened_programs import widened_cases
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption
@@ -21,6 +20,7 @@ from vyre.domain.errors import VyreError
 from vyre.domain.ir.program import Program
 from vyre.gallery.registry import MODULES, load
 from vyre.testing.filetests import load_filetests
+from vyre.testing.operator_matrix import operator_matrix
 
 TESTS: Final = Path(__file__).parents[1]
 RECORD: Final = TESTS / "data" / "ptx-digests.txt"
@@ -63,7 +63,7 @@ def recorded() -> dict[str, str]:
 def _programs() -> Iterator[tuple[str, Program]]:
     for module in MODULES:
         yield f"gallery/{module}", load(module).program()
-    for case in op_matrix():
+    for case in operator_matrix():
         yield f"matrix/{case.name}", case.program
     for name, widened in widened_cases():
         yield f"widened/{name}", widened.program

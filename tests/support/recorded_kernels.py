@@ -1,9 +1,17 @@
-"""The kernels of ``tests/data/kernels``, which another compiler lowered, with inputs."""
+"""The kernels of ``tests/data/kernels``, which another compiler lowered, with inputs, and for many with answers."""
 
 from __future__ import annotations
 
+import io
+import json
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from zipfile import ZipFile
+
+import numpy as np
+import numpy.typing as npt
 
 from support.programs import Case, Order
 from vyre.domain.dispatch import DispatchConfig
@@ -12,6 +20,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.witnesses import buffer_bytes
 
 FOLDER: Final = Path(__file__).parents[1] / "data" / "kernels"
+CASES: Final = FOLDER / "cases.zip"
 NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.vyre")))
 
 
@@ -29,3 +38,67 @@ def kernel_case(name: str) -> Case:
         if buffer.takes_input:
             inputs[buffer.name] = buffer_bytes(buffer.binding, buffer.element, buffer.count)
     return Case(program, inputs, DispatchConfig(grid=(2, 1, 1)), Order.INDEPENDENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch of a recorded case: a program, arguments, of which texts name memory, and the grid."""
+
+    program: Program
+    arguments: dict[str, str | int]
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCase:
+    """Launches that compute an expression of another compiler.
+
+    ``memory`` has the bytes of each array before the first launch.  The array ``answer`` holds the result at the end,
+    and ``expected`` is NumPy's, from which it differs by at most ``close`` of its size.  ``after`` is the SHA-256 of
+    all memory at the end, one array after the other.
+    """
+
+    memory: dict[str, bytes]
+    launches: tuple[Launch, ...]
+    answer: str
+    expected: npt.NDArray[Any]
+    close: float
+    after: str
+
+
+@cache
+def recorded_works() -> dict[str, int]:
+    """The number of statements over all lanes of each case of ``cases.zip``, one in a loop counted once, by name."""
+    return {name: each["work"] for name, each in _listed().items()}
+
+
+@cache
+def recorded_programs() -> dict[str, Program]:
+    """The programs of ``cases.zip``, by the first sixteen digits of their digests."""
+    with ZipFile(CASES) as file:
+        names = [name for name in file.namelist() if name.endswith(".vyre")]
+        return {name.removesuffix(".vyre"): Program.from_text(file.read(name).decode()) for name in names}
+
+
+def recorded_case(name: str) -> RecordedCase:
+    """The case of ``cases.zip`` that has a name."""
+    case, arrays, programs = _listed()[name], _arrays(), recorded_programs()
+    memory = {}
+    for array, size in case["memory"].items():
+        key = f"{name}/{array}"
+        memory[array] = arrays[key].tobytes() if key in arrays else bytes(size)
+    launches = (Launch(programs[each["program"]], each["arguments"], tuple(each["grid"])) for each in case["launches"])
+    expected = arrays[f"{name}/answer"]
+    return RecordedCase(memory, tuple(launches), case["answer"], expected, case["close"], case["after"])
+
+
+@cache
+def _listed() -> dict[str, dict[str, Any]]:
+    with ZipFile(CASES) as file:
+        return {each["name"]: each for each in json.loads(file.read("cases.json"))}
+
+
+@cache
+def _arrays() -> dict[str, npt.NDArray[Any]]:
+    with ZipFile(CASES) as file:
+        return dict(np.load(io.BytesIO(file.read("arrays.npz"))))

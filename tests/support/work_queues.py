@@ -57,6 +57,27 @@ def visit_node(
                 pushed[count.atomic_add(0, 1)] = target
 
 
+@vyre.kernel(workgroup=32)
+def reach_node(
+    first: In[u32],
+    other: In[u32],
+    reached: InOut[u32],
+    hits: InOut[u32],
+    items: In[u32],
+    pushed: InOut[u32],
+    count: InOut[u32],
+) -> None:
+    """Pushes the neighbours of a node that nobody has reached, in any order."""
+    lane = vyre.global_id()
+    if lane < len(items):
+        node = items[lane]
+        hits.atomic_add(node, 1)
+        for edge in range(first[node], first[node + 1]):
+            target = other[edge]
+            if reached.atomic_exchange(target, 1) == 0:
+                pushed[count.atomic_add(0, 1)] = target
+
+
 class Tree(NamedTuple):
     """Tasks that lead to others: the children of task t are ``children[first[t] : first[t + 1]]``."""
 
@@ -99,11 +120,11 @@ class Drained(NamedTuple):
     held: object = None
 
 
-def tree_queue(session: Session, tree: Tree, capacity: int, **options: Any) -> Drained:
+def tree_queue(session: Session, tree: Tree, capacity: int, *, step: Any = handle_task, **options: Any) -> Drained:
     """Returns a queue for the tasks of a tree; call it with the root."""
     hits = session.resident(np.zeros(tree.tasks, np.uint32))
     inputs = {"first": tree.first, "children": tree.children, "hits": hits}
-    queue = session.work_queue(handle_task, inputs, **ROLES, capacity=capacity, **options)
+    queue = session.work_queue(step, inputs, **ROLES, capacity=capacity, **options)
     return Drained(queue, hits, hits, np.zeros(1, np.uint32))
 
 
@@ -116,6 +137,15 @@ def search_queue(session: Session, graph: Graph, capacity: int, **options: Any) 
     inputs = {"first": graph.first, "other": graph.other, "reached": reached, "levels": levels, "hits": hits}
     queue = session.work_queue(visit_node, inputs, **ROLES, capacity=capacity, **options)
     return Drained(queue, hits, levels, np.zeros(1, np.uint32), reached)
+
+
+def reach_queue(session: Session, graph: Graph, capacity: int, **options: Any) -> Drained:
+    """Returns a queue that counts the nodes that can be reached from node 0."""
+    hits = session.resident(np.zeros(graph.nodes, np.uint32))
+    reached = session.resident((np.arange(graph.nodes) == 0).astype(np.uint32))
+    inputs = {"first": graph.first, "other": graph.other, "reached": reached, "hits": hits}
+    queue = session.work_queue(reach_node, inputs, **ROLES, capacity=capacity, **options)
+    return Drained(queue, hits, hits, np.zeros(1, np.uint32), reached)
 
 
 def distances(graph: Graph) -> Words:

@@ -13,7 +13,9 @@ from support.limits import LIMIT_S
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("module", ["machine", "launch_cost", "decision_rows", "gallery_trace", "mutants"])
+@pytest.mark.parametrize(
+    "module", ["machine", "launch_cost", "decision_rows", "gallery_trace", "mutants", "tinygrad_rows"]
+)
 def test_a_module_is_imported_in_a_process_of_its_own(module: str) -> None:
     """Modules that need packages of the group ``bench`` are left to ``make bench``."""
     command = [sys.executable, "-c", f"import benchmarks.{module}"]

@@ -17,15 +17,17 @@ from support.limits import LIMIT_S
 TESTS = Path(__file__).parents[1]
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
 READ_A_CLOCK = {
+    "support/conform_defects.py",  # its record tells how soon a defect is found
     "support/children.py",  # for the limit of a fork
     "support/cpu_fuzzing.py",
     "support/python_kernel_fuzzing.py",
+    "support/egraph_soak.py",  # its record tells how long closing took
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
     "support/manifest_fuzzing.py",
     "support/optimizer_fuzzing.py",
-    "support/persistent_soak.py",  # its record tells how long closing took
-    "support/reduction.py",  # of a failure
+    "support/persistent_soak.py",  # likewise
+    "support/timed_soak.py",
     "support/work_graph_fuzzing.py",
     "unit/reference/test_executor.py",  # replaces it
     "unit/reference/test_scalar_oracle.py",  # for a deadline that has passed

@@ -12,6 +12,7 @@ from vyre.domain.errors import MalformedJson, MalformedText
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.ir.wire_format import MAGIC
+from vyre.domain.nesting import read_json
 
 
 class ProgramForm(Enum):
@@ -86,8 +87,8 @@ def _detect(data: bytes) -> ProgramForm:
 
 def _from_json(data: bytes) -> LoadedProgram:
     try:
-        tree = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        tree = read_json(data)
+    except ValueError as error:
         raise MalformedJson(f"no JSON ({error})", fix="repair the syntax of the file.") from None
     if isinstance(tree, dict) and "format" in tree:
         return LoadedProgram(Program.from_json(tree))

@@ -54,7 +54,9 @@ PTX: Final = Sources(EMITTER, FROZEN)
 LLVM: Final = Sources(LLVM_EMITTER, "adapters/llvm_emitter_source.txt")
 POOL: Final = Sources(("adapters/cpu/native/compilation.py", "adapters/cpu/pool"), "adapters/pool_source.txt")
 """The runtime of the native CPU backend, which is compiled like a kernel."""
-ALL_SOURCES: Final = (PTX, LLVM, POOL)
+REFERENCE: Final = Sources(("adapters/reference", "domain"), "adapters/reference_source.txt")
+"""The reference, and the rules of the language by which it computes."""
+ALL_SOURCES: Final = (PTX, LLVM, POOL, REFERENCE)
 
 
 class SourceState(NamedTuple):

@@ -95,6 +95,7 @@ def build_bundle(
     that the target lacks, ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
     """
     from vyre.adapters.bundles import builder, files
+    from vyre.app.verdicts import with_names_resolved
     from vyre.domain.arguments import expect, items_of, path_of
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program, program_of
@@ -110,6 +111,7 @@ def build_bundle(
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(meant, spec))
     registry = aot_emitters() if emitters is None else emitters
+    meant = with_names_resolved(meant)
     bundle = builder.build_bundle(without_calls(meant), names, registry, config)
     digest = files.write_bundle(target, bundle)
     assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre.app.result import Result
-from vyre.app.work_queue import TOTALS_FIELDS, bounded, form_of, host_items, roles_of
+from vyre.app.work_queue import TOTALS_FIELDS, DisciplineName, bounded, discipline_of, form_of, host_items, roles_of
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import ReadableBuffer
 from vyre.domain.errors import InvalidInput, WorkQueueOverflow
 from vyre.domain.ir.program import Program, ProgramLike
-from vyre.domain.record import U32_MAX
-from vyre.domain.work_queues.draining import CONTROL_WORDS, INITIAL_ROOM, MOST_SLOTS, TOTALS, DrainForm
+from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.domain.work_queues.forms import MOST_SLOTS, DrainForm
+from vyre.policies.launching.queueing import HostSync, QueueDiscipline, QueueProfile, plan_queue
 
 _Words = npt.NDArray[Any]
 
@@ -27,42 +28,45 @@ class DrainProgram:
     ``session.dispatch(drain.program, {**inputs, **drain.inputs(items, capacity)}, grid=2)``.
     """
 
-    __slots__ = ("_form", "program")
+    __slots__ = ("_discipline", "_form", "program")
 
-    def __init__(self, form: DrainForm) -> None:
+    def __init__(self, form: DrainForm, discipline: QueueDiscipline) -> None:
         self._form: Final = form
+        self._discipline: Final = discipline
         self.program: Final[Program] = form.program
 
     @property
     def names(self) -> frozenset[str]:
         """The names of the buffers of the queue, which ``inputs`` fills."""
-        form = self._form
-        return frozenset((form.queue, form.control, form.totals, form.more, form.budget, *form.counters))
+        return self._form.names
 
     def inputs(self, items: ReadableBuffer, capacity: int) -> dict[str, _Words | int]:
         """Returns what the buffers of the queue hold before the launch, by name.
 
         ``items``: the initial items, an array of uint32.  ``capacity``: the most items that wait or are being processed
-        at once.  Raises ``InvalidInput`` for other items and for more than the capacity, and ``InvalidConfig`` for a
-        capacity out of range.
+        at once, or wait in a ring.  Raises ``InvalidInput`` for other items and for more than the capacity,
+        ``InvalidConfig`` for a capacity out of range, and ``PlanError`` for one that the discipline does not have.
         """
         slots = bounded("capacity", capacity, MOST_SLOTS)
         given = host_items(items)
         if given.size > slots:
             raise InvalidInput(f"{given.size} items exceed the capacity of {slots}", fix="raise the capacity.")
         form = self._form
-        queue, control = np.zeros(slots, np.uint32), np.zeros(CONTROL_WORDS, np.uint32)
-        queue[: given.size] = given
-        control[INITIAL_ROOM] = slots
-        return {
-            form.queue: queue,
-            form.control: control,
-            form.totals: np.zeros(len(TOTALS), np.uint64),
-            form.more: np.zeros(1, np.uint32),
-            **{name: np.zeros(1, np.uint32) for name in form.counters[:-1]},
-            form.counters[-1]: np.array([given.size], np.uint32),
-            form.budget: U32_MAX,
-        }
+        nbytes = form.sizes(slots)
+        profile = QueueProfile(
+            initial_items=given.size,
+            entry_bytes=form.slot_bytes,
+            control_bytes=sum(nbytes.values()) - nbytes[form.queue],
+            budget_bytes=U64_MAX,
+            host_sync=HostSync.FINAL_ONLY,
+            discipline=self._discipline,
+            queue_capacity=slots,
+        )
+        plan_queue(profile)  # refuses capacities that the discipline does not have
+        found = form.start(given, slots, slots)
+        whole = np.zeros(slots, found[form.queue].dtype)
+        whole[: found[form.queue].size] = found[form.queue]
+        return {**found, form.queue: whole, form.budget: U32_MAX}
 
     def totals(self, result: Result | Mapping[str, _Words]) -> dict[str, int]:
         """Returns the numbers of a drain from the result of its dispatch: ``processed``, ``pushed`` and ``phases``, as
@@ -87,11 +91,15 @@ class DrainProgram:
         return f"<DrainProgram {self.program.name or 'unnamed'}>"
 
 
-def drain_program(program: ProgramLike, *, items: str, pushed: str, count: str) -> DrainProgram:
+def drain_program(
+    program: ProgramLike, *, items: str, pushed: str, count: str, discipline: DisciplineName = "phased"
+) -> DrainProgram:
     """Returns the program that ``Session.work_queue`` launches, for a dispatch of one's own.
 
-    ``items``, ``pushed`` and ``count`` name the buffers of ``program`` that belong to the queue, as for ``work_queue``.
+    ``items``, ``pushed`` and ``count`` name the buffers of ``program`` that belong to the queue, as for ``work_queue``,
+    and ``discipline`` says when an item may be processed.
     Raises ``InvalidInput`` for a program that cannot drain a queue, and for one whose results depend on the order of
     the items, with the reason, and ``InvalidProgram``.
     """
-    return DrainProgram(form_of(program, roles_of(items, pushed, count)))
+    chosen = discipline_of(discipline)
+    return DrainProgram(form_of(program, roles_of(items, pushed, count), chosen), chosen)

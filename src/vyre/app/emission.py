@@ -10,10 +10,11 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.shown import shown
-from vyre.ports.backend import BackendCatalog
+from vyre.ports.backend import BackendCatalog, BackendRegistration
 from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionOptions
 
 if TYPE_CHECKING:
+    from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.optimize.passes import PassResult
@@ -39,7 +40,7 @@ def emit(
     and for naturally aligned buffers that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) promises
     more.  A program with grid barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to
     be launched in order on one stream.  ``optimize``: whether the optimizer may prepare the program, as it does for a
-    session (``optimizer_results`` says what it does).
+    session (``optimizer_results`` says what it does), and lowerings of operations may be used (``lowering_choices``).
 
     Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
     unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
@@ -47,12 +48,11 @@ def emit(
     from vyre.adapters.optimizing import optimized
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import spec_literals
-    from vyre.domain.validation.validator import without_calls
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    meant = without_calls(meant)
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
+    meant = _lowered(chosen.registration, meant, optimize).program
     literals = spec_literals(meant, spec)
     passes = _passes(chosen.emission, meant, optimize)
     options = replace(chosen.options, passes=passes)
@@ -65,11 +65,41 @@ def optimizer_results(
     """Returns what each pass of the optimizer does to a valid program before ``emit`` writes it; raises as ``emit``."""
     from vyre.adapters.optimizing import optimized
     from vyre.domain.specialization import spec_literals
-    from vyre.domain.validation.validator import without_calls
 
-    program = without_calls(program)
-    passes = _passes(choose_emission(load_catalog(), target).emission, program, wanted=True)
+    chosen = choose_emission(load_catalog(), target)
+    program = _lowered(chosen.registration, program, wanted=True).program
+    passes = _passes(chosen.emission, program, wanted=True)
     return optimized(program, spec_literals(program, spec), passes).results
+
+
+def lowering_choices(
+    program: Program, *, target: str | None = None, optimize: bool = True
+) -> tuple[LoweringChoice, ...]:
+    """Returns whether ``emit`` uses the lowering of each operation that a valid program calls; raises as ``emit``."""
+    return _lowered(choose_emission(load_catalog(), target).registration, program, optimize).choices
+
+
+def _lowered(registration: BackendRegistration, program: Program, wanted: bool) -> LoweredProgram:
+    """Returns the program with its calls replaced; ``wanted`` is whether lowerings may be used."""
+    expect("optimize", wanted, bool, "True or False")
+    from vyre.app.dialects.lowered import LoweredProgram
+    from vyre.app.verdicts import with_names_resolved
+
+    program = with_names_resolved(program)
+    if not program.definitions:
+        return LoweredProgram(program, ())
+    from vyre.adapters.system import ProcessEnvironment
+    from vyre.app.dialects.lowerings import Lowerings, registered_operation
+    from vyre.app.tuning.sources import verdict_store
+    from vyre.ports.support import SILENT
+
+    chooser = Lowerings(
+        str(registration.id),
+        registration.toolchain,
+        lambda: verdict_store(None, ProcessEnvironment(), SILENT),
+        registered_operation,
+    )
+    return chooser.applied(program, as_written=not wanted)
 
 
 def _passes(emission: CodeEmission, program: Program, wanted: bool) -> str:
@@ -100,21 +130,21 @@ def emission_keys(
     """
     from vyre.domain.ir.program import Program, program_of
     from vyre.domain.specialization import complete_spec
-    from vyre.domain.validation.validator import without_calls
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    meant = without_calls(meant)
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
+    meant = _lowered(chosen.registration, meant, optimize).program
     options = replace(chosen.options, passes=_passes(chosen.emission, meant, optimize))
     return chosen.emission.keys(meant, options, complete_spec(meant, spec))
 
 
 class ChosenEmission(NamedTuple):
-    """A backend's code emission, with the options that it takes."""
+    """A backend's code emission, with the options that it takes, and the registration that offers it."""
 
     emission: CodeEmission
     options: EmissionOptions
+    registration: BackendRegistration
 
 
 def choose_emission(
@@ -133,7 +163,7 @@ def choose_emission(
     expect("form", form, (str, type(None)), "a name such as ptx, or None")
     expect("grid_sync", grid_sync, str, f"one of {', '.join(GRID_SYNC_MODES)}")
     names = tuple(items_of("assume", assume))
-    emission, target = _knowing(catalog, target)
+    registration, emission, target = _knowing(catalog, target)
     for name in names:
         if name not in emission.assumptions:
             raise InvalidConfig(
@@ -148,19 +178,19 @@ def choose_emission(
     options = EmissionOptions(
         target=target, assume=frozenset(names), grid_sync=grid_sync, form=emission.forms[0] if form is None else form
     )
-    return ChosenEmission(emission, options)
+    return ChosenEmission(emission, options, registration)
 
 
-def _knowing(catalog: BackendCatalog, target: str | None) -> tuple[CodeEmission, str]:
+def _knowing(catalog: BackendCatalog, target: str | None) -> tuple[BackendRegistration, CodeEmission, str]:
     known: dict[str, None] = {}
     for registration in catalog.by_precedence():
         if registration.emission is None:
             continue
         emission = registration.emission()
         if target is None:
-            return emission, emission.default_target
+            return registration, emission, emission.default_target
         if target in emission.targets:
-            return emission, target
+            return registration, emission, target
         known |= dict.fromkeys(emission.targets)
     if not known:
         raise BackendUnavailable(

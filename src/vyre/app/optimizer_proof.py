@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.domain.dialects.expansion import expanded
 from vyre.domain.ir.expr import Binary, Expr, Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.walk import unique_expressions
@@ -40,6 +41,7 @@ def prove_programs(before: Program, after: Program, prover: Prover) -> ProgramPr
     A failure proves nothing: the programs may have loops, or effects in another order, or be too hard.  Raises
     ``UnsupportedFeature`` if the prover is not installed.
     """
+    before, after = expanded(before), expanded(after)
     variable = _variable_divisor(before) or _variable_divisor(after)
     if variable:
         return ProgramProof(False, variable)

@@ -4,43 +4,59 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.app.verdicts import valid_with_registered
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.optimize.egraph.costs import cost_of
+from vyre.domain.optimize.egraph.heads import Head
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
-from vyre.domain.optimize.passes import PassResult, run_passes
+from vyre.domain.optimize.passes import Pass, PassResult, run_passes
+from vyre.domain.optimize.saturation import SATURATION, rewrites_of, with_laws
 from vyre.domain.shown import shown
 from vyre.domain.specialization import spec_literals
-from vyre.domain.validation.validator import check_rules, without_calls
+from vyre.domain.validation.validator import without_calls
+from vyre.policies.arith import BPS
+from vyre.policies.egraphs.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
+    from vyre.domain.dialects.laws.law import Law
     from vyre.domain.specialization import SpecInput
 
 
 class OptimizedProgram(NamedTuple):
-    """A program after the optimizer, which began with ``before``.  ``results``: the result of each pass, in order."""
+    """A program after the optimizer, which began with ``before``.
+
+    ``results``: the result of each pass, in order.  ``laws``: those of dialects by which it could be rewritten.
+    """
 
     program: Program
     results: tuple[PassResult, ...]
     before: Program
+    laws: tuple[Law, ...] = ()
 
     def rewrites(self) -> tuple[str, ...]:
         """Returns each expression that the pass ``saturation`` rewrote: both forms, and a line for each law between.
 
         The passes run again for that.
         """
-        from vyre.domain.optimize.saturation import SATURATION, rewrites_of
-
         found: list[str] = []
         program = self.before
         for result in self.results:
             if result.name == SATURATION.name:
-                found += map(str, rewrites_of(program).rewrites)
-            program = PASSES[result.name].run(program, Counter())
+                found += map(str, rewrites_of(program, self.laws, _price).rewrites)
+            program = _step(result.name, self.laws).run(program, Counter())
         return tuple(found)
 
     def __str__(self) -> str:
@@ -59,13 +75,20 @@ def optimize(
 
     ``passes``: names of passes in the order in which they run; None for all in the usual order.  ``spec``: values of
     specialization constants, which become literals; without it they stay.  ``session``: one that runs the passes of
-    which there are kernels, with the same result; None: the host runs all.  Buffers and their order stay, and so does
+    which there are kernels, with the same result; None: the host runs all.  Laws of the dialects whose operations the
+    program calls are used if they were checked on all values of their model.  Buffers and their order stay, and so does
     the interface; the digest is another one.  Raises ``InvalidProgram``, ``InvalidInput`` for what is no program, and
     ``InvalidConfig`` for an unknown pass or constant.
     """
     meant = program_of(program)
     expect("program", meant, Program, "a Program", InvalidInput)
-    check_rules(meant).raise_if_invalid()
+    meant = valid_with_registered(meant)
+    laws: tuple[Law, ...] = ()
+    if meant.definitions:
+        from vyre.app.dialects.current import dialect_registry  # few programs call operations
+        from vyre.app.dialects.trusted_laws import trusted_laws
+
+        laws = trusted_laws(meant, dialect_registry().snapshot)
     meant = without_calls(meant)
     if spec is not None:
         meant = with_constants(meant, spec_literals(meant, spec))
@@ -73,10 +96,27 @@ def optimize(
     unknown = [name for name in names if not isinstance(name, str) or name not in PASSES]
     if unknown:
         raise InvalidConfig(f"there is no pass {shown(unknown[0])}", fix=f"use some of {', '.join(PASSES)}.")
-    known = PASSES
+    on_device: Mapping[str, Pass] = {}
     if session is not None:
         from vyre.app.device_passes.passes import passes_on
 
-        known = {**PASSES, **passes_on(session)}
-    found = run_passes(meant, [known[name] for name in names])
-    return OptimizedProgram(found.program, found.results, meant)
+        on_device = passes_on(session)
+    found = run_passes(meant, [on_device.get(name) or _step(name, laws) for name in names])
+    return OptimizedProgram(found.program, found.results, meant, laws)
+
+
+# ---------------------------------------------------------------- prices of forms
+_DEVICE: Final = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=True)
+_PRICES: Final = ExtractionThresholds(hot_bps=BPS, cold_bps=BPS, forbid_zero=True)
+"""The costs of the table as they are: a factor for all would change nothing but the rounding."""
+
+
+@cache
+def _price(head: Head) -> int:
+    """Returns what a node costs where forms of an expression are compared."""
+    return device_aware_cost(NodeCostInputs(_DEVICE, cost_of(head), NodeHints()), _PRICES)
+
+
+def _step(name: str, laws: tuple[Law, ...]) -> Pass:
+    """Returns the pass of a name; the one that rewrites by laws has these laws too, and the prices of this module."""
+    return with_laws(laws, _price) if name == SATURATION.name else PASSES[name]

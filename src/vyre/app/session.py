@@ -17,6 +17,7 @@ from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
 from vyre.app.asynchrony.sessions import SessionAsynchrony
 from vyre.app.asynchrony.work import AsyncWork
 from vyre.app.background import BackgroundCompiler
+from vyre.app.dialects.lowered import LoweredProgram
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
@@ -41,7 +42,6 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming,
 from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
-from vyre.domain.validation.validator import without_calls
 
 if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation
@@ -116,6 +116,7 @@ class Session(
         )
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
         self._wave_times = no_store if tuning is None else tuning.wave_times
+        self._verdicts = no_store if tuning is None else tuning.verdicts
         self._closing = RLock()
         self._work = self._lease.work = AsyncWork(max_in_flight, self._lease.order)
         self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
@@ -508,8 +509,9 @@ class Session(
         services = self._selection.services
         on_device = services.device_passes is not None
         asked = Asked(
-            program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, services.optimize, on_device
-        )
+            program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, services.optimize, on_device,
+            self._lowered,
+        )  # fmt: skip
         return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
 
     # ---------------------------------------------------------------- lifetime
@@ -594,7 +596,7 @@ class Session(
         except InvalidProgram as error:  # it may call operations that are registered, and not in the program
             program = with_registered(program, error)
             require_valid(program, artifacts)
-        program = without_calls(program)
+        program = self._lowered(program, config).program
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)
         if not needed <= backend.supported_ops:
@@ -605,6 +607,15 @@ class Session(
         pipeline = kind(lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache._value_)
         return pipeline
+
+    def _lowered(self, program: Program, config: DispatchConfig) -> LoweredProgram:
+        if not program.definitions:
+            return LoweredProgram(program, ())
+        from vyre.app.dialects.lowerings import lowerings_of, must_run_as_written  # few programs call operations
+
+        as_written = must_run_as_written(config, optimize=self._selection.services.optimize)
+        chooser = lowerings_of(self._lease.backend, self._verdicts, self._decisions)
+        return chooser.applied(program, as_written=as_written)
 
     def _launch(
         self, source: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,

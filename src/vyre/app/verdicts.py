@@ -51,15 +51,29 @@ def with_registered(program: Program, error: InvalidProgram) -> Program:
 
     Raises ``error`` again if there are none.
     """
-    report = error.report
-    if report is None or all(each.code != UNDEFINED for each in report.errors):
-        raise error
-    from vyre.app.dialects.current import dialect_registry  # few programs call operations
-
-    found = dialect_registry().snapshot.resolved(program)
+    found = with_names_resolved(program)
     if found is program:
         raise error
     return found
+
+
+def with_names_resolved(program: Program) -> Program:
+    """Returns a program with the definitions of registered operations that it calls and does not carry.
+
+    It is the very program if there are none; whether it is valid is left to others.
+    """
+    if all(each.code != UNDEFINED for each in check_rules(program).errors):
+        return program
+    from vyre.app.dialects.current import dialect_registry  # few programs call operations
+
+    return dialect_registry().snapshot.resolved(program)
+
+
+def valid_with_registered(program: Program) -> Program:
+    """Returns a valid program ``with_names_resolved``; raises ``InvalidProgram`` with every diagnostic."""
+    program = with_names_resolved(program)
+    check_rules(program).raise_if_invalid()
+    return program
 
 
 def _require_valid(program: Program, store: ArtifactStore) -> None:

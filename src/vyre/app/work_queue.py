@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import finalize
 
 import numpy as np
@@ -20,11 +20,11 @@ from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, Invali
 from vyre.domain.ir.program import Program, ProgramLike, program_of
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
-from vyre.domain.work_queues.draining import CONTROL_WORDS, INITIAL_ROOM, MOST_SLOTS, TOTALS, DrainForm, drain_program
+from vyre.domain.work_queues.forms import MOST_SLOTS, TOTALS, DrainForm
+from vyre.domain.work_queues.programs import drain_program
 from vyre.domain.work_queues.roles import CannotDrain, QueueRoles
 from vyre.policies.journal import decide
 from vyre.policies.launching.queueing import (
-    LAYOUTS,
     DrainPlan,
     DrainProfile,
     HostSync,
@@ -37,6 +37,8 @@ from vyre.policies.launching.queueing import (
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
 
 _Words = npt.NDArray[Any]
+DisciplineName: TypeAlias = QueueDiscipline | Literal["phased", "ring"]
+"""A discipline of a queue, or its value."""
 TOTALS_FIELDS: Final = {name: place for place, name in enumerate(TOTALS)}
 """The place of each number of a drain."""
 
@@ -46,7 +48,8 @@ class WorkQueueResult(NamedTuple):
 
     ``processed``: the items that were processed, each exactly once.  ``pushed``: the items that entered the queue, with
     the initial ones; the two are equal.  ``phases``: the times that the grid took items, all of which were in the queue
-    before.  ``launches``: the launches of the drain, for each of which ``plan`` allows so many items.
+    before; for a ring the rounds between barriers, whose number differs from run to run on a device whose lanes run in
+    any order.  ``launches``: the launches of the drain, for each of which ``plan`` allows so many items.
     """
 
     processed: int
@@ -75,6 +78,7 @@ class WorkQueue:
         "_all_chunks",
         "_arrays",
         "_capacity",
+        "_discipline",
         "_drain",
         "_form",
         "_lease",
@@ -83,6 +87,7 @@ class WorkQueue:
         "_remember",
         "_sink",
         "_total",
+        "_used",
         "grid",
     )
 
@@ -95,12 +100,14 @@ class WorkQueue:
         capacity: int,
         items_per_launch: int | None,
         total_items: int | None,
+        discipline: DisciplineName,
     ) -> None:
         self._lease, self._sink, self._remember = services.lease, services.decisions, services.remember
         services.lease.check_open()
         backend = services.lease.backend
         backend.require_resident_executor()
-        self._form = form_of(program, roles)
+        self._discipline = discipline_of(discipline)
+        self._form = form_of(program, roles, self._discipline)
         self._capacity = bounded("capacity", capacity, MOST_SLOTS)
         self._most = None if items_per_launch is None else bounded("items_per_launch", items_per_launch, U32_MAX)
         self._total = None if total_items is None else bounded("total_items", total_items, U64_MAX)
@@ -108,7 +115,8 @@ class WorkQueue:
         given = _given(inputs, roles)
         self._planned(0)  # refuses what cannot be planned, before memory is allocated
         self._arrays: dict[str, ResidentArray] = {}
-        for name, nbytes in _sizes(self._form, self._capacity).items():
+        self._used = 0
+        for name, nbytes in self._form.sizes(self._capacity).items():
             array = make_resident(backend.require_memory(), nbytes, f"work queue {name}")
             finalize(self, array.close)
             services.lease.adopt(array)
@@ -160,19 +168,19 @@ class WorkQueue:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<WorkQueue of {self._form.program.name} capacity={self._capacity} groups={self.grid.groups}>"
+        name, kind = self._form.program.name, self._discipline.value
+        return f"<WorkQueue of {name}, {kind}, capacity={self._capacity} groups={self.grid.groups}>"
 
     # ---------------------------------------------------------------- planning
     def _planned(self, initial: int) -> DrainPlan:
-        nbytes = _sizes(self._form, self._capacity)
-        layout = LAYOUTS[QueueDiscipline.PHASED]
+        nbytes = self._form.sizes(self._capacity)
         profile = DrainProfile(
             initial_items=initial,
-            entry_bytes=layout.entry_bytes,
+            entry_bytes=self._form.slot_bytes,
             control_bytes=sum(nbytes.values()) - nbytes[self._form.queue],
             budget_bytes=U64_MAX,
             host_sync=HostSync.FINAL_ONLY,
-            discipline=QueueDiscipline.PHASED,
+            discipline=self._discipline,
             queue_capacity=self._capacity,
             max_items_per_drain_launch=U64_MAX if self._most is None else self._most,
             total_items=U64_MAX if self._total is None else self._total,
@@ -194,19 +202,15 @@ class WorkQueue:
     # ---------------------------------------------------------------- running
     def _drained(self, items: _Words, plan: DrainPlan) -> WorkQueueResult:
         form, arrays = self._form, self._arrays
-        control = np.zeros(CONTROL_WORDS, np.uint32)
-        control[INITIAL_ROOM] = self._capacity
-        counted = np.array([items.size], np.uint32)
-        uploads: list[tuple[str, _Words]] = [(form.control, control), (form.totals, np.zeros(len(TOTALS), np.uint64))]
-        uploads += [(name, counted if name == form.counters[-1] else counted * 0) for name in form.counters]
-        if items.size:
-            uploads.append((form.queue, items))
+        start = form.start(items, self._capacity, self._used)
+        self._used = self._capacity  # until the drain has ended well
+        uploads = [(name, words) for name, words in start.items() if words.size]
         memory = self._lease.backend.require_memory()
         memory.upload([Upload(arrays[name].buffer, _bytes_of(words)) for name, words in uploads])
-        totals, pending = np.zeros(len(TOTALS), np.uint64), np.zeros(1, np.uint32)
+        totals, control = np.zeros(len(TOTALS), np.uint64), np.zeros(form.left_over + 1, np.uint32)
         reads = (
             Readback(arrays[form.totals].buffer, _bytes_of(totals)),
-            Readback(arrays[form.control].buffer, _bytes_of(pending)),
+            Readback(arrays[form.control].buffer, _bytes_of(control)),
         )
         if self._most is None:
             timing, launches = self._ran(ResidentSequence(prefix=(self._drain,), reads=reads)), 1
@@ -219,8 +223,9 @@ class WorkQueue:
         found = {name: int(totals[place]) for name, place in TOTALS_FIELDS.items()}
         if found["lost"]:
             raise WorkQueueOverflow(capacity=self._capacity, lost=found["lost"])
-        if pending[0]:
-            self._left_over(int(pending[0]), found["processed"])
+        if left := int(control[form.left_over]):
+            self._left_over(left, found["processed"])
+        self._used = min(found["pushed"], self._capacity)
         return WorkQueueResult(found["processed"], found["pushed"], found["phases"], launches, plan, timing)
 
     def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
@@ -250,11 +255,23 @@ def roles_of(items: str, pushed: str, count: str) -> QueueRoles:
     return QueueRoles(items, pushed, count)
 
 
-def form_of(program: ProgramLike, roles: QueueRoles) -> DrainForm:
+def discipline_of(given: DisciplineName) -> QueueDiscipline:
+    """Returns the discipline of a name.  Raises ``InvalidConfig`` for another name."""
+    names = ", ".join(discipline.value for discipline in QueueDiscipline)
+    if isinstance(given, QueueDiscipline):
+        return given
+    expect("discipline", given, str, f"one of {names}")
+    try:
+        return QueueDiscipline(given)
+    except ValueError:
+        raise InvalidConfig(f"discipline={shown(given)}", fix=f"use one of {names}.") from None
+
+
+def form_of(program: ProgramLike, roles: QueueRoles, discipline: QueueDiscipline) -> DrainForm:
     """Returns the form of a program that drains a queue.  Raises ``InvalidInput`` with the reason if it cannot."""
     given = program_of(program)
     expect("program", given, Program, "a program, or a kernel", InvalidProgram)
-    made = drain_program(given, roles)
+    made = drain_program(given, roles, ring=discipline is QueueDiscipline.RING)
     if isinstance(made, CannotDrain):
         raise InvalidInput(f"the program cannot drain a work queue: {made.reason}", fix=made.fix)
     return made
@@ -267,12 +284,6 @@ def _given(inputs: Mapping[str, Any], roles: QueueRoles) -> dict[str, Any]:
         if name in inputs:
             raise InvalidInput(f"`{name}` belongs to the queue", fix="leave it out: the queue binds its own memory.")
     return dict(inputs)
-
-
-def _sizes(form: DrainForm, capacity: int) -> dict[str, int]:
-    """Returns the bytes of each buffer of a queue, by name."""
-    small = {form.control: 4 * CONTROL_WORDS, form.totals: 8 * len(TOTALS), form.more: 4}
-    return {form.queue: 4 * capacity, **small, **dict.fromkeys(form.counters, 4)}
 
 
 def host_items(items: ReadableBuffer) -> _Words:

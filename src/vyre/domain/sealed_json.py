@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.nesting import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class SealedForm:
         Whether the text is canonical is not checked.
         """
         try:
-            content = json.loads(text)
+            content = read_json(text)
             whole = isinstance(content, dict) and content.pop("blake3", None) == self._digest(content)
-        except (ValueError, RecursionError):
+        except ValueError:  # no JSON, or nested too deep
             raise self.malformed("it is not JSON") from None
         if not whole:
             raise self.malformed("its digest does not match")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Final
+
+from vyre.domain.nesting import NestedTooDeep, read_json
 
 MAX_DEPTH: Final = 64
 """The largest number of lists and objects that may enclose a value."""
@@ -21,10 +22,11 @@ def parse(text: str) -> Any:
     and ``Infinity``, numbers that are infinite as floats, and a name twice in an object), and beyond ``MAX_DEPTH``.
     """
     try:
-        value = json.loads(text, parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
+        hooks: dict[str, Any] = {"parse_constant": _constant, "parse_float": _finite, "object_pairs_hook": _unique}
+        value = read_json(text, limit=MAX_DEPTH + 1, **hooks)  # the innermost may be empty and enclose nothing
     except NotStrictJson:
         raise
-    except RecursionError:
+    except NestedTooDeep:
         raise _too_deep() from None
     except ValueError:
         raise NotStrictJson("is not JSON") from None

@@ -57,6 +57,9 @@ APPLICATIONS: Final = (
     "utf8_decode",
     "frontier_bfs",
     "task_tree",
+    "pagerank",
+    "reachability",
+    "dominators",
 )
 MODULES: Final = (*(f"basics.{name}" for name in BASICS), *(f"applications.{name}" for name in APPLICATIONS))
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from vyre.domain.errors import InvalidField
-
 BPS: Final = 10_000
 """Basis points in 1."""
 PPM: Final = 1_000_000
@@ -49,19 +47,6 @@ def dim_product(dims: tuple[int, int, int], cap: int) -> int | None:
     return product if product <= cap else None
 
 
-def align_up(value: int, alignment: int, minimum: int = 0) -> int:
-    """Returns the least multiple of ``alignment`` that is at least ``max(value, minimum)``.
-
-    Raises ``InvalidField`` for an alignment of 0 or a result above 2^64-1.
-    """
-    if alignment <= 0:
-        raise InvalidField(record="align_up", field="alignment", value=alignment, expected="a positive int")
-    aligned = -(-max(value, minimum) // alignment) * alignment
-    if aligned > U64_MAX:
-        raise InvalidField(record="align_up", field="value", value=value, expected="an int that aligns within 64 bits")
-    return aligned
-
-
 def next_power_of_two(value: int) -> int:
     """Returns the least power of two that is at least ``value``; 1 for 0."""
     return 1 << max(value - 1, 0).bit_length()
@@ -72,18 +57,6 @@ def round_half_away(value: float) -> int:
     whole = math.floor(abs(value))
     whole += abs(value) - whole >= 0.5
     return whole if value >= 0 else -whole
-
-
-def float_to_u64(value: float) -> int:
-    """Rounds like ``round_half_away`` into 0..2^64-1.
-
-    Raises ``InvalidField`` for values outside that range and for values that are not finite.
-    """
-    if math.isfinite(value):
-        rounded = round_half_away(value)
-        if 0 <= rounded <= U64_MAX:
-            return rounded
-    raise InvalidField(record="float_to_u64", field="value", value=value, expected="a finite float in 0..2^64-1")
 
 
 def float_to_u32(value: float, *, rounded: bool) -> int:

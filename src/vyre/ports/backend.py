@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 7
+PORT_API_VERSION: Final = 8
 FLAG_BYTES: Final = 4
 """Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")
@@ -504,7 +504,9 @@ class Backend:
     code is written to the store in ``BackendServices``, so that opening it is worthwhile.  ``restriction`` is what the
     report about the selection adds to its reason, such as that only stored code runs.  ``submission`` is how
     ``resident_executor`` submits a sequence.  ``optimizes``: the kind of engine for which the optimizer prepares its
-    programs; None if all run as they are written.
+    programs; None if all run as they are written.  ``toolchain`` returns the versions of the backend and of
+    everything that makes running code of its programs, to which verdicts on lowerings are bound; an empty text stands
+    for ``version`` alone.
     """
 
     id: BackendId
@@ -531,6 +533,7 @@ class Backend:
     restriction: str = ""
     submission: SequenceSubmission = SequenceSubmission.EACH
     optimizes: EngineKind | None = None
+    toolchain: Callable[[], str] = str
 
     def require_memory(self) -> ResidentMemory:
         """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""
@@ -600,7 +603,8 @@ class BackendRegistration:
 
     ``on_host`` says that the backend runs programs on the processor of this machine, so that a device of its own is
     preferred and ``BackendServices.host`` applies.  ``facts`` returns what ``vyre doctor`` shows about the device, as
-    texts by topic, and opens no device either; it may raise ``BackendError``.
+    texts by topic, and opens no device either; it may raise ``BackendError``.  ``toolchain`` returns that of the
+    backend; it is None where a driver takes part, whose version only an open device tells.
     """
 
     id: BackendId
@@ -613,6 +617,7 @@ class BackendRegistration:
     packages: tuple[str, ...] = ()
     on_host: bool = False
     facts: Callable[[], Mapping[str, str]] | None = None
+    toolchain: Callable[[], str] | None = None
     api_version: int = PORT_API_VERSION
 
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:

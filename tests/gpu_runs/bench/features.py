@@ -115,14 +115,18 @@ def waves(context: Context) -> Iterator[Finding]:
 
 
 def work_queues(context: Context) -> Iterator[Finding]:
-    """A search by a work queue, and with a launch and a look of the host for each level."""
+    """A search by a work queue, in phases and as a ring, and with a launch and a look of the host for each level."""
     site = site_of(context)
     nodes, edges, length = (40, 120, 8) if context.emulated else (100_000, 1_000_000, 10_000)
     graphs = {
         "random graph": partial(work_queue_rows.random_graph, nodes, edges),
         "path": partial(work_queue_rows.path, length),
     }
-    pairs = {name: partial(work_queue_rows.measure_search, site, graph, warm=1) for name, graph in graphs.items()}
+    pairs = {
+        name + form: partial(work_queue_rows.measure_search, site, graph, ring=bool(form), warm=1)
+        for name, graph in graphs.items()
+        for form in ("", ", ring")
+    }
     yield from measured(context, pairs, _FEW)
 
 

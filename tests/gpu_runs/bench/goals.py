@@ -84,6 +84,8 @@ FASTER: Final = (
     ("200 waves, beside a graph", "waves", "waves, beside a graph", 1 / 1.2),
     ("search of 10^6 edges, beside levels", "work-queues", "random graph", 1 / 1.3),
     ("search of a path, beside levels", "work-queues", "path", 5.0),
+    ("10^6 edges by a ring, beside levels", "work-queues", "random graph, ring", 1 / 1.3),
+    ("a path by a ring, beside levels", "work-queues", "path, ring", 5.0),
     ("1 000 rounds of 256 lanes, beside polling", "fixed-points", "256 lanes, as planned", 5.0),
     ("100 tiny steps, beside launches", "fixed-points", "a list of tiny steps", 5.0),
     ("8 maps joined, beside maps apart", "joined", "8 maps", 6.0),

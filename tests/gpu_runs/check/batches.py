@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from gpu_runs.check.operator_programs import OperatorCase
 from gpu_runs.workbench import Workbench
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
@@ -17,6 +16,7 @@ from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG
 from vyre.domain.interface import resolve_launch
+from vyre.testing.operator_programs import OperatorCase
 from vyre.testing.ptxas import joined
 
 ENTRIES: Final = 64

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpu_runs.check.reduced_ptx import reduced_ptx
 from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Workbench, has_driver
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS, Hazard
-from vyre.adapters.cuda.decisions.ptxas_hazards import reduced_ptx
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
 from vyre.testing.outcomes import Outcome, Verdict
 

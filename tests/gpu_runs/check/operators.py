@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_runs.check.batches import ENTRIES, run_batch
-from gpu_runs.check.operator_programs import OperatorCase, operator_cases
 from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Workbench, has_driver
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.testing.execution import execute, open_backend
+from vyre.testing.operator_programs import OperatorCase, operator_cases
 from vyre.testing.outcomes import Outcome, Verdict
 
 

@@ -1,6 +1,7 @@
-"""Work queues: items that are found while others are processed, in one launch.
+"""Work queues, in phases and as rings: items that are found while others are processed, in one launch.
 
-What only hardware shows: that lanes of many workgroups reserve places of one queue at once and lose none.
+What only hardware shows: that lanes of many workgroups reserve places of one queue, and claim items of one ring, at
+once, and lose none.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ def queues(context: Context) -> Iterator[Finding]:
             yield from _tree(session, support, f"a {name} tree", tree)
         yield from _chunks(session, support, trees["deep"])
         yield from _search(session, support, nodes, 2 if context.emulated else 5)
+        for name, tree in trees.items():
+            yield from _ring(session, support, f"a {name} tree by a ring", tree, 2 if context.emulated else 5)
+        yield from _ring_chunks(session, support, trees["bushy"])
+        yield from _ring_overflow(session, support)
 
 
 def _tree(session: Session, support: Any, name: str, tree: Any) -> Iterator[Finding]:
@@ -81,3 +86,39 @@ def _search(session: Session, support: Any, nodes: int, repeats: int) -> Iterato
         yield same(f"search {repeat}: levels", found.levels.download(), wanted)
         reached = (wanted != np.iinfo(np.uint32).max).astype(np.uint32)
         yield same(f"search {repeat}: every node once", found.hits.download(), reached)
+
+
+def _ring(session: Session, support: Any, name: str, tree: Any, repeats: int) -> Iterator[Finding]:
+    """Which warp claims an item differs from run to run; that each is claimed once does not."""
+    slots = 1 << max(tree.tasks - 1, 1).bit_length()
+    found = support.tree_queue(session, tree, slots, discipline="ring")
+    results: list[Any] = []
+    for repeat in range(repeats):
+        work = spent(session, lambda: results.append(found.queue(found.start)))
+        wanted = np.full(tree.tasks, repeat + 1, np.uint32)
+        yield same(f"{name}, {repeat}: every task once", found.hits.download(), wanted)
+        counts = (results[-1].processed, results[-1].pushed)
+        yield judged(f"{name}, {repeat}: items", counts == (tree.tasks, tree.tasks), str(counts))
+        if repeat:
+            yield counted(f"{name}, {repeat}: one launch and one wait", work, kernel_launches=1, sync_points=1)
+    rounds = [result.phases for result in results]
+    yield Fact(name, {"tasks": tree.tasks, "slots": slots, "groups": found.queue.grid.groups, "rounds": rounds})
+
+
+def _ring_chunks(session: Session, support: Any, tree: Any) -> Iterator[Finding]:
+    most = max(tree.tasks // 6, 1)
+    slots = 1 << max(tree.tasks - 1, 1).bit_length()
+    options = {"discipline": "ring", "items_per_launch": most, "total_items": tree.tasks}
+    found = support.tree_queue(session, tree, slots, **options)
+    work = spent(session, partial(found.queue, found.start))
+    yield same("bounded launches of a ring", found.hits.download(), np.ones(tree.tasks, np.uint32))
+    yield counted("bounded launches of a ring: launches", work, kernel_launches=-(-tree.tasks // most), sync_points=1)
+
+
+def _ring_overflow(session: Session, support: Any) -> Iterator[Finding]:
+    """One warp alone: 33 children of one task wait at once, whatever the schedule."""
+    short = support.tree_queue(session, support.Tree.of([0] * 33), 32, discipline="ring")
+    yield refused("a ring with one slot too few", lambda: short.queue(short.start), WorkQueueOverflow)
+    yield judged("a ring: no task twice beside an overflow", int(short.hits.download().max()) == 1)
+    enough = support.tree_queue(session, support.Tree.of([0] * 32), 32, discipline="ring")
+    yield judged("a ring with as many slots as wait", enough.queue(enough.start).processed == 33)

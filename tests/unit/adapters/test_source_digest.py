@@ -24,6 +24,7 @@ from vyre.adapters.source_digest import (
     LLVM,
     POOL,
     PTX,
+    REFERENCE,
     Sources,
     SourceState,
     emitter_digest,
@@ -40,6 +41,7 @@ ROOTS: Final[dict[Sources, tuple[str, ...]]] = {
     PTX: (EMIT,),
     LLVM: ("vyre.adapters.cpu.llvm.emit", "vyre.adapters.cpu.native.compilation"),
     POOL: ("vyre.adapters.cpu.pool.text", "vyre.adapters.cpu.native.compilation"),
+    REFERENCE: ("vyre.adapters.reference.executor", "vyre.domain.numerics.scalar", "vyre.domain.dialects.expansion"),
 }
 """The modules that generate the code of which each digest tells."""
 NAMESPACES: Final = (

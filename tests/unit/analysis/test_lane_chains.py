@@ -66,6 +66,22 @@ CASES = {
         "for k in x[gid.x] .. x[gid.x + 1u] { y[k] = k }",
         LaneChains(ragged_loops=True, loops_access_memory=True, scattered=True),
     ),
+    "elements of rows": (
+        "let s = 0u for k in x[gid.x] .. x[gid.x + 1u] { s := s + x[x[k]] } y[gid.x] = s",
+        LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True, windowed=True),
+    ),
+    "elements of rows that start together": (
+        "let s = 0u for k in 0u .. x[gid.x] { s := s + x[k] } y[gid.x] = s",
+        LaneChains(1, ragged_loops=True, loops_access_memory=True),
+    ),
+    "elements of rows, and an index from memory in another loop": (
+        "let s = 0u for k in x[gid.x] .. x[gid.x + 1u] { s := s + x[k] } for k in 0u .. 9u { y[x[k]] = s }",
+        LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True),
+    ),
+    "elements of rows in memory that is written": (
+        "let s = 0u for k in x[gid.x] .. x[gid.x + 1u] { s := s + y[k] } y[gid.x] = s",
+        LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True),
+    ),
     "bounds by a local from memory": (
         "let n = x[lid.x] + 1u let m = n * 2u for k in 0u .. m { y[k] = k }",
         LaneChains(ragged_loops=True, loops_access_memory=True),

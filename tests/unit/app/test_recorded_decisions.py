@@ -48,11 +48,17 @@ UNRECORDED: Final = {
     ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
     ("app/asynchrony/order.py", "MemoryOrder._conflicting", "first_conflict"): "asked for each operation under way; "
     "what it says is over when they are",
+    ("app/drain_program.py", "DrainProgram.inputs", "plan_queue"): "a check; the program belongs to no session",
     ("app/explain/explanation.py", "Explanation.at", "quote"): _CHART,
     ("app/explain/explanation.py", "_offers", "quote"): _CHART,
     ("app/fixpoint.py", "FixedPoint._decided", "may_pay"): "whether facts are gathered, which are recorded",
     ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
     ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
+    (
+        "app/optimizing.py",
+        "_price",
+        "device_aware_cost",
+    ): "asked once for each kind of node; the rewrites are explained",
     ("app/queries/cache.py", "ResidentCache._gain", "heat"): "the order that what is recorded is taken by",
     ("app/queries/cache.py", "ResidentCache.explain", "eviction_basis_points"): _REPORT,
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,
@@ -62,6 +68,7 @@ UNRECORDED: Final = {
     ("app/work_graph/wave_plans.py", "WavePlans.shape", "plan_frontier_execution"): "takes the cache as a function",
     ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "lookup_key"): _KEPT,
     ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "topology_lookup"): _KEPT,
+    ("graphs/token_fact_session.py", "FrontierAnalysis._planned", "node_waves"): "arithmetic",
     ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
     ("app/selection.py", "_against", "capability_score"): _REPORT,
 }
@@ -147,7 +154,7 @@ def _is_policy(found: object) -> bool:
 
 
 def source() -> Iterator[tuple[str, ast.Module]]:
-    for part in ("app", "adapters"):
+    for part in ("app", "adapters", "graphs"):
         for path in sorted((ROOT / part).rglob("*.py")):
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
 
@@ -178,6 +185,7 @@ def test_the_page_lists_what_is_recorded() -> None:
 
 ONE_OUTCOME: Final = {
     "least_worth": "somebody leaves, or it is not asked",
+    "plan_closure": "launches of a round and a table of slots, or it raises",
     "plan_queue_grid": "a number of workgroups",
     "plan_session": "a number of bytes, or it raises",
 }

@@ -24,7 +24,7 @@ from vyre import (
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.domain.work_queues import draining
+from vyre.domain.work_queues import phased
 from vyre.testing import cuda_machine
 
 NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -249,7 +249,7 @@ def test_schedules_do_not_matter(options: RunOptions) -> None:
 
 def test_without_the_barriers_between_phases_there_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: lanes would read the counter of a phase that others still add to."""
-    monkeypatch.setattr(draining, "_BARRIER", " ")
+    monkeypatch.setattr(phased, "_BARRIER", " ")
     with vyre.open("reference") as session, pytest.raises(InvalidProgram, match="V123"):
         tree_queue(session, BUSHY, BUSHY.need)
 

@@ -17,7 +17,7 @@ TRAP = Law("fadd.zero", "x + 0.0", "x", FLOATS)
 
 def test_laws_that_hold_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects", "verify", "negate.twice", "not"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "4 laws at 7 types: 7 hold, 0 refused"
+    assert capsys.readouterr().out.splitlines()[-1] == "4 laws of the language at 7 types: 7 hold, 0 refused"
 
 
 def test_what_holds_is_listed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +35,7 @@ def test_a_law_that_is_refused_is_shown_with_operands(
     assert main(["dialects", "verify"]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first == "fadd.zero at f32: refuted: 0.0 (0x00000000) is not -0.0 (0x80000000) with x = -0.0 (0x80000000)"
-    assert last == "1 laws at 2 types: 0 hold, 2 refused"
+    assert last == "1 laws of the language at 2 types: 0 hold, 2 refused"
 
 
 def test_json_has_every_law_with_what_was_tried(
@@ -43,7 +43,9 @@ def test_json_has_every_law_with_what_was_tried(
 ) -> None:
     monkeypatch.setattr("vyre.app.cli.dialects.LAWS", (TRAP, Law("fadd.swap", "x + y", "y + x", FLOATS)))
     assert main(["dialects", "verify", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
+    assert document["stated"] == document["lowerings"] == []
+    found = document["laws"]
     assert [(entry["law"], entry["type"], entry["refused"]) for entry in found] == [
         ("fadd.zero", "f32", True),
         ("fadd.zero", "f64", True),
@@ -51,7 +53,8 @@ def test_json_has_every_law_with_what_was_tried(
         ("fadd.swap", "f64", False),
     ]
     assert found[2]["pure"] == ["x", "y"]
-    assert found[2]["trials"][-1] == {"what": "all 65536 values at 8 bits", "cases": 65536, "is_exhaustive": True}
+    last = {"what": "all 65536 values at 8 bits", "cases": 65536, "is_exhaustive": True, "is_model": True}
+    assert found[2]["trials"][-1] == last
     assert found[2]["proof"] is None
 
 
@@ -59,9 +62,9 @@ def test_proofs_are_asked_for_and_counted(capsys: pytest.CaptureFixture[str], mo
     answers = iter([Answer.PROVED, Answer.UNPROVED, Answer.PROVED, Answer.PROVED])
     monkeypatch.setattr(Z3Prover, "prove_equal", lambda *operands, **named: Proof(next(answers)))
     assert main(["dialects", "verify", "negate.twice", "--prove"]) == 0
-    assert capsys.readouterr().out == "1 laws at 4 types: 4 hold, 3 proved, 0 refused\n"
+    assert capsys.readouterr().out == "1 laws of the language at 4 types: 4 hold, 3 proved, 0 refused\n"
 
 
 def test_an_unknown_law_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects", "verify", "no.such"]) == 2
-    assert "there is no law `no.such`" in capsys.readouterr().err
+    assert "there is no law, operation or dialect `no.such` to verify" in capsys.readouterr().err

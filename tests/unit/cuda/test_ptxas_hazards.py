@@ -10,6 +10,7 @@ from itertools import product
 
 import pytest
 
+from gpu_runs.check.reduced_ptx import reduced_ptx
 from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
@@ -21,7 +22,7 @@ from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
     Hazard,
     Remedy,
 )
-from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
+from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 from vyre.adapters.cuda.machine.execution import run_kernel
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module

@@ -185,4 +185,4 @@ def test_the_command_lists_manifests(
 def test_mutated_manifests_give_diagnostics_only() -> None:
     found = campaign(0, 400)
     assert found["accepted"] > 10
-    assert {"E-TOML-PARSE", "E-TOML-BAD-BODY", "E-TOML-MANIFEST-REJECTED"} <= set(found["codes"])
+    assert {"E-TOML-PARSE", "E-TOML-BAD-BODY", "E-TOML-BAD-LAW", "E-TOML-MANIFEST-REJECTED"} <= set(found["codes"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,8 @@ from support.form_corpus import lit, program, store
 from vyre.app.dialects import current
 from vyre.app.dialects.loading import BAD_ENTRY_POINT, load_entry_points
 from vyre.app.dialects.registry import Registry
-from vyre.domain.dialects.core import core_dialect, operator_id
+from vyre.domain.dialects.core import FORMS, Operator, core_dialect, operator_id
+from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, OperationVersion, deprecations_in
 from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation
 from vyre.domain.errors import (
@@ -28,9 +32,22 @@ from vyre.domain.errors import (
 )
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.definitions import Definition, Parameter, Version
-from vyre.domain.ir.expr import Binary, Call, Expr, Var
-from vyre.domain.ir.operators import ATOMIC_MEANING, BINARY, UNARY, AtomicOp, BinaryOp, UnaryOp
-from vyre.domain.ir.types import u32
+from vyre.domain.ir.expr import (
+    CHILD_FIELDS,
+    Atomic,
+    Binary,
+    Call,
+    Expr,
+    Load,
+    SubgroupLane,
+    SubgroupSize,
+    Unary,
+    Var,
+)
+from vyre.domain.ir.operators import ATOMIC_MEANING, BINARY, UNARY, BinaryOp
+from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, u32
+from vyre.domain.validation.findings import Findings
+from vyre.domain.validation.typing import ExpressionTyper, Local
 
 MIX, HASH, EVEN = PROGRAMS["let"].called.definitions
 
@@ -142,23 +159,68 @@ def test_malformed_dialects_are_refused(make: Callable[[], object], message: str
 
 
 def test_a_lowering_belongs_to_one_definition() -> None:
-    written = Lowering(MIX.digest, "code")
-    operation = replace(Operation.of(MIX), lowerings={"ptx": written})
-    assert operation.lowering("ptx") is written and operation.lowering("llvm") is None
+    written = Lowering.of(MIX, MIX)
+    operation = replace(Operation.of(MIX), lowerings={"cpu": written})
+    assert operation.lowering("cpu") is written and operation.lowering("cuda") is None
     changed = replace(operation, definition=replace(MIX, version=Version(2)))
-    assert changed.lowering("ptx") is None
+    assert changed.lowering("cpu") is None
+
+
+@pytest.mark.parametrize("definitions", [(), (replace(MIX, id="acme.other"),), (replace(MIX, parameters=()),)])
+def test_a_lowering_replaces_its_operation(definitions: tuple[Definition, ...]) -> None:
+    with pytest.raises(InvalidDialect, match="no replacement of its definition"):
+        Operation.of(MIX, lowerings={"cpu": Lowering.of(MIX, *definitions)})
 
 
 def test_every_operator_of_the_language_is_an_operation() -> None:
     core = core_dialect()
-    operators: list[BinaryOp | UnaryOp | AtomicOp] = [*BINARY, *UNARY, *ATOMIC_MEANING]
-    assert {each.id for each in core.operations} == set(map(operator_id, operators))
+    operators: list[Operator] = [*BINARY, *UNARY, *ATOMIC_MEANING, *FORMS]
     by_id = {each.id: each for each in core.operations}
+    assert set(by_id) == set(map(operator_id, operators)) and len(by_id) == len(operators)
     for op, row in BINARY.items():
         operation = by_id[operator_id(op)]
         assert operation.summary == row.meaning and operation.signature.inputs[0].types == row.operands
         assert operation.category is Category.INTRINSIC
-    assert any(law.name.startswith("add.") for law in by_id["core.add"].laws)
+    assert all(each.summary and each.cost >= 1 for each in core.operations)
+
+
+def test_no_expression_with_operands_is_left_out() -> None:
+    elsewhere = {Binary, Unary, Atomic, Load, Call}  # operators of other tables; memory; definitions
+    assert set(FORMS) == {node for node, kids in CHILD_FIELDS.items() if kids} - elsewhere | {
+        SubgroupLane,
+        SubgroupSize,
+    }
+    for node, form in FORMS.items():
+        assert len(form.inputs) == len(CHILD_FIELDS[node])
+
+
+def test_each_law_belongs_to_the_operator_with_which_it_begins() -> None:
+    by_id = {each.id: each.laws for each in core_dialect().operations}
+    assert Counter(law.name for laws in by_id.values() for law in laws) == Counter(law.name for law in LAWS)
+    for name, beginning in (("add", "add."), ("select", "select."), ("fma", "fma."), ("cast", "cast.")):
+        assert any(law.name.startswith(beginning) for law in by_id[f"core.{name}"])
+    assert by_id["core.subgroup_add"] == ()  # laws compare values of one lane
+
+
+@pytest.mark.parametrize("node", FORMS, ids=lambda node: str(operator_id(node)))
+def test_the_types_of_a_form_are_those_that_the_validator_takes(node: type[Any]) -> None:
+    form, made = FORMS[node], node.__dataclass_fields__
+    accepted: set[ScalarType] = set()
+    results: set[ScalarType] = set()
+    for types in product(EXECUTABLE_TYPES, repeat=len(form.inputs)):
+        for target in EXECUTABLE_TYPES + NARROW_TYPES if "dtype" in made else (None,):
+            findings = Findings()
+            typer = ExpressionTyper({}, findings)
+            operands = [Var(f"x{place}") for place in range(len(types))]
+            for operand, dtype in zip(operands, types, strict=True):
+                typer.locals.declare(operand.name, Local(dtype))
+            found = typer.type_of(node(*([] if target is None else [target]), *operands))
+            if found is not None and findings.report(order_sensitive=False).ok:
+                assert all(dtype in slot.types for dtype, slot in zip(types, form.inputs, strict=True))
+                accepted.update(types[:1])
+                results.add(found)
+    assert results == form.result
+    assert not form.inputs or accepted == form.inputs[0].types
 
 
 # Builders and sessions.

@@ -101,7 +101,6 @@ def test_names_of_decisions_are_unique_whatever_their_folder() -> None:
 
 def test_thresholds_have_their_defaults() -> None:
     for name, row in (
-        ("bindless", "| `min_resources` | `U32` | 0..2^32 - 1 | 24 |"),
         ("param_inlining", "| `max_inline_bytes` | `U32` | bytes | 0..2^32 - 1 | 3 072 |"),
         ("trace_jit", "| `min_confidence_bps` | `BasisPoints` | 1/10 000 | 0..2^32 - 1 | 6 000 |"),
         ("cache_eviction_heat", "| a finite float above 0 | `300.0` |"),
@@ -126,10 +125,11 @@ RULES: dict[str, Callable[[Any, Any], str]] = {
         "Inline" if budget and math.ceil(length / 16) * 16 <= budget else "UniformBuffer"
     ),
     "bindless": lambda count, device: (
-        "Bindless"
-        if count >= 24
-        and device in ((BindlessSupport.STATIC, False), (BindlessSupport.FULL, False), (BindlessSupport.FULL, True))
-        else "TraditionalBindings"
+        "Parameters"
+        if not device[1] and 8 * count <= 400
+        else "PointerTable"
+        if device in ((BindlessSupport.STATIC, False), (BindlessSupport.FULL, False), (BindlessSupport.FULL, True))
+        else "Unsupported"
     ),
     "cache_eviction_heat": lambda age, hits: "evicted" if hits <= 8 * 2 ** (age / 300) else "kept",
 }

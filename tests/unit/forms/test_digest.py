@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 from blake3 import blake3
 
-from support.edits import Path, at, replaced, sites
 from support.form_corpus import CORPUS, FOURTH_CORPUS, LATER_CORPUS, RESERVED_ELEMENTS, THIRD_CORPUS
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DEFINED_DOMAIN, DIGEST_DOMAIN, program_digest
@@ -22,6 +21,7 @@ from vyre.domain.ir.program import Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire import semantic_body
+from vyre.testing.program_edits import Path, at, replaced, sites
 
 OUTSIDE: Final = {
     "*": {"loc"},

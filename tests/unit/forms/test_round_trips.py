@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from support.edits import sites
 from support.form_corpus import CORPUS, conformance_programs, deep_program, lit, oracle_programs, program, store
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.identity import program_digest
@@ -21,6 +20,7 @@ from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm, Break, Let
 from vyre.domain.ir.upstream import import_upstream
+from vyre.testing.program_edits import sites
 
 
 def via_text(value: Program) -> Program:

@@ -10,7 +10,16 @@ import pytest
 import vyre.gallery
 
 ROOT = Path(vyre.gallery.__file__).parent
-PUBLIC = ("vyre", "vyre.ir", "vyre.testing", "vyre.policies", "vyre.ports", "vyre.container")
+PUBLIC = (
+    "vyre",
+    "vyre.ir",
+    "vyre.testing",
+    "vyre.policies",
+    "vyre.ports",
+    "vyre.container",
+    "vyre.egraph",
+    "vyre.graphs",
+)
 FILES = [*ROOT.glob("applications/*.py"), *ROOT.glob("basics/*.py"), ROOT / "example.py"]
 
 

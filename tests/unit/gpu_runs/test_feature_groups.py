@@ -31,7 +31,17 @@ from vyre.domain.errors import InvalidInput
 from vyre.testing import cuda_machine
 from vyre.testing.outcomes import Outcome, Verdict
 
-CHECKS: Final = ("arrays", "queries", "packing", "work-queues", "waves", "fixed-points", "work-graphs", "asynchrony")
+CHECKS: Final = (
+    "arrays",
+    "queries",
+    "packing",
+    "work-queues",
+    "waves",
+    "fixed-points",
+    "work-graphs",
+    "e-graphs",
+    "asynchrony",
+)
 BENCHES: Final = ("queries", "packing", "arrays", "waves", "barriers", "work-queues", "joined", "overlap")
 """The two that take longest, ``fixed-points`` and ``many-jobs``, are left to the rehearsal of all groups."""
 TESTS: Final = Path(__file__).parents[2]

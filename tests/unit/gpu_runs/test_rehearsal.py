@@ -13,7 +13,6 @@ import pytest
 from gpu_runs.bench import costs, programs, rivals
 from gpu_runs.bench.bandwidth import summarise
 from gpu_runs.check.faults import TRAP_INSTRUCTION, WILD_STORE
-from gpu_runs.check.operator_programs import operator_cases
 from gpu_runs.command import main
 from gpu_runs.context import COMMANDS, Context
 from gpu_runs.findings import collect
@@ -21,6 +20,7 @@ from gpu_runs.supervisor import worker_environment
 from support.limits import LIMIT_S
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
+from vyre.testing.operator_programs import operator_cases
 from vyre.testing.outcomes import Verdict
 from vyre.testing.ptxas import joined
 

@@ -92,6 +92,7 @@ IN_MEMORY = LaneChains(carried_words=1, loops_access_memory=True)
 FUNCTION = LaneChains(functions=True)
 RAGGED = LaneChains(carried_words=1, ragged_loops=True)
 SCATTERED = LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True)
+WINDOWED = LaneChains(1, ragged_loops=True, loops_access_memory=True, scattered=True, windowed=True)
 EVEN = LaneChains(1, loops_access_memory=True, scattered=True)
 ALONE = "a load for each lane is faster than a gather on this processor"
 RAGGED_ALONE = LaneChains(ragged_loops=True)
@@ -140,6 +141,9 @@ CASES = [
     _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, SCATTERED, False),
     _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, SCATTERED, True, True),
     _width(512, 64, VectorWidth(8, (8, 16, 4)), HALF.format(8), False, None, False, 0, RAGGED, True),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, WINDOWED, True),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, WINDOWED),
+    _width(256, 64, VectorWidth(8, (8, 16, 4)), REGISTER.format(256, 8), False, None, False, 0, WINDOWED, True),
     _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, EVEN, True),
     _width(512, 64, VectorWidth(16, (16,)), "16 lanes are asked for", False, 16, False, 0, SCATTERED, True),
     _width(512, 48, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, CHAIN),

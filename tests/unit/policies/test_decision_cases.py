@@ -33,5 +33,5 @@ def test_every_decision_has_a_row_with_the_bound_of_its_kind(kind: str, most: fl
 
 def test_the_cases_are_decisions_that_say_yes_and_decisions_that_say_no(rows: Any) -> None:
     cases = importlib.import_module("benchmarks.decision_cases")
-    for name in ("persistent_kernel", "command_reuse", "param_inlining", "bindless", "trace_jit", "pipeline_fusion"):
+    for name in ("persistent_kernel", "command_reuse", "param_inlining", "trace_jit", "pipeline_fusion"):
         assert len({type(call()) for call in cases.SCALAR_DECISIONS[name]}) == 2, name

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from support.counting import at_most
+from vectors.seeds.arm_verdicts import Independent, SerializeRequired, can_dispatch_concurrently
+from vectors.seeds.bindless import BindlessInputs
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
 from vyre.domain.errors import InvalidField
-from vyre.policies.concurrency.arm_independence import (
-    ArmAccess,
-    Independent,
-    SerializeRequired,
-    can_dispatch_concurrently,
-)
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import (
     CopyOverlapInputs,
     Overlap,
@@ -32,7 +29,7 @@ from vyre.policies.concurrency.hazards import (
     first_conflict,
     hazard_graph,
 )
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
+from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
 from vyre.policies.prediction.trace_jit import TraceJitInputs

@@ -10,6 +10,21 @@ from typing import NamedTuple
 
 import pytest
 
+from support.extraction_costs import dag_cost
+from vectors.seeds.precision_lowering import (
+    POLYNOMIALS,
+    DefaultF32,
+    F16Eligible,
+    NativeF16,
+    PolynomialOp,
+    PolynomialTranscendental,
+    PrecisionHint,
+    PrecisionInputs,
+    PrecisionPlan,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
+from vectors.seeds.ratios import align_up, float_to_u64
 from vyre.domain.errors import InvalidField
 from vyre.policies import arith
 from vyre.policies.devices.subgroup import (
@@ -23,7 +38,6 @@ from vyre.policies.egraphs.device_extraction import (
     EClass,
     ENode,
     ExtractionInputs,
-    dag_cost,
     extract_best_for_device,
     node_cost,
 )
@@ -46,22 +60,7 @@ from vyre.policies.stage_fusion.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.variants.strategy import (
-    POLYNOMIALS,
-    DefaultF32,
-    F16Eligible,
-    NativeF16,
-    PolynomialOp,
-    PolynomialTranscendental,
-    PrecisionHint,
-    PrecisionInputs,
-    PrecisionPlan,
-    Strategy,
-    StrategyInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-    select_strategy,
-)
+from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 
 @pytest.mark.parametrize(
@@ -241,17 +240,17 @@ def test_halves_round_away_from_zero(value: float) -> None:
 
 
 def test_alignment_within_64_bits() -> None:
-    assert arith.align_up(1, 16, 17) == 32
+    assert align_up(1, 16, 17) == 32
     with pytest.raises(InvalidField, match="alignment"):
-        arith.align_up(1, 0)
+        align_up(1, 0)
     with pytest.raises(InvalidField, match="value"):
-        arith.align_up(2**64 - 1, 16)
+        align_up(2**64 - 1, 16)
 
 
 @pytest.mark.parametrize("value", [-1.0, 2.0**64, float("nan"), float("inf")])
 def test_floats_outside_64_bits(value: float) -> None:
     with pytest.raises(InvalidField, match="float_to_u64"):
-        arith.float_to_u64(value)
+        float_to_u64(value)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.chain_fusion import ChainInputs, ChainStage, plan_launch_fusion
 from vyre.domain.errors import PlanError
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.stage_fusion.fusion import AccessRelation
 from vyre.policies.stage_fusion.launch_fusion import (
     BufferUse,
-    ChainInputs,
-    ChainStage,
     DataflowInputs,
     DataflowPlan,
     DataflowStage,
@@ -22,7 +21,6 @@ from vyre.policies.stage_fusion.launch_fusion import (
     LaunchGroup,
     StageBuffer,
     plan_dataflow,
-    plan_launch_fusion,
 )
 
 TOP = 2**64 - 1

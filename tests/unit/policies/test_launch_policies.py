@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessThresholds, decide_bindless
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.domain.errors import InvalidProgram
@@ -14,15 +15,11 @@ from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import Overlap, Serialize
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.launching.bindless import (
-    Bindless,
-    BindlessInputs,
     BindlessSupport,
-    BindlessThresholds,
     Parameters,
     PointerTable,
     ResourceTableInputs,
     Unsupported,
-    decide_bindless,
     plan_resource_table,
 )
 from vyre.policies.launching.command_reuse import CommandReuseInputs, CommandReuseThresholds

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
+from vectors.seeds.launch_diagnosis import DiagnosisInputs, diagnose
 from vectors.seeds.occupancy_choices import (
     BlockSizeInputs,
     Concurrent,
@@ -27,7 +28,6 @@ from vyre.policies.devices.occupancy import (
     AxisLimit,
     AxisLimits,
     DeviceEnvelope,
-    DiagnosisInputs,
     KernelRequirement,
     KernelUsage,
     LaunchShape,
@@ -35,7 +35,6 @@ from vyre.policies.devices.occupancy import (
     SharedMemory,
     SmModel,
     ThreadsPerBlock,
-    diagnose,
     diagnose_shape,
     estimate,
 )

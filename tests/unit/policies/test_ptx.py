@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_runs.check.reduced_ptx import reduced_ptx
 from vyre.adapters.cuda.decisions.ptx_target import (
     BASE_VERSIONS,
     Feature,
@@ -15,7 +16,7 @@ from vyre.adapters.cuda.decisions.ptx_target import (
     sm_number,
 )
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import ALL_FENCES, Fence
-from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
+from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
 
 KNOWN = "sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121"

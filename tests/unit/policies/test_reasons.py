@@ -10,20 +10,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.arm_verdicts import can_dispatch_concurrently
+from vectors.seeds.bindless import BindlessInputs, decide_bindless
 from vectors.seeds.fused_speculation import race_variants
+from vectors.seeds.precision_lowering import (
+    DefaultHint,
+    F16Eligible,
+    PolynomialOp,
+    PrecisionInputs,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
-from vyre.policies.concurrency.arm_independence import ArmAccess, can_dispatch_concurrently
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.evidence.claims import RepetitionInputs, claim_from_repetitions
-from vyre.policies.launching.bindless import (
-    BindlessInputs,
-    BindlessSupport,
-    ResourceTableInputs,
-    decide_bindless,
-    plan_resource_table,
-)
+from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     PlainLaunches,
@@ -61,14 +65,6 @@ from vyre.policies.stage_fusion.fusion import (
 from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
 from vyre.policies.tuning.paired_race import PairedRace, RaceThresholds, judge_race
 from vyre.policies.variants.routing import KeyDistribution, select_sort_backend
-from vyre.policies.variants.strategy import (
-    DefaultHint,
-    F16Eligible,
-    PolynomialOp,
-    PrecisionInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-)
 
 
 class Case(NamedTuple):

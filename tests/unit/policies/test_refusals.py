@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.bindless import BindlessInputs
 from vectors.seeds.cache_invalidation import InvalidationInputs
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs
 from vectors.seeds.fused_speculation import CounterTail, read_fused_result
+from vectors.seeds.ratios import align_up, float_to_u64
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import VyreError
-from vyre.policies import arith
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
 from vyre.policies.concurrency.hazards import Access, AccessMode
@@ -32,7 +33,7 @@ from vyre.policies.evidence.claims import validate as validate_samples
 from vyre.policies.frontiers import fixpoint
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
+from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
@@ -89,18 +90,18 @@ def bundle(start: int, stop: int) -> DispatchPolicyInputs:
 
 BOUNDS = [
     Refusal(
-        arith.align_up,
+        align_up,
         (8, 0),
         "align_up.alignment = 0 is not a positive int. Fix: pass a positive int.",
     ),
     Refusal(
-        arith.align_up,
+        align_up,
         (TOP, 16),
         f"align_up.value = {TOP} is not an int that aligns within 64 bits. "
         "Fix: pass an int that aligns within 64 bits.",
     ),
     Refusal(
-        arith.float_to_u64,
+        float_to_u64,
         (-0.5,),
         "float_to_u64.value = -0.5 is not a finite float in 0..2^64-1. Fix: pass a finite float in 0..2^64-1.",
     ),

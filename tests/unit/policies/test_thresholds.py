@@ -51,7 +51,7 @@ from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
 from vyre.policies.caching.cost_eviction import CostThresholds
 from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
-from vyre.policies.egraphs.egraph_kernels import LaunchConfig
+from vyre.policies.egraphs.egraph_kernels import ClosureInputs, ClosureThresholds, LaunchConfig, plan_closure
 from vyre.policies.egraphs.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
@@ -69,7 +69,6 @@ from vyre.policies.evidence.claims import (
     validate,
 )
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
@@ -104,12 +103,6 @@ from vyre.policies.tuning.workgroup_candidates import (
     SizeOccupancy,
     shortlist,
     workgroup_candidates,
-)
-from vyre.policies.variants.strategy import (
-    PolynomialOp,
-    PrecisionInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
 )
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
@@ -368,9 +361,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
         for place in range(len(MEASURED.interpreter))
         for field in fields(PassGain)
     },
-    ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
-        BindlessInputs(24, BindlessSupport.FULL, False), t
-    ),
     ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
         FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t
     ),
@@ -405,6 +395,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ExecutionThresholds", "reuse.min_repeats"): execution(),
     ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
     ("ExtractionThresholds", "forbid_zero"): priced(1, cold_bps=1),
+    **{
+        ("ClosureThresholds", field.name): lambda t: plan_closure(ClosureInputs(10_000, 10_000, 0), t)
+        for field in fields(ClosureThresholds)
+    },
     ("FixpointThresholds", "max_unrolled_steps"): lambda t: choose_executor(
         FixpointProfile(1025, GridSyncInputs(False, 1, 1, 1), False), t
     ),
@@ -432,9 +426,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ThreadThresholds", "piece_ns"): divided(800, 50, 1_000),
     ("ThreadThresholds", "node_ns"): divided(2, None, 3_000),
     ("ThreadThresholds", "rounds"): divided(2, None, 1_650),
-    ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
-        PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
-    ),
     ("PackingThresholds", "alignment"): lambda t: plan_packing(reads(1, (0, 1), (9, 1)), t),
     ("PackingThresholds", "most_packed_bytes"): lambda t: plan_packing(
         reads(None, *((10**6 * i, 65_536 + i % 2) for i in range(100))), t

@@ -23,6 +23,7 @@ from vyre.policies.transfer.residency import (
     TokenFactFrontier,
     TokenFactPlan,
     TokenFactProfile,
+    plan_new_token_fact,
     plan_token_fact,
 )
 
@@ -235,3 +236,23 @@ def test_a_queue_grows_with_the_budget_and_the_waves_it_serves(profile: TokenFac
     except PlanError:
         return  # peaks of different waves may add up to more than a budget that holds each wave
     assert of_layers <= found <= of_more
+
+
+def test_frontiers_of_marks_have_no_queue_and_leave_its_bytes_to_the_waves() -> None:
+    marks = replace(PROFILE, queue_scope=QueueScope.NO_WAVES)
+    assert plan(marks).work_queue == NO_QUEUE
+    assert plan(marks).total_required_bytes == plan(PROFILE).total_required_bytes - (16 + 4 * 10)
+    least = 100 + GRAPH_BYTES + LARGEST_WAVE
+    assert plan(replace(marks, budget_bytes=least)).label == "groups"
+    assert error_of(replace(marks, budget_bytes=least - 1)).kind == "FrontierPlan"
+
+
+def test_an_analysis_that_never_ran_is_planned_as_with_an_empty_cache() -> None:
+    for waves in (
+        PROFILE,
+        with_frontier(dependencies=()),
+        with_frontier(waves=WAVES[:1], active_items=(2,), dependencies=()),
+    ):
+        assert plan_new_token_fact(waves) == plan(waves)
+    alone = plan_new_token_fact(with_frontier(dependencies=()))
+    assert (alone.label, plan_new_token_fact(PROFILE).label) == ("one group", "groups")

@@ -8,24 +8,21 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from vectors.seeds.telemetry_samples import FrontierCount, TelemetryInputs, sample_from_telemetry
+from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.topology import (
     DEFAULT_THRESHOLDS,
-    ExecutionInputs,
     FrontierSample,
     GraphSize,
     MemoryDemand,
-    MemoryInputs,
     Topology,
     TopologyInputs,
     TopologyReason,
     TopologyThresholds,
     WaveMemory,
-    execution_plan,
     fit,
     memory_of,
-    memory_plan,
     select,
 )
 

@@ -27,11 +27,28 @@ def test_nobody_asks_exactly_those_that_wait(read: Any) -> None:
     assert sorted(set(read.WAITING) - idle) == [], "asked by now; take it off the list"
 
 
+def test_every_function_of_a_decision_is_asked_or_belongs_to_one_that_waits(read: Any) -> None:
+    assert read.idle_functions(SOURCE) == (), "nobody asks; let something ask it, or move it to tests/vectors/seeds"
+
+
+def test_a_function_that_nobody_asks_is_found_beside_one_that_is_asked(read: Any, package: Path) -> None:
+    beside = "\n\ndef helper() -> int:\n    return 2\n\ndef decide_old() -> int:\n    return helper()\n"
+    new = package / "policies" / "launching" / "new.py"
+    write(new, new.read_text("utf-8") + beside)
+    write(
+        package / "app" / "services.py",
+        "from vyre.policies.launching.new import decide_new\n\ndef use() -> int:\n    return decide_new()\n",
+    )
+    write(package / "app" / "main.py", "from vyre.app import services\n\nservices.use()\n")
+    assert read.idle_functions(package) == ("policies.launching.new.decide_old", "policies.launching.new.helper")
+
+
 def test_who_asks_is_named(read: Any) -> None:
     asked = read.askers(SOURCE)
     assert "app/selection.py" in asked["backend_ranking"].by
     assert asked["dispatch_policy"].by == () and "plan_execution" in asked["dispatch_policy"].through
-    assert asked["egraph_kernels"].text.startswith("not yet called; planned: ")
+    assert asked["egraph_kernels"].by == ("graphs/egraph_closing.py",)
+    assert asked["claims"].text.startswith("not yet called; planned: ")
 
 
 @pytest.fixture
@@ -44,6 +61,11 @@ def package(tmp_path: Path) -> Path:
     )
     write(package / "app" / "services.py", "from importlib import import_module\n")
     return package
+
+
+def forget(read: Any) -> None:
+    read.askers.cache_clear()
+    read._read.cache_clear()
 
 
 def write(path: Path, text: str) -> None:
@@ -67,7 +89,7 @@ def write(path: Path, text: str) -> None:
 )
 def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, package: Path, line: str, asked: bool) -> None:
     def anybody() -> bool:
-        read.askers.cache_clear()
+        forget(read)
         found = read.askers(package)
         assert found.keys() == {"new"}
         return bool(found["new"].anybody)
@@ -80,7 +102,7 @@ def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, package: 
         "from importlib import import_module\n\nimport_module('vyre.app.new_user')\n",
     )
     assert anybody() is asked
-    read.askers.cache_clear()
+    forget(read)
 
 
 def test_a_decision_that_loses_its_last_caller_is_seen(read: Any, tmp_path: Path) -> None:
@@ -90,5 +112,5 @@ def test_a_decision_that_loses_its_last_caller_is_seen(read: Any, tmp_path: Path
         selection, selection.read_text("utf-8").replace("rank_candidates", "another").replace("capability_score", "x")
     )
     asked = read.askers(copy)
-    read.askers.cache_clear()
+    forget(read)
     assert not asked["backend_ranking"].anybody

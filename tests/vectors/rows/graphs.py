@@ -6,6 +6,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row, camel_case, snake_case
+from vectors.seeds.egraph_plans import (
+    BucketInputs,
+    FixedPointInputs,
+    StructuralInputs,
+    UnionInputs,
+    WorkInputs,
+    output_sizing,
+    pair_rows,
+    plan_signature_buckets,
+    plan_structural_equivalences,
+    plan_union_compaction,
+    plan_work,
+    structural_fixed_point,
+)
 from vyre.domain.device_signature import DeviceSignature
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import (
@@ -28,22 +42,7 @@ from vyre.domain.graphs.token_fact import (
     pack_token_fact_graph,
     token_fact_layout,
 )
-from vyre.policies.egraphs.egraph_kernels import (
-    BucketInputs,
-    FixedPointInputs,
-    LaunchConfig,
-    StructuralInputs,
-    UnionInputs,
-    Wave,
-    WorkInputs,
-    output_sizing,
-    pair_rows,
-    plan_signature_buckets,
-    plan_structural_equivalences,
-    plan_union_compaction,
-    plan_work,
-    structural_fixed_point,
-)
+from vyre.policies.egraphs.egraph_kernels import LaunchConfig, Wave
 
 
 def _node(raw: dict[str, Any]) -> Node:

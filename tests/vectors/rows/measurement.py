@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from vectors.codec import Json, PlanCodec, Row
+from vectors.seeds.launch_diagnosis import DiagnosisInputs, LaunchDiagnosis, diagnose
 from vyre.policies.devices.occupancy import (
     SM_MODELS,
     CooperativeLaunch,
-    DiagnosisInputs,
     KernelUsage,
-    LaunchDiagnosis,
     LaunchFailure,
     Occupancy,
     ShapeDiagnosis,
     ShapeDiagnosisInputs,
     TensorCores,
-    diagnose,
     diagnose_shape,
     estimate,
 )

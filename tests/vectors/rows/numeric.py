@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vectors.codec import Row
-from vectors.seeds.ratios import compose_bps, scale_floor_min
+from vectors.seeds.ratios import align_up, compose_bps, float_to_u64, scale_floor_min
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
 
@@ -44,7 +44,7 @@ def _scale_round(base: int, scale_bps: int, zero_scale_value: int, max_scale_bps
 
 
 def _align(value: int, alignment: int, min_value: int) -> int:
-    return arith.align_up(value, alignment, min_value)
+    return align_up(value, alignment, min_value)
 
 
 def _weighted(value: int, basis_points: int) -> int:
@@ -99,7 +99,7 @@ ROWS: Final = {
     "scale_u64_by_basis_points_round_clamped": Row(_scale_round),
     "align_up_u64": Row(_align, fallible=True),
     "weighted_u64_by_basis_points_u128": Row(_weighted),
-    "rounded_f64_to_u64": Row(arith.float_to_u64, fallible=True),
+    "rounded_f64_to_u64": Row(float_to_u64, fallible=True),
     "finite_f64_to_u32_trunc": Row(_trunc),
     "finite_f64_to_u32_round": Row(_round),
     "finite_f64_unit_basis_points_trunc": Row(_unit),

@@ -10,7 +10,9 @@ from typing import Final
 
 from vectors.codec import Json, Row, bits_of_float, float_of_bits, matches
 from vectors.rows.identity import CODEC as IDENTITY
-from vectors.seeds.ratios import compose_bps, scale_floor_min
+from vectors.seeds.arm_verdicts import SerializeRequired, can_dispatch_concurrently
+from vectors.seeds.bindless import BindlessInputs, decide_bindless
+from vectors.seeds.ratios import align_up, compose_bps, float_to_u64, scale_floor_min
 from vyre.domain.errors import VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits, infer_grid
 from vyre.domain.input_identity import domain_separated_exact_input_key, exact_input_key
@@ -23,15 +25,11 @@ from vyre.policies.caching.cache_eviction import (
     eviction_basis_points,
     select_retention_set,
 )
-from vyre.policies.concurrency.arm_independence import (
-    ArmAccess,
-    SerializeRequired,
-    can_dispatch_concurrently,
-)
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import ConflictReason
 from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
-from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseVerdict,
@@ -205,7 +203,7 @@ def _float_to_int(given: Json) -> Json:
     return {
         "u32_round": arith.float_to_u32(value, rounded=True),
         "u32_trunc": arith.float_to_u32(value, rounded=False),
-        "u64_round": _or_none(lambda: arith.float_to_u64(value)),
+        "u64_round": _or_none(lambda: float_to_u64(value)),
         "unit_bps_trunc_invalid42": arith.float_unit_bps(value, 42),
     }
 
@@ -220,7 +218,7 @@ def _dim_product(given: Json) -> Json:
 
 
 def _align_up(given: Json) -> Json:
-    return _or_none(lambda: arith.align_up(*map(int, given)))
+    return _or_none(lambda: align_up(*map(int, given)))
 
 
 def _retention(given: Json) -> Json:

@@ -11,10 +11,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vectors.codec import Codec, Json, Row, except_for, float_of_bits, matches, snake_case, within
+from vectors.seeds.arm_verdicts import BindingSlotSet, can_dispatch_concurrently
+from vectors.seeds.bindless import BindlessInputs, decide_bindless
 from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entries
 from vectors.seeds.dispatch_bundle import DispatchDecisions, DispatchPolicyInputs, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
+from vectors.seeds.precision_lowering import (
+    DefaultHint,
+    F16Eligible,
+    PrecisionInputs,
+    TranscendentalPolynomial,
+    select_precision_lowering,
+)
 from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
@@ -22,7 +31,6 @@ from vyre.policies.caching.cache_eviction import (
     select_retention_set,
 )
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.concurrency.arm_independence import BindingSlotSet, can_dispatch_concurrently
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.devices.subgroup import (
     ReductionInputs,
@@ -40,7 +48,6 @@ from vyre.policies.egraphs.device_extraction import (
     extract_best_for_device,
 )
 from vyre.policies.egraphs.extraction_cost import ExtractionProfile, NodeCostInputs, NodeHints, device_aware_cost
-from vyre.policies.launching.bindless import BindlessInputs, decide_bindless
 from vyre.policies.launching.command_reuse import CommandReuseVerdict, decide_command_reuse
 from vyre.policies.launching.dispatch_policy import PrimaryMode, select_primary_execution_mode
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
@@ -67,16 +74,7 @@ from vyre.policies.stage_fusion.fusion import (
 )
 from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
 from vyre.policies.variants.routing import observe, select_sort_backend
-from vyre.policies.variants.strategy import (
-    DefaultHint,
-    F16Eligible,
-    PrecisionInputs,
-    Strategy,
-    StrategyInputs,
-    TranscendentalPolynomial,
-    select_precision_lowering,
-    select_strategy,
-)
+from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 _CODEC: Final = Codec()
 

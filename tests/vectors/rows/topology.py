@@ -9,6 +9,7 @@ from typing import Any, Final
 from vectors.codec import Json, PlanCodec, Row
 from vectors.seeds.device_keys import device_key
 from vectors.seeds.telemetry_samples import sample_from_telemetry
+from vectors.seeds.wave_execution import execution_plan, memory_plan
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
@@ -30,8 +31,6 @@ from vyre.policies.frontiers.topology import (
     TopologyDecision,
     TopologyInputs,
     WaveMemory,
-    execution_plan,
-    memory_plan,
     select,
 )
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from vectors.codec import Json, PlanCodec, Row
+from vectors.seeds.chain_fusion import plan_launch_fusion
 from vyre.domain.errors import PlanError
-from vyre.policies.stage_fusion import launch_fusion
 from vyre.policies.transfer.readback import plan_diagnostics, plan_results
 from vyre.policies.transfer.transfers import ReadInputs, ReadPlan, Write, WriteInputs, fuse_reads, fuse_writes
 
@@ -40,7 +40,7 @@ def _with_reference_errors(plan: Callable[[], T]) -> T:
 
 
 FILES: Final[Mapping[str, Mapping[str, Row]]] = {
-    "launch_fusion": {"plan_launch_fusion": Row(launch_fusion.plan_launch_fusion, fallible=True)},
+    "launch_fusion": {"plan_launch_fusion": Row(plan_launch_fusion, fallible=True)},
     "resident_transfer_fusion": {
         "fuse_resident_transfer_intervals": Row(_reads, fallible=True),
         "fuse_resident_upload_copies": Row(_writes, fallible=True),

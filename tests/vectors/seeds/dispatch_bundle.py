@@ -11,16 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vyre.policies.concurrency.arm_independence import ArmAccess, ArmVerdict, can_dispatch_concurrently
+from vectors.seeds.arm_verdicts import ArmVerdict, can_dispatch_concurrently
+from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessThresholds, BindlessVerdict, decide_bindless
+from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapVerdict, Serialize, judge_copy
 from vyre.policies.concurrency.hazards import Interval, check_intervals
-from vyre.policies.launching.bindless import (
-    Bindless,
-    BindlessInputs,
-    BindlessThresholds,
-    BindlessVerdict,
-    decide_bindless,
-)
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseThresholds,

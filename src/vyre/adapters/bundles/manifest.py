@@ -18,6 +18,7 @@ from vyre.domain.errors import InvalidProgram, MalformedBundle
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.names import Dim3
+from vyre.domain.nesting import NestedTooDeep, read_json
 from vyre.domain.plain_values import counts, flags, texts
 from vyre.ports.bundles import Build, BuildForm, Bundle, SpecConstant
 
@@ -50,11 +51,11 @@ def decode(data: bytes, forms: Sequence[BuildForm]) -> Loaded:
     """
     digest, manifest, blobs = unseal(data)
     try:
-        bundle = _bundle(json.loads(manifest), blobs, forms)
+        bundle = _bundle(read_json(manifest), blobs, forms)
         _check(bundle)
         if _manifest(bundle) != manifest:
             raise ValueError("it is not written canonically")
-    except RecursionError:
+    except NestedTooDeep:
         raise MalformedBundle("its manifest is nested too deeply") from None
     except KeyError as missing:
         raise MalformedBundle(f"its manifest lacks, or does not know, {missing}") from None

@@ -53,6 +53,13 @@ def _emission() -> CodeEmission:
     return CpuEmission()
 
 
+def _toolchain() -> str:
+    from vyre.adapters.cpu.runtime.toolchain import toolchain_of
+    from vyre.adapters.cpu.runtime.tools import native_tools
+
+    return toolchain_of(native_tools(_options(None).vector_bits).features)
+
+
 def _facts() -> dict[str, str]:
     from vyre.adapters.cpu.runtime.probe import facts_of
     from vyre.adapters.system import ProcessEnvironment
@@ -70,6 +77,7 @@ CPU: Final = BackendRegistration(
     packages=("llvmlite",),
     on_host=True,
     facts=_facts,
+    toolchain=_toolchain,
 )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "lowerings-v1"
 MAX_FILE_BYTES: Final = 1 << 20
+_SUFFIX: Final = ".json"
 _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write; lowerings are checked again until then."
 
 
@@ -52,10 +53,30 @@ class DiskVerdictStore:
 
     def get(self, key: LoweringKey, /) -> LoweringVerdict | None:
         """Implements ``VerdictStore.get``; a file that belongs to another key is none."""
+        found = self._read(name_of(key))
+        return found if found is not None and found.key == key else None
+
+    def of_operation(self, operation: str, backend: str, /) -> tuple[LoweringVerdict, ...]:
+        """Implements ``VerdictStore.of_operation``; reads every file."""
+        try:
+            known = check_directory(self._files, self.directory, self._user)
+            names = sorted(self._files.listdir(self.directory)) if known else []
+        except OSError as error:
+            self._complaints.of_error(error, _FIX)
+            return ()
+        except UnreadableFile as refusal:
+            self._complaints.say(refusal.message, refusal.fix)
+            return ()
+        found = [self._read(name) for name in names if name.endswith(_SUFFIX)]
+        return tuple(
+            [each for each in found if each and (each.key.operation, each.key.backend) == (operation, backend)]
+        )
+
+    def _read(self, name: str) -> LoweringVerdict | None:
         try:
             if not check_directory(self._files, self.directory, self._user):
                 return None
-            found = verdict_of_text(self._whole.read(f"{self.directory}/{name_of(key)}").decode().removesuffix("\n"))
+            return verdict_of_text(self._whole.read(f"{self.directory}/{name}").decode().removesuffix("\n"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -64,8 +85,6 @@ class DiskVerdictStore:
             self._complaints.say(refusal.message, refusal.fix)
         except UnicodeDecodeError:
             self._complaints.say("a verdict on a lowering is no text", _FIX)
-        else:
-            return found if found.key == key else None
         return None
 
     def put(self, verdict: LoweringVerdict, /) -> bool:
@@ -85,4 +104,4 @@ class DiskVerdictStore:
 
 def name_of(key: LoweringKey) -> str:
     """Returns the name of the file that holds the verdict of a key."""
-    return f"{blake3(chr(0).join(astuple(key)).encode()).hexdigest()}.json"
+    return f"{blake3(chr(0).join(astuple(key)).encode()).hexdigest()}{_SUFFIX}"

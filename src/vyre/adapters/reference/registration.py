@@ -14,6 +14,8 @@ from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 from vyre.ports.lifecycle import NullLifecycle
 
+_VERSION: Final = "1"
+
 
 def _profile(backend: BackendId) -> DeviceProfile:
     return DeviceProfile(
@@ -58,7 +60,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
     memory = ReferenceMemory(backend, executor)
     return Backend(
         id=backend,
-        version="1",
+        version=_VERSION,
         profile=_profile(backend),
         executor=executor,
         compiler=executor,
@@ -69,7 +71,15 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
         lifecycle=NullLifecycle(backend),
         cost_probe=HostCostProbe(backend, executor),
         optimizes=EngineKind.INTERPRETER if optimizes else None,
+        toolchain=_toolchain,
     )
+
+
+def _toolchain() -> str:
+    from vyre.adapters.source_digest import REFERENCE as SOURCES
+    from vyre.adapters.source_digest import emitter_digest
+
+    return f"version {_VERSION}, source {emitter_digest(SOURCES).hex()[:16]}"
 
 
 def _registration(name: str, rank: int, engine: Callable[[], Engine], *, optimizes: bool) -> BackendRegistration:
@@ -80,6 +90,7 @@ def _registration(name: str, rank: int, engine: Callable[[], Engine], *, optimiz
         role=BackendRole.REFERENCE,
         factory=partial(_make, backend, engine, optimizes),
         probe=partial(_profile, backend),
+        toolchain=_toolchain,
     )
 
 

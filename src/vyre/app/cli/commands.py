@@ -23,8 +23,11 @@ _MODULES: Final = {
     **{name: name for name in ("explain", "tune", "calibrate", "new")},
     "cache": "cache_commands",
     **{name: name for name in ("optimize", "dialects")},
+    "conform": "vyre.testing.conform.command",
 }
-"""The module of this package that defines each command, under the command's name."""
+"""The module that defines each command, under the command's name: one of this package, or by its full name one of a
+layer above, which this layer may load and not import.
+"""
 # Typer's own copy of click, or the installed one, depending on the version of typer.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -87,7 +90,8 @@ def _application(args: list[str]) -> typer.Typer:
     )
     app.callback()(_vyre)
     for name in args[:1] if args[:1] and args[0] in _MODULES else _MODULES:
-        found = getattr(import_module(f"{__package__}.{_MODULES[name]}"), name)
+        home = _MODULES[name]
+        found = getattr(import_module(home if "." in home else f"{__package__}.{home}"), name)
         if isinstance(found, typer.Typer):
             for command in found.registered_commands:
                 command.epilog = _EPILOG

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -10,10 +11,18 @@ from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
-from vyre.app.dialects.verification import LawReport, verify_laws
+from vyre.app.dialects.verification import (
+    CheckedLowerings,
+    LawReport,
+    LoweringReport,
+    StatedReport,
+    verify_laws,
+    verify_lowerings,
+)
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.dialects.operations import Operation
+from vyre.domain.dialects.laws.stated import StatedLaw
+from vyre.domain.dialects.operations import Category, Operation
 from vyre.domain.errors import InvalidConfig, UnknownOperation
 from vyre.ports.proving import Answer
 
@@ -80,36 +89,78 @@ def _operation(operation: Operation) -> dict[str, Any]:
 @dialects.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Laws, or beginnings of names such as fmul; default: all.")
+        list[str] | None,
+        typer.Argument(help="Laws or beginnings of names such as fmul, operations, or dialects; default: all."),
     ] = None,
     prove: Annotated[bool, typer.Option("--prove", help="Ask z3 for proofs, too (pip install 'vyre[prove]').")] = False,
     every: Annotated[bool, typer.Option("--list", help="List what holds, too, not only what does not.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Check laws on boundary and random values and on all values of a model of few bits.
+    """Check laws on boundary and random values and on all values of a model of few bits, and lowerings on their
+    backends, whose verdicts are stored for the sessions that use them.
 
     All laws take some minutes.
     """
     chosen = _chosen(names or [])
+    prover = _prover() if prove else None
     reports = []
-    for found in verify_laws(chosen, _prover() if prove else None):
+    for found in verify_laws(chosen.laws, prover):
         reports.append(found)
         if not as_json and (every or found.is_refused):
             put(str(found))
+    stated = [StatedReport(law, tuple(verify_laws(law.laws, prover))) for law in chosen.stated]
+    lowerings = list(_lowerings(chosen.operations))
     if as_json:
-        report.put_json([_document(found) for found in reports])
+        report.put_json(
+            {
+                "laws": [_document(found) for found in reports],
+                "stated": [_stated_document(found) for found in stated],
+                "lowerings": [_lowering_document(found) for found in lowerings],
+            }
+        )
     else:
-        put(_summary(len(chosen), reports))
-    return Exit.WRONG if any(found.is_refused for found in reports) else Exit.OK
+        for each in stated:
+            put(str(each))
+            if each.diagnostic is not None:
+                complain(each.diagnostic.render())
+        for lowering in lowerings:
+            put(str(lowering))
+        if reports or not (stated or lowerings):
+            put(_summary(len(chosen.laws), reports))
+    refused = (each.is_refused for found in (reports, stated, lowerings) for each in found)
+    return Exit.WRONG if any(refused) else Exit.OK
 
 
-def _chosen(names: list[str]) -> list[Law]:
-    found = [
-        law for law in LAWS if not names or any(law.name == name or law.name.startswith(f"{name}.") for name in names)
-    ]
+class _Chosen(NamedTuple):
+    """Laws of the language, laws that dialects state, and operations whose lowerings are checked."""
+
+    laws: list[Law]
+    stated: list[StatedLaw]
+    operations: list[Operation]
+
+
+def _chosen(names: list[str]) -> _Chosen:
+    from vyre.app.dialects.current import dialect_registry
+
+    snapshot = dialect_registry().snapshot
+    found = _Chosen([], [], [])
+    for law in LAWS:
+        if not names or any(law.name == name or law.name.startswith(f"{name}.") for name in names):
+            found.laws.append(law)
+    for each in snapshot.operations.values():
+        operation = each.operation
+        if operation.category is not Category.INTRINSIC and (
+            not names or any(operation.id == name or operation.id.startswith(f"{name}.") for name in names)
+        ):
+            found.operations.append(operation)
+            found.stated.extend(snapshot.laws_of(operation.id))
+    known = [*(law.name for law in found.laws), *(operation.id for operation in found.operations)]
     for name in names:
-        if not any(law.name == name or law.name.startswith(f"{name}.") for law in found):
-            raise InvalidConfig(f"there is no law `{name}`", fix="see docs/laws.md for the names.")
+        if not any(each == name or each.startswith(f"{name}.") for each in known):
+            raise InvalidConfig(
+                f"there is no law, operation or dialect `{name}` to verify",
+                fix="see docs/laws.md for laws of the language, and `vyre dialects list` for operations.",
+            )
     return found
 
 
@@ -119,11 +170,59 @@ def _prover() -> Any:
     return Z3Prover()
 
 
+def _lowerings(operations: list[Operation]) -> Iterator[LoweringReport]:
+    if not any(operation.lowerings for operation in operations):
+        return
+    from vyre.adapters.system import ProcessEnvironment
+    from vyre.app.dialects.current import dialect_registry
+    from vyre.app.opening import open as open_session
+    from vyre.app.tuning.sources import verdict_store
+    from vyre.ports.support import SILENT
+
+    store = verdict_store(None, ProcessEnvironment(), SILENT)
+    if store is None:
+        complain("note: the cache is turned off, so no verdict is stored, and sessions use no lowering")
+    with open_session("reference") as reference:
+        definitions_of = dialect_registry().snapshot.definitions_of
+        yield from verify_lowerings(
+            operations, definitions_of, open_session, reference.dispatch, CheckedLowerings(store)
+        )
+
+
 def _summary(laws: int, reports: list[LawReport]) -> str:
     refused = sum(found.is_refused for found in reports)
     answers = [found.proof.answer for found in reports if found.proof is not None]
     proved = f", {answers.count(Answer.PROVED)} proved" if answers else ""
-    return f"{laws} laws at {len(reports)} types: {len(reports) - refused} hold{proved}, {refused} refused"
+    return (
+        f"{laws} laws of the language at {len(reports)} types: {len(reports) - refused} hold{proved}, {refused} refused"
+    )
+
+
+def _stated_document(found: StatedReport) -> dict[str, Any]:
+    return {
+        "law": found.law.name,
+        "operation": found.law.operation,
+        "text": found.law.text,
+        "refused": found.is_refused,
+        "rewrites": found.rewrites,
+        "unchecked": found.law.unchecked or None,
+        "types": [_document(each) for each in found.reports],
+        "diagnostic": None if found.diagnostic is None else found.diagnostic.to_json(),
+    }
+
+
+def _lowering_document(found: LoweringReport) -> dict[str, Any]:
+    verdict = found.verdict
+    return {
+        "operation": found.operation,
+        "backend": found.backend,
+        "refused": found.is_refused,
+        "problem": found.problem or None,
+        "cases": None if verdict is None else verdict.cases,
+        "exhaustive": None if verdict is None else verdict.is_exhaustive,
+        "version": None if verdict is None else verdict.key.version,
+        "verdict": str(found),
+    }
 
 
 def _document(found: LawReport) -> dict[str, Any]:

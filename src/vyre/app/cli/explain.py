@@ -98,6 +98,8 @@ def _print(found: Explanation) -> None:
             report.add_row(rows, *answer)
         put("")
         report.put_table(rows)
+    for choice in found.lowerings:
+        put(f"operation {indented(str(choice))}")
     for result in found.passes:
         put(f"pass {result}")
     if sys.stdout.isatty():
@@ -145,6 +147,7 @@ def _document(found: Explanation) -> dict[str, Any]:
         "modes": [_quote_json(quote) for quote in found.plan.quotes],
         "offers": [_quote_json(offer.quote) | {"call": offer.call} for offer in found.offers],
         "decisions": [answer._asdict() for answer in found.others],
+        "lowerings": [choice._asdict() for choice in found.lowerings],
         "passes": [result._asdict() for result in found.passes],
         "inputs": to_json(found.inputs),
     }

@@ -8,6 +8,7 @@ from vyre.adapters.files import read_file
 from vyre.adapters.program_files import LoadedProgram, parse_program_file
 from vyre.adapters.terminal import complain
 from vyre.app.cli.targets import python_target
+from vyre.app.verdicts import with_names_resolved
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.printable import indented, one_line
 from vyre.domain.validation.validator import check_rules
@@ -40,9 +41,15 @@ def load(path: Path) -> LoadedProgram:
         raise InvalidSource(error, data.decode("utf-8", "replace")) from None
 
 
-def load_valid(path: Path) -> LoadedProgram:
-    """Loads a valid program; diagnostics of an invalid one point into its text."""
+def load_resolved(path: Path) -> LoadedProgram:
+    """Loads a program, with the definitions of registered operations that it calls and does not carry."""
     loaded = load(path)
+    return loaded._replace(program=with_names_resolved(loaded.program))
+
+
+def load_valid(path: Path) -> LoadedProgram:
+    """Loads a valid program, with registered operations; diagnostics of an invalid one point into its text."""
+    loaded = load_resolved(path)
     try:
         check_rules(loaded.program).raise_if_invalid()
     except InvalidProgram as error:

@@ -53,15 +53,16 @@ def optimize(
     proof = _proof(loaded, found.program) if checked is not None and checked.ok else None
     form = ProgramForm.TEXT if out is None else form_of(out)
     content = render_program(found.program, form)
-    if out is not None and (checked is None or checked.ok):
+    is_kept = checked is None or checked.ok
+    if out is not None and is_kept:
         write_files({out: content})
     if as_json:
         report.put_json(_document(found, checked, proof))
-    elif out is None:
+    elif out is None and is_kept:
         put(content.decode().removesuffix("\n"))
     if not as_json:
         _tell(found, checked, proof, explain=explain)
-    return Exit.OK if checked is None or checked.ok else Exit.WRONG
+    return Exit.OK if is_kept else Exit.WRONG
 
 
 def _proof(before: Program, after: Program) -> ProgramProof | None:

@@ -12,13 +12,13 @@ import typer
 from vyre.adapters.bundles.files import check_digest
 from vyre.adapters.files import write_files
 from vyre.adapters.program_files import ProgramForm, render_program
-from vyre.adapters.terminal import put
+from vyre.adapters.terminal import complain, put
 from vyre.app.aot import BUNDLE_SUFFIX, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import InvalidSource, load, load_valid
+from vyre.app.cli.loading import InvalidSource, load, load_resolved, load_valid
 from vyre.app.cli.options import (
     PROGRAM_HELP,
     AsJson,
@@ -38,6 +38,7 @@ from vyre.app.source_lines import with_source_lines
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
+from vyre.domain.printable import indented
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
 
@@ -144,7 +145,7 @@ def emit(
 ) -> int:
     """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
     from vyre.app.emission import emit as emit_program
-    from vyre.app.emission import optimizer_results
+    from vyre.app.emission import lowering_choices, optimizer_results
 
     loaded = load_valid(program)
     constants = arguments.constants(spec)
@@ -158,7 +159,13 @@ def emit(
         optimize=not as_written,
     )
     passes = () if as_written else optimizer_results(loaded.program, target=target, spec=constants)
-    document = module.to_json() | {"passes": [result._asdict() for result in passes]}
+    choices = lowering_choices(loaded.program, target=target, optimize=not as_written)
+    document = module.to_json() | {
+        "lowerings": [choice._asdict() for choice in choices],
+        "passes": [result._asdict() for result in passes],
+    }
+    for choice in choices:
+        complain(f"note: operation {indented(str(choice))}")
     text = json.dumps(document, indent=2) if as_json else with_source_lines(module.text).removesuffix("\n")
     if out is not None:
         write_files({out: text.encode() + b"\n"})
@@ -207,7 +214,7 @@ def validate(
 
 def _check(path: Path) -> report.Checked:
     try:
-        loaded = load(path)
+        loaded = load_resolved(path)
     except InvalidSource as invalid:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
     except KernelSourceError as error:

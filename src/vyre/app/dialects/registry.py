@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.dialects.core import CORE
+from vyre.domain.dialects.laws.stated import StatedLaw, stated_law
 from vyre.domain.dialects.manifests import DUPLICATE_OP, SHADOWED, Manifest, finding
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, migrated
 from vyre.domain.dialects.operations import Dialect, Operation
-from vyre.domain.errors import DuplicateOperation, InvalidDialect, UnknownOperation
+from vyre.domain.errors import DuplicateOperation, InvalidDialect, MalformedText, UnknownOperation
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import called_operations
 from vyre.domain.ir.expr import Call
@@ -27,6 +31,7 @@ class Registered(NamedTuple):
     registrant: str
 
 
+_CALLED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NO_DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({})
 _NO_OPERATIONS: Final[Mapping[str, Registered]] = MappingProxyType({})
 
@@ -89,6 +94,17 @@ class Snapshot:
             )
         return operation.definition
 
+    def laws_of(self, name: str) -> tuple[StatedLaw, ...]:
+        """Returns the laws of an operation: those that are stated as texts, then those that are given as ``Law``.
+
+        Raises ``MalformedText`` for a text that is no law.
+        """
+        operation = self.operation(name)
+        if operation is None:
+            return ()
+        found = [_law(text, name, number, self) for number, text in enumerate(operation.law_texts, 1)]
+        return (*found, *(StatedLaw(law.name, name, str(law), (law,)) for law in operation.laws))
+
     def resolved(self, program: Program) -> Program:
         """Returns the program with the definitions of the operations that it calls and does not define.
 
@@ -137,7 +153,8 @@ class Registry:
         """Adds dialects, migrations and deprecations, all or nothing; ``registrant`` names their origin in errors.
 
         Raises ``DuplicateOperation`` for an id that is registered already, ``UnknownOperation`` for a definition that
-        calls what is not registered, and ``InvalidDialect`` for definitions or migrations that form a cycle.
+        calls what is not registered, and ``InvalidDialect`` for definitions or migrations that form a cycle and for a
+        law that is no equation.
         """
         with self._changing:
             old = self._snapshot
@@ -195,7 +212,7 @@ def _without(snapshot: Snapshot, names: set[str]) -> Snapshot:
     return Snapshot(MappingProxyType(dialects), MappingProxyType(operations))
 
 
-def _with_dialects(snapshot: Snapshot, dialects: Iterable[Dialect], registrant: str) -> Snapshot:
+def _with_dialects(snapshot: Snapshot, dialects: Sequence[Dialect], registrant: str) -> Snapshot:
     """Returns a snapshot of the dialects of another one and of new ones."""
     known, operations = dict(snapshot.dialects), dict(snapshot.operations)
     added: list[Definition] = []
@@ -213,7 +230,40 @@ def _with_dialects(snapshot: Snapshot, dialects: Iterable[Dialect], registrant: 
                 added.append(operation.definition)
     made = Snapshot(MappingProxyType(known), MappingProxyType(operations))
     _check_calls(made, added)
+    _check_laws(made, dialects)
     return made
+
+
+def _law(text: str, operation: str, number: int, snapshot: Snapshot) -> StatedLaw:
+    """Returns a law that an operation of a snapshot states; read once while the definitions stay."""
+    called = {word for word in _CALLED.findall(text) if snapshot.contains(word)} | {operation}
+    known: dict[str, Definition] = {}
+    undefined: set[str] = set()
+    for name in sorted(called):
+        if snapshot.operations[name].operation.definition is None:
+            undefined.add(name)
+        else:
+            known.update((each.id, each) for each in snapshot.definitions_of(name))
+    return _read_law(text, operation, number, tuple(known.values()), frozenset(undefined))
+
+
+@lru_cache(maxsize=4096)
+def _read_law(
+    text: str, operation: str, number: int, definitions: tuple[Definition, ...], undefined: frozenset[str]
+) -> StatedLaw:
+    return stated_law(text, operation, number, definitions, undefined)
+
+
+def _check_laws(snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
+    """Raises ``InvalidDialect`` for a law that is malformed."""
+    for dialect in dialects:
+        for operation in dialect.operations:
+            try:
+                snapshot.laws_of(operation.id)
+                for law in operation.laws if dialect.id != CORE else ():
+                    law.validate()
+            except MalformedText as error:
+                raise InvalidDialect(f"`{operation.id}` states no law: {error.message}", fix=error.fix) from None
 
 
 def _is_of(found: Registered, dialect: Dialect) -> bool:

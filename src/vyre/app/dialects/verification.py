@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from blake3 import blake3
 
+from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
+from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dialects.laws.checker import Verdict, check_all
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import Computed, LoweringKey, LoweringVerdict, check_lowering
+from vyre.domain.errors import BackendError, InvalidProgram
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, BufferLength, Call, Expr, IdKind, LaunchId, Load, Var
 from vyre.domain.ir.operators import BinaryOp
@@ -20,7 +23,11 @@ from vyre.domain.ir.types import ScalarType
 from vyre.ports.proving import Answer, Proof
 
 if TYPE_CHECKING:
+    from vyre.app.session import Session
+    from vyre.domain.dialects.laws.stated import StatedLaw
+    from vyre.domain.dialects.operations import Operation
     from vyre.domain.ir.definitions import Definition
+    from vyre.ports.backend import Backend
     from vyre.ports.proving import Prover
     from vyre.ports.verdict_store import VerdictStore
 
@@ -64,20 +71,65 @@ def _proof(law: Law, verdict: Verdict, prover: Prover) -> Proof:
     return prover.prove_equal(*law.at(dtype), law.hole_types(dtype), law.condition_at(dtype))
 
 
+REFUTED: Final = "E-LAW-REFUTED"
+"""The code of the diagnostic about a law of a dialect that does not hold."""
+
+
+class StatedReport(NamedTuple):
+    """The result of verifying a law that a dialect states: a report for each of its types."""
+
+    law: StatedLaw
+    reports: tuple[LawReport, ...]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the law is refused for one of its types."""
+        return any(report.is_refused for report in self.reports)
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the optimizer may use the law for one of its types: all values of its model were tried there."""
+        return any(report.verdict.is_trusted and not report.is_refused for report in self.reports)
+
+    @property
+    def diagnostic(self) -> Diagnostic | None:
+        """Returns a diagnostic with the counterexample if the law is refused, None if it holds."""
+        refused = next((report for report in self.reports if report.is_refused), None)
+        if refused is None:
+            return None
+        return Diagnostic(
+            Severity.ERROR,
+            REFUTED,
+            f"the law {self.law.text} does not hold: {refused}",
+            "correct the law or remove it; nothing uses it.",
+            None,
+            OpLocation(self.law.operation),
+        )
+
+    def __str__(self) -> str:
+        if self.law.unchecked:
+            return f"{self.law}: not checked: {self.law.unchecked}"
+        use = "the optimizer uses it" if self.rewrites else "the optimizer does not use it"
+        return "\n".join((f"{self.law}: {use}", *(f"  {report}" for report in self.reports)))
+
+
 # ------------------------------------------------------------------------------ lowerings
 
 
 class CheckedLowerings:
-    """Verdicts on lowerings: from the store, or found now and stored.  ``seed`` is that of the random operands."""
+    """Verdicts on lowerings: from the store, or found now and stored.  ``seed`` is that of the random operands.
 
-    def __init__(self, store: VerdictStore, *, seed: int = 0) -> None:
+    Without a store every check is made now.
+    """
+
+    def __init__(self, store: VerdictStore | None, *, seed: int = 0) -> None:
         self._store, self._seed = store, seed
 
     def is_usable(self, key: LoweringKey) -> bool:
         """Returns whether a lowering passed its check for this definition and this version of the backend; runs
         nothing.
         """
-        known = self._store.get(key)
+        known = None if self._store is None else self._store.get(key)
         return known is not None and known.is_usable
 
     def of_definitions(
@@ -94,7 +146,7 @@ class CheckedLowerings:
         operation = definitions[-1]
         types = [parameter.dtype for parameter in operation.parameters]
         expected, found = (
-            computed_by(dispatch, call_program(each))
+            computed_by(dispatch, expanded(call_program(each)))  # expanded, so that no other lowering takes part
             for dispatch, each in ((reference, definitions), (target, lowering))
         )
         return self.verdict(key, types, operation.result_type, expected, found)
@@ -108,11 +160,77 @@ class CheckedLowerings:
         lowered: Computed,
     ) -> LoweringVerdict:
         """Returns the stored verdict, or that of a check that is made and stored now.  Raises what computing raises."""
-        known = self._store.get(key)
+        known = None if self._store is None else self._store.get(key)
         if known is None:
             known = check_lowering(key, parameters, result, definition, lowered, seed=self._seed)
-            self._store.put(known)
+            if self._store is not None:
+                self._store.put(known)
         return known
+
+
+class LoweringReport(NamedTuple):
+    """The result of verifying the lowering of an operation for a backend.
+
+    ``problem`` says why there is no verdict, and ``is_wrong`` whether the lowering is to blame for it.
+    """
+
+    operation: str
+    backend: str
+    verdict: LoweringVerdict | None
+    problem: str = ""
+    is_wrong: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the lowering gives other results than its definition, or cannot be used with it at all."""
+        return self.is_wrong or (self.verdict is not None and not self.verdict.is_usable)
+
+    def __str__(self) -> str:
+        if self.verdict is not None:
+            return str(self.verdict)
+        return f"`{self.operation}` on {self.backend}: {'refused' if self.is_wrong else 'not checked'}: {self.problem}"
+
+
+def verify_lowerings(
+    operations: Iterable[Operation],
+    definitions_of: Callable[[str], tuple[Definition, ...]],
+    open_session: Callable[[str], Session],
+    reference: Callable[..., Any],
+    checked: CheckedLowerings,
+) -> Iterator[LoweringReport]:
+    """Yields a report for every lowering, after computing both ways unless the verdict is stored.
+
+    ``definitions_of`` returns the definition of an id behind those that it calls, ``open_session`` a session on a
+    backend, and ``reference`` dispatches on the reference, which computes the definitions.
+    """
+    for operation in operations:
+        for backend, lowering in operation.lowerings.items():
+            definitions = definitions_of(operation.id)
+            if not definitions[-1].parameters:
+                yield LoweringReport(operation.id, backend, None, "an operation without parameters is a constant")
+                continue
+            if operation.lowering(backend) is None:
+                problem = f"it was written for the definition {lowering.definition.hex()[:16]}, not for this one"
+                yield LoweringReport(operation.id, backend, None, problem, is_wrong=True)
+                continue
+            try:
+                with open_session(backend) as session:
+                    version = version_of(session._lease.backend)
+                    key = lowering_key(definitions, lowering.definitions, backend, version)
+                    verdict = checked.of_definitions(
+                        key, definitions, lowering.definitions, reference, session.dispatch
+                    )
+            except InvalidProgram as error:
+                yield LoweringReport(operation.id, backend, None, error.message, is_wrong=True)
+            except BackendError as error:
+                yield LoweringReport(operation.id, backend, None, error.message)
+            else:
+                yield LoweringReport(operation.id, backend, verdict)
+
+
+def version_of(backend: Backend) -> str:
+    """Returns the version to which verdicts on lowerings are bound: the backend's, and all that compiles for it."""
+    return backend.toolchain() or backend.version
 
 
 def lowering_key(
@@ -126,7 +244,9 @@ def lowering_key(
 
 
 def _digest(definitions: Sequence[Definition]) -> str:
-    return blake3(b"".join(definition.digest for definition in definitions)).hexdigest()
+    *called, last = definitions
+    called.sort(key=lambda definition: definition.id)
+    return blake3(b"".join(definition.digest for definition in (*called, last))).hexdigest()
 
 
 def call_program(definitions: Sequence[Definition]) -> Program:

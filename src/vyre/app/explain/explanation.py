@@ -36,6 +36,7 @@ from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCand
 from vyre.ports.planning import DispatchWork
 
 if TYPE_CHECKING:
+    from vyre.app.dialects.lowered import LoweringChoice
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
     from vyre.domain.optimize.passes import PassResult
@@ -96,7 +97,8 @@ class Explanation:
     ``plan``: the verdict of ``plan_execution`` on ``inputs``.  ``costs``: the origin of the costs in them. ``work``:
     the operations of each run.  ``notes``: limits of the numbers' validity.  ``others``: further decisions about the
     program.  ``decisions``: all of them, as they are recorded.  ``offers``: modes in which other calls of the session
-    run the same work.  ``passes``: the result of each pass of the optimizer before compilation.
+    run the same work.  ``passes``: the result of each pass of the optimizer before compilation.  ``lowerings``: for
+    each operation that the program calls and that has a lowering for the backend, whether it is used.
     """
 
     program: str
@@ -110,6 +112,7 @@ class Explanation:
     decisions: tuple[Decision, ...]
     offers: tuple[Offer, ...] = ()
     passes: tuple[PassResult, ...] = ()
+    lowerings: tuple[LoweringChoice, ...] = ()
 
     def offer(self, mode: ExecutionMode) -> Offer | None:
         """Returns the call that runs the work in a mode that a dispatch does not use, or None."""
@@ -133,6 +136,7 @@ class Explanation:
         lines = [f"`{self.program}` on `{self.backend}`, a batch of {work.batch}: {self.plan.mode.value}"]
         lines += [f"  {mode}: {text}" for mode, text in modes(self)]
         lines += [f"  {topic}: {verdict}: {why}" for topic, verdict, why in self.others]
+        lines += [f"  operation {found}" for found in self.lowerings]
         lines += [f"  pass {found}" for found in self.passes]
         return "\n".join((f"{lines[0]}, since {self.plan.why}", *lines[1:], *(f"note: {note}" for note in self.notes)))
 

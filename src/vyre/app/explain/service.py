@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.app.explain.explanation import Explanation, Question, explain
-from vyre.app.verdicts import require_valid
+from vyre.app.verdicts import valid_with_registered
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
@@ -17,6 +17,7 @@ from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts
+    from vyre.app.dialects.lowered import LoweredProgram
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
@@ -33,7 +34,7 @@ class Asked(NamedTuple):
     """The arguments of ``Session.explain``.
 
     ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer; ``on_device``: whether
-    it asks for passes on its device.
+    it asks for passes on its device.  ``lowered`` replaces the calls of the program.
     """
 
     program: Program
@@ -44,6 +45,7 @@ class Asked(NamedTuple):
     kernel_time_ns: int | None
     optimize: bool = True
     on_device: bool = False
+    lowered: Callable[[Program, DispatchConfig], LoweredProgram] | None = None
 
 
 class Known(NamedTuple):
@@ -103,7 +105,7 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
     Raises ``InvalidProgram``, ``InvalidField``, and what a compilation and a dispatch of ``inputs`` raise before
     anything is launched.
     """
-    require_valid(asked.program)
+    program = valid_with_registered(asked.program)
     pipeline = asked.pipeline()
     lengths = assumed_lengths(pipeline) if asked.inputs is None else _lengths(pipeline, asked.inputs)
     question = Question(
@@ -119,6 +121,8 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
         asked.on_device,
     )
     found = explain(backend, question, sink)
+    if asked.lowered is not None:
+        found = replace(found, lowerings=asked.lowered(program, pipeline.config).choices)
     return replace(found, notes=(*found.notes, lengths.assumed)) if lengths.assumed else found
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Environment, Telemetry
     from vyre.ports.tuning_store import TuningStore
+    from vyre.ports.verdict_store import VerdictStore
     from vyre.ports.wave_time_store import WaveTimeStore
 
 PinsOption: TypeAlias = "Pins | Path | str | None"
@@ -35,7 +36,8 @@ def no_store() -> None:
 class TuningSources(NamedTuple):
     """The inputs of tuning in one session.
 
-    ``store`` holds samples, ``costs`` launch costs and ``wave_times`` times of waves; None where nothing is stored.
+    ``store`` holds samples, ``costs`` launch costs, ``wave_times`` times of waves and ``verdicts`` checks of lowerings;
+    None where nothing is stored.
     ``reference`` returns a new backend on each call.  ``pins``: None for no pins.
     """
 
@@ -44,6 +46,7 @@ class TuningSources(NamedTuple):
     costs: Callable[[], CostStore | None]
     pins: Pins | None = None
     wave_times: Callable[[], WaveTimeStore | None] = no_store
+    verdicts: Callable[[], VerdictStore | None] = no_store
 
 
 def tuning_sources(
@@ -79,7 +82,16 @@ def tuning_sources(
         settings = cache_settings(cache, environment)
         return None if settings is None else DiskWaveTimeStore(str(settings.directory))
 
-    return TuningSources(store, reference, costs, load_pins(pins), wave_times)
+    verdicts = once(lambda: verdict_store(cache, environment, telemetry))
+    return TuningSources(store, reference, costs, load_pins(pins), wave_times, verdicts)
+
+
+def verdict_store(cache: CacheOption, environment: Environment, telemetry: Telemetry) -> VerdictStore | None:
+    """Returns the store of checks of lowerings; None for a disabled cache."""
+    from vyre.adapters.disk.verdict_store import DiskVerdictStore
+
+    settings = cache_settings(cache, environment)
+    return None if settings is None else DiskVerdictStore(str(settings.directory), telemetry)
 
 
 def load_pins(pins: PinsOption) -> Pins | None:

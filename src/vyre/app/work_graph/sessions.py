@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vyre.app.work_graph.steps import Item, Step
     from vyre.app.work_graph.temporary import Temporary
     from vyre.app.work_graph.wave_plans import WavePlans
-    from vyre.app.work_queue import WorkQueue
+    from vyre.app.work_queue import DisciplineName, WorkQueue
     from vyre.domain.dispatch import DispatchTiming
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
@@ -101,26 +101,32 @@ class WorkGraphs(ABC):
         capacity: int,
         items_per_launch: int | None = None,
         total_items: int | None = None,
+        discipline: DisciplineName = "phased",
     ) -> WorkQueue:
         """Makes a queue of u32 items on the device: calling the result with the initial items runs ``program`` once
         for each of them, and for each item that it pushes, and waits once.
 
         ``items``, ``pushed`` and ``count`` name buffers of the program: lane i takes ``items[i]``; a lane that adds n
         items reserves places with ``count.atomic_add(0, n)``, and stores the items there in ``pushed``.  The queue
-        binds these three; ``inputs`` binds all others, and what the program writes is resident.  An item is processed
-        after the phase in which it was pushed.
+        binds these three; ``inputs`` binds all others, and what the program writes is resident.
+
+        ``discipline`` (``QueueDiscipline``, or its value): "phased", an item is processed after the phase in which it
+        was pushed, and sees what that phase has stored; "ring", an item may be processed as soon as it is pushed, and
+        the program loads nothing that it writes.
 
         ``capacity``: the most items that wait or are being processed at once.  ``items_per_launch``: the most items of
         a launch; further launches follow until the queue is empty.  ``total_items``: all items that are ever in the
-        queue, if known; it bounds the launches.
+        queue, if known; it bounds the launches.  A ring has a power of two of slots, in which items wait until they are
+        taken.
 
         Raises what ``sequence`` raises, ``InvalidInput`` for a program that cannot drain a queue, with the reason, and
-        for one whose results depend on the order of the items, and ``InvalidConfig`` for numbers out of range.
+        for one whose results depend on the order of the items, and ``InvalidConfig`` for numbers out of range,
+        and ``PlanError`` for another capacity of a ring.
         """
         from vyre.app.work_queue import WorkQueue, roles_of
 
-        roles = roles_of(items, pushed, count)
-        return WorkQueue(self._work_services(), program, inputs, roles, capacity, items_per_launch, total_items)
+        services, roles = self._work_services(), roles_of(items, pushed, count)
+        return WorkQueue(services, program, inputs, roles, capacity, items_per_launch, total_items, discipline)
 
     def temporary(
         self, dtype: ScalarType | np.dtype[Any] | type[Any], count: int, *, label: str | None = None

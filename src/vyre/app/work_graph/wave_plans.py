@@ -152,7 +152,7 @@ class WavePlans:
         whole = sum(sample.dispatch_cost_ns for sample in samples) / max(1, len(samples))
         density = sum(items) / max(1, widest * len(items))
         return FrontierExecutionInputs(
-            identity=PlanIdentity(_hash(facts.calls), _WORK_GRAPH, _device(profile)),
+            identity=PlanIdentity(_hash(facts.calls), _WORK_GRAPH, device_key(profile)),
             sample=FrontierSample(whole, density, 0),
             graph=GraphSize(sum(map(len, facts.calls)), 0),
             bytes_per_node=0,  # the arrays are in memory already
@@ -197,7 +197,7 @@ def _written(call: StageCall) -> int:
     )
 
 
-def _device(profile: DeviceProfile) -> MegakernelDeviceKey:
+def device_key(profile: DeviceProfile) -> MegakernelDeviceKey:
     return MegakernelDeviceKey(
         sm_major=0,
         sm_minor=0,

@@ -3,7 +3,8 @@
 A loop that computes a local from its value of the round before is such a chain, and so is a transcendental function.  A
 processor that could start several operations in each cycle waits for each link of a chain, unless it has other lanes to
 go on with.  Loops whose numbers of rounds are data, such as the lengths of the rows of a sparse matrix, speak against
-many lanes: a vector goes round as often as the lane that has most rounds.
+many lanes, for a vector goes round as often as the lane that has most rounds, unless most of the work of such a loop
+can be done before its rounds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from vyre.domain.analysis.loop_windows import loop_window
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.ir.expr import Atomic, Cast, Expr, LaunchId, Literal, Load, SubgroupLane, Unary, Var
 from vyre.domain.ir.node_facts import node_facts
@@ -38,6 +40,8 @@ class LaneChains:
       of the same element by all of them aside.
     - ``scattered``: whether such a statement in a loop does so at an index that comes from memory, so that neighbouring
       lanes access elements that do not lie side by side.
+    - ``windowed``: whether all loops with such bounds or such accesses, of which there is one, can compute what they
+      read before their rounds, in the order of memory (see ``loop_windows``).
     """
 
     carried_words: U32 = 0
@@ -45,6 +49,7 @@ class LaneChains:
     ragged_loops: bool = False
     loops_access_memory: bool = False
     scattered: bool = False
+    windowed: bool = False
 
 
 _UNCHAINED: Final = LaneChains()
@@ -66,9 +71,10 @@ def lane_chains(program: Program) -> LaneChains:
 class _Loop:
     """A loop: the locals declared in a round, and those that a round takes over from the one before."""
 
-    __slots__ = ("carried", "declared")
+    __slots__ = ("carried", "declared", "stmt")
 
-    def __init__(self) -> None:
+    def __init__(self, stmt: Loop) -> None:
+        self.stmt: Final = stmt
         self.carried: Final[set[str]] = set()
         self.declared: Final[set[str]] = set()
 
@@ -81,12 +87,14 @@ def _chains(program: Program) -> LaneChains:
     from_memory: set[str] = set()
     ragged: list[Loop] = []
     shared = {buffer.name for buffer in program.buffers if not buffer.is_private}
-    accessed = scattered = False
+    accessed = False
+    scattered: list[Loop] = []
     places: set[str] = set()
     for stmt, around in _statements(program.body, loops):
         roots = operands(stmt)
         accessed = accessed or (bool(around) and _accesses_memory(stmt, shared))
-        scattered = scattered or (bool(around) and _is_scattered(stmt, shared, places))
+        if around and _is_scattered(stmt, shared, places):
+            scattered.append(around[-1].stmt)
         if isinstance(stmt, Let | Assign) and _reads_memory(roots, places):
             places.add(stmt.name)
         elif isinstance(stmt, Loop) and _reads_memory((stmt.start, stmt.step), places):
@@ -113,8 +121,19 @@ def _chains(program: Program) -> LaneChains:
         functions=functions,
         ragged_loops=facts is not None and any(facts.condition(loop) is Uniformity.LANE for loop in ragged),
         loops_access_memory=accessed,
-        scattered=scattered,
+        scattered=bool(scattered),
+        windowed=bool(ragged) and _are_windowed(program, ragged, scattered),
     )
+
+
+def _are_windowed(program: Program, ragged: list[Loop], scattered: list[Loop]) -> bool:
+    """Returns whether all of these loops can compute what they read before their rounds.
+
+    That is for lanes that each start at a place of their own: one that only ends there reads what the others read.
+    """
+    buffers, starts = program.buffers_by_name, {id(loop) for loop in ragged if _may_vary(loop.start)}
+    loops = {id(loop): loop for loop in (*ragged, *scattered)}
+    return loops.keys() <= starts and all(loop_window(loop, buffers) is not None for loop in loops.values())
 
 
 def _is_wide(dtype: object) -> bool:
@@ -128,7 +147,7 @@ def _statements(body: Body, loops: list[_Loop]) -> Iterator[tuple[Stmt, tuple[_L
         stmt, around = pending.pop()
         yield stmt, around
         if isinstance(stmt, Loop):
-            loops.append(_Loop())
+            loops.append(_Loop(stmt))
             around = (*around, loops[-1])
         for nested in reversed(bodies(stmt)):
             pending += [(inner, around) for inner in reversed(nested)]

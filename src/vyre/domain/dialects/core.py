@@ -2,102 +2,162 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
 from vyre.domain.ir.definitions import Version
-from vyre.domain.ir.expr import Binary, Unary
+from vyre.domain.ir.expr import (
+    Binary,
+    Bitcast,
+    Cast,
+    Fma,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Unary,
+    Unpack,
+    WrapCast,
+)
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import (
+    ANY_TYPE,
     ATOMIC_ELEMENTS,
     ATOMIC_MEANING,
     BINARY,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
     UNARY,
     AtomicOp,
     BinaryOp,
-    BinaryRow,
     Result,
     RightOperand,
     UnaryOp,
 )
-from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.types import NARROW_TYPES, ScalarType
+from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
+from vyre.domain.optimize.egraph.heads import OPERATORS, Head
 
 CORE: Final = "core"
+Operator: TypeAlias = "BinaryOp | UnaryOp | AtomicOp | type[Node]"
+_Types: TypeAlias = frozenset[ScalarType]
 _BOOL: Final = frozenset({ScalarType.BOOL})
 _U32: Final = frozenset({ScalarType.U32})
-_COSTLY: Final = {
-    BinaryOp.DIV: 8,
-    BinaryOp.MOD: 8,
-    UnaryOp.SQRT: 8,
-    UnaryOp.INVERSE_SQRT: 16,
-    UnaryOp.RECIPROCAL: 8,
+_WIDENED: Final = frozenset(dtype.widened for dtype in NARROW_TYPES)
+_BITS: Final = ANY_TYPE - _BOOL
+
+
+class _Form(NamedTuple):
+    """An operator with a node of its own: its name, its operands, and the types of its result."""
+
+    name: str
+    inputs: tuple[Slot, ...]
+    result: _Types
+
+
+FORMS: Final[Mapping[type[Node], _Form]] = {
+    Select: _Form(
+        "select", (Slot("condition", _BOOL), Slot("on_true", ANY_TYPE), Slot("on_false", ANY_TYPE)), ANY_TYPE
+    ),
+    Fma: _Form("fma", (Slot("a", FLOATS), Slot("b", FLOATS), Slot("c", FLOATS)), FLOATS),
+    Cast: _Form("cast", (Slot("x", ANY_TYPE),), ANY_TYPE),
+    Bitcast: _Form("bitcast", (Slot("x", _BITS),), _BITS),
+    WrapCast: _Form("wrap_cast", (Slot("x", FLOATS),), INTEGERS),
+    Narrow: _Form("narrow", (Slot("x", _WIDENED),), _WIDENED),
+    Pack: _Form("pack", (Slot("x", _WIDENED),), _U32),
+    Unpack: _Form("unpack", (Slot("x", _U32),), _WIDENED),
+    SubgroupLane: _Form("subgroup_lane", (), _U32),
+    SubgroupSize: _Form("subgroup_size", (), _U32),
+    SubgroupAdd: _Form("subgroup_add", (Slot("x", NUMBERS),), NUMBERS),
+    SubgroupBallot: _Form("subgroup_ballot", (Slot("condition", _BOOL),), _U32),
+    SubgroupShuffle: _Form("subgroup_shuffle", (Slot("x", ANY_TYPE), Slot("lane", _U32)), ANY_TYPE),
 }
-"""The costs of operators that take longer than an addition, in additions."""
-_FUNCTION_COST: Final = 32
-_FUNCTIONS: Final = frozenset(
-    {
-        *(UnaryOp.COS, UnaryOp.SIN, UnaryOp.TAN, UnaryOp.ACOS, UnaryOp.ASIN, UnaryOp.ATAN, UnaryOp.TANH),
-        *(UnaryOp.SINH, UnaryOp.COSH, UnaryOp.EXP, UnaryOp.EXP2, UnaryOp.LOG, UnaryOp.LOG2),
-    }
-)
+"""The operators that are neither binary, unary nor atomic.  Where operands may have several types, how they depend on
+each other is said by the meaning, as it is for the other operators."""
 
 
-def operator_id(op: BinaryOp | UnaryOp | AtomicOp) -> str:
-    """Returns the id of an operator of the language, such as ``core.add`` or ``core.atomic_add``."""
+def operator_id(op: Operator) -> str:
+    """Returns the id of an operator of the language, such as ``core.add``, ``core.fma`` or ``core.atomic_add``."""
+    if isinstance(op, type):
+        return f"{CORE}.{FORMS[op].name}"
     name = op.name.lower()
     return f"{CORE}.{name}" if not isinstance(op, AtomicOp) else f"{CORE}.atomic_{name}"
+
+
+def meaning_of(node: type[Node]) -> str:
+    """Returns the first paragraph of a node's docstring, in Markdown; empty where Python keeps no docstrings."""
+    return " ".join((inspect.getdoc(node) or "").split("\n\n")[0].split()).replace("``", "`")
 
 
 @cache
 def core_dialect() -> Dialect:
     """Returns the operators of the language, with the laws whose left side begins with them."""
     laws = _laws_by_operator()
-    found = [_binary(op, row, tuple(laws[op])) for op, row in BINARY.items()]
+    found = []
+    for op, row in BINARY.items():
+        right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
+        result = _BOOL if row.result is Result.BOOL else row.operands
+        slots: tuple[Slot, ...] = (Slot("a", row.operands), Slot("b", right))
+        found.append(_operation(op, row.meaning, slots, result, laws[op], _cost(Binary, op, row.operands)))
     for unary, line in UNARY.items():
         result = _BOOL if line.result is Result.BOOL else line.operands
-        found.append(_operation(unary, line.meaning, (Slot("x", line.operands),), result, tuple(laws[unary])))
+        slots = (Slot("x", line.operands),)
+        found.append(_operation(unary, line.meaning, slots, result, laws[unary], _cost(Unary, unary, line.operands)))
+    for node, form in FORMS.items():
+        cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
+        found.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
-        slots: tuple[Slot, ...] = (Slot("value", elements),)
+        slots = (Slot("value", elements),)
         if atomic is AtomicOp.COMPARE_EXCHANGE:
             slots = (Slot("expected", elements), *slots)
-        found.append(_operation(atomic, meaning, slots, elements, ()))
+        found.append(_operation(atomic, meaning, slots, elements, [], _OUTSIDE))
     return Dialect(CORE, Version(1), tuple(found))
 
 
-def _binary(op: BinaryOp, row: BinaryRow, laws: tuple[Law, ...]) -> Operation:
-    right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
-    result = _BOOL if row.result is Result.BOOL else row.operands
-    return _operation(op, row.meaning, (Slot("a", row.operands), Slot("b", right)), result, laws)
-
-
 def _operation(
-    op: BinaryOp | UnaryOp | AtomicOp,
-    meaning: str,
-    inputs: tuple[Slot, ...],
-    result: frozenset[ScalarType],
-    laws: tuple[Law, ...],
+    op: Operator, meaning: str, inputs: tuple[Slot, ...], result: _Types, laws: list[Law], cost: int
 ) -> Operation:
-    cost = 1
-    if not isinstance(op, AtomicOp):
-        cost = _FUNCTION_COST if op in _FUNCTIONS else _COSTLY.get(op, 1)
     return Operation(
         id=operator_id(op),
         signature=Signature(inputs, Slot("result", result)),
         category=Category.INTRINSIC,
-        laws=laws,
+        laws=tuple(laws),
         cost=cost,
         summary=meaning,
     )
 
 
-def _laws_by_operator() -> dict[BinaryOp | UnaryOp, list[Law]]:
-    found: dict[BinaryOp | UnaryOp, list[Law]] = defaultdict(list)
+def _laws_by_operator() -> dict[object, list[Law]]:
+    found: dict[object, list[Law]] = defaultdict(list)
     for law in LAWS:
         before, _ = law.at(min(law.types, key=lambda dtype: dtype.value))
-        if isinstance(before, Binary | Unary):
-            found[before.op].append(law)
+        found[before.op if isinstance(before, Binary | Unary) else type(before)].append(law)
     return found
+
+
+# ---------------------------------------------------------------- costs
+def _cost(node: type[Node], payload: Any, operands: _Types) -> int:
+    """Returns the cost of an operator in additions, for the first type of its operands, from the optimizer's table."""
+    if node in _SUBGROUP:
+        return _OUTSIDE
+    first = min(operands, key=lambda dtype: dtype.tag)
+    operand = first if node in OPERATORS else None
+    return max(1, cost_of(Head(node, payload, first, operand)) // CYCLE)
+
+
+_SUBGROUP: Final = frozenset({SubgroupAdd, SubgroupBallot, SubgroupShuffle})
+_OUTSIDE: Final = cost_of(Head(Load, "", ScalarType.U32)) // CYCLE
+"""The cost of what reaches other lanes or memory: that of a load."""

@@ -88,6 +88,20 @@ def expanded(program: Program) -> Program:
     return made
 
 
+def without_calls_inside(definitions: Sequence[Definition]) -> Definition:
+    """Returns the last of these valid definitions with its calls of the others expanded; each calls earlier ones only.
+
+    Raises ``InvalidProgram`` for statements nested more than 64 deep.
+    """
+    names = UniqueNames()
+    for name in _names_of(definitions):
+        names.reserve(name)
+    ready: dict[str, _Ready] = {}
+    for definition in definitions:
+        ready[definition.id] = made = _without_calls(definition, ready, names)
+    return replace(definitions[-1], body=made.body, result=made.result)
+
+
 def _expanded(program: Program) -> Program:
     _check_size(program)
     names = UniqueNames()
@@ -111,14 +125,18 @@ def _without_calls(definition: Definition, ready: Mapping[str, _Ready], names: U
 
 def _names_in(program: Program) -> Iterable[str]:
     yield from program.buffers_by_name
-    for definition in program.definitions:
-        for parameter in definition.parameters:
-            yield parameter.name
-        yield from _declared(definition.body)
+    yield from _names_of(program.definitions)
     yield from _declared(program.body)
     for node in unique_expressions(program):
         if type(node) is SpecConst:
             yield node.name
+
+
+def _names_of(definitions: Iterable[Definition]) -> Iterable[str]:
+    for definition in definitions:
+        for parameter in definition.parameters:
+            yield parameter.name
+        yield from _declared(definition.body)
 
 
 def _declared(body: Body) -> Iterable[str]:

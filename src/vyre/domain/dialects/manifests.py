@@ -6,9 +6,11 @@ docs/dialects.md has the schema and the codes.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
+from vyre.domain.dialects.laws.stated import stated_law
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
@@ -17,7 +19,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+from vyre.domain.nesting import is_toml_nested_beyond
 from vyre.domain.shown import shown
+from vyre.domain.strict_json import MAX_DEPTH
 from vyre.domain.validation.validator import check_rules
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
@@ -29,6 +33,10 @@ EMPTY_VERSION: Final = "E-TOML-EMPTY-VERSION"
 BAD_OP_ID: Final = "E-TOML-BAD-OP-ID"
 BAD_CATEGORY: Final = "E-TOML-BAD-CATEGORY"
 BAD_BODY: Final = "E-TOML-BAD-BODY"
+BAD_LAW: Final = "E-TOML-BAD-LAW"
+UNCHECKED_LAW: Final = "N-TOML-LAW-UNCHECKED"
+MAX_LAWS: Final = 256
+"""The largest number of laws that a manifest states."""
 DUPLICATE_OP: Final = "E-TOML-DUPLICATE-OP"
 REJECTED: Final = "E-TOML-MANIFEST-REJECTED"
 SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
@@ -84,8 +92,14 @@ class _Reader:
             self._add(UNREADABLE, f"the file has {len(data)} bytes", f"keep it within {MAX_MANIFEST_BYTES} bytes.")
             return None
         try:
-            table = tomllib.loads(data.decode("utf-8"))
-        except (ValueError, RecursionError) as error:  # malformed UTF-8 and TOML, numbers too long, nesting too deep
+            text = data.decode("utf-8")
+            if is_toml_nested_beyond(text, MAX_DEPTH):
+                self._add(
+                    PARSE, f"arrays and inline tables are nested more than {MAX_DEPTH} deep", "flatten the nesting."
+                )
+                return None
+            table = tomllib.loads(text)
+        except ValueError as error:  # malformed UTF-8 and TOML, and numbers too long
             self._add(PARSE, f"the file is no TOML: {shown(str(error))}", "write TOML 1.0 in UTF-8.")
             return None
         try:
@@ -123,7 +137,7 @@ class _Reader:
     def _operations(self, rows: list[dict[str, Any]], dialect: str, version: Version) -> tuple[Operation, ...] | None:
         """Returns the operations in order, or None if one of them was reported."""
         found: dict[str, Operation] = {}
-        before = len(self.diagnostics)
+        stated = 0
         for number, row in enumerate(rows):
             where = f"`ops[{number}]`"
             _check_keys(row, _OP_KEYS, where)
@@ -143,15 +157,41 @@ class _Reader:
             definition = self._definition(name, version, signature, body, found) if body else None
             if body and definition is None:
                 continue
+            laws = _texts(row, "laws", where)
+            stated += len(laws)
+            if stated > MAX_LAWS:
+                raise _Defect(f"it states more than {MAX_LAWS} laws")
+            self._check_laws(name, laws, definition, found)
             found[name] = Operation(
                 id=name,
                 signature=signature,
                 category=_CATEGORIES[category],
                 definition=definition,
-                law_texts=_texts(row, "laws", where),
+                law_texts=laws,
                 summary=_text(row, "summary", where, ""),
             )
-        return tuple(found.values()) if len(self.diagnostics) == before else None
+        is_wrong = any(each.severity is Severity.ERROR for each in self.diagnostics)
+        return None if is_wrong else tuple(found.values())
+
+    def _check_laws(
+        self, name: str, laws: Sequence[str], definition: Definition | None, known: Mapping[str, Operation]
+    ) -> None:
+        """Adds a diagnostic for each law of an operation that is malformed, or that nothing can check."""
+        definitions = [each.definition for each in known.values() if each.definition is not None]
+        undefined = {each.id for each in known.values() if each.definition is None}
+        if definition is None:
+            undefined.add(name)
+        else:
+            definitions.append(definition)
+        for number, text in enumerate(laws, 1):
+            try:
+                law = stated_law(text, name, number, definitions, undefined)
+            except MalformedText as error:
+                self._add(BAD_LAW, error.message, error.fix, name)
+                continue
+            if law.unchecked:
+                fix = "nothing uses the law; state laws of operations whose bodies have branches at most."
+                self._add(UNCHECKED_LAW, f"law {text} cannot be checked: {law.unchecked}", fix, name)
 
     def _definition(
         self, name: str, version: Version, signature: Signature, body: str, known: dict[str, Operation]

@@ -49,10 +49,19 @@ class Signature(NamedTuple):
 
 
 class Lowering(NamedTuple):
-    """Code for an operation on one target, written for the definition with the digest ``definition``."""
+    """Another way to compute an operation on one backend, written for the definition with the digest ``definition``.
+
+    ``definitions`` ends with the replacement, which has the id and the types of the operation, behind the definitions
+    that it calls.  It is used only after it passed its check on that backend.
+    """
 
     definition: bytes
-    code: str
+    definitions: tuple[Definition, ...]
+
+    @classmethod
+    def of(cls, definition: Definition, *definitions: Definition) -> Lowering:
+        """Returns the lowering of a definition: its replacement, behind the definitions that it calls."""
+        return cls(definition.digest, definitions)
 
 
 _NO_LOWERINGS: Final[Mapping[str, Lowering]] = MappingProxyType({})
@@ -64,7 +73,8 @@ class Operation:
 
     ``definition``: its body; None where the language or a backend gives the meaning.  ``laws``: equations that hold for
     it, and ``law_texts`` those that a manifest states.  ``cost``: in additions of u32, for those who choose between
-    forms of a program.  ``lowerings``: by target.
+    forms of a program.  ``lowerings``: by the id of the backend, such as ``cpu``.  Raises ``InvalidDialect`` for a
+    lowering whose types or id are others than those of the definition.
     """
 
     id: str
@@ -77,8 +87,25 @@ class Operation:
     lowerings: Mapping[str, Lowering] = field(default_factory=lambda: _NO_LOWERINGS)
     summary: str = ""
 
+    def __post_init__(self) -> None:
+        for target, lowering in self.lowerings.items():
+            if self.definition is None or not lowering.definitions or not _is_of_type(lowering, self.definition):
+                raise InvalidDialect(
+                    f"the lowering of `{self.id}` for {shown(target)} is no replacement of its definition",
+                    fix="end it with a definition of the same id, with the same types of parameters and result.",
+                )
+
     @classmethod
-    def of(cls, definition: Definition, *, laws: tuple[Law, ...] = (), cost: int = 1, summary: str = "") -> Operation:
+    def of(
+        cls,
+        definition: Definition,
+        *,
+        laws: tuple[Law, ...] = (),
+        law_texts: tuple[str, ...] = (),
+        cost: int = 1,
+        lowerings: Mapping[str, Lowering] = _NO_LOWERINGS,
+        summary: str = "",
+    ) -> Operation:
         """Returns the operation of a definition."""
         inputs = tuple([Slot(each.name, frozenset({each.dtype})) for each in definition.parameters])
         signature = Signature(inputs, Slot("result", frozenset({definition.result_type})))
@@ -88,16 +115,24 @@ class Operation:
             category=Category.COMPOSITE,
             definition=definition,
             laws=laws,
+            law_texts=law_texts,
             cost=cost,
+            lowerings=lowerings,
             summary=summary,
         )
 
-    def lowering(self, target: str) -> Lowering | None:
-        """Returns the code for a target, if it was written for the definition that the operation has."""
-        found = self.lowerings.get(target)
+    def lowering(self, backend: str) -> Lowering | None:
+        """Returns the lowering for a backend, if it was written for the definition that the operation has."""
+        found = self.lowerings.get(backend)
         if found is None or self.definition is None or found.definition != self.definition.digest:
             return None
         return found
+
+
+def _is_of_type(lowering: Lowering, definition: Definition) -> bool:
+    found = lowering.definitions[-1]
+    types, wanted = ([each.dtype for each in made.parameters] for made in (found, definition))
+    return found.id == definition.id and types == wanted and found.result_type is definition.result_type
 
 
 @dataclass(frozen=True, slots=True)

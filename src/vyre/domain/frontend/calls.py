@@ -10,8 +10,17 @@ from math import prod
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeAlias
 
+from vyre.domain.errors import BuildError
 from vyre.domain.frontend import intrinsics, known, operators, python_functions
-from vyre.domain.frontend.call_arguments import as_type, bound, called, positional, type_argument, whole_argument
+from vyre.domain.frontend.call_arguments import (
+    as_type,
+    bound,
+    called,
+    counted,
+    positional,
+    type_argument,
+    whole_argument,
+)
 from vyre.domain.frontend.evaluation import expression
 from vyre.domain.frontend.functions import INSTEAD, OF_MATH, OF_NUMPY, OF_VYRE_BINARY, OF_VYRE_UNARY
 from vyre.domain.frontend.inlined import Inlined
@@ -23,7 +32,9 @@ from vyre.domain.frontend.operators import condition, literal, scalar, typed
 from vyre.domain.frontend.python_functions import converted, unary_function
 from vyre.domain.ir import functions as of_vyre
 from vyre.domain.ir.buffers import Access
+from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import (
+    Call,
     Fma,
     IdKind,
     LaunchId,
@@ -147,6 +158,31 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     if not isinstance(value.expr, Literal) or value.dtype not in _SPEC_TYPES:
         k.fail(node, f"the default of `{name.value}` is no constant of u32, i32, f32 or bool", "give a number.")
     return Scalar(SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
+
+
+def _call(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+    named, *arguments = given
+    if not isinstance(named, Thing) or not isinstance(named.value, str | Definition):
+        k.fail(node, "the first argument of call() names no operation", 'write vyre.call("acme.gelu", x).')
+    return _operation(k, named.value, arguments, node)
+
+
+def _operation(k: Lowering, named: str | Definition, arguments: Sequence[Operand], node: ast.Call) -> Operand:
+    """Returns the call of a defined operation; its definition becomes part of the program."""
+    try:
+        found = k.definitions.named(named) if isinstance(named, str) else k.definitions.add(named)
+    except BuildError as error:
+        k.fail(node, error.message, error.fix)
+    wanted = found.parameters
+    if len(arguments) != len(wanted):
+        takes = ", ".join(f"{each.name}: {each.dtype.text}" for each in wanted)
+        k.fail(node, f"`{found.id}` takes {counted(len(wanted))}, got {len(arguments)}", f"pass ({takes}).")
+    values = [
+        typed(k, value, each.dtype, f"argument `{each.name}` of {found.id}", node)
+        for each, value in zip(wanted, arguments, strict=True)
+    ]
+    expr = Call(found.id, tuple([value.expr for value in values]), loc=k.loc(node))
+    return Scalar(expr, found.result_type, None, any(value.changes for value in values))
 
 
 def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
@@ -289,6 +325,7 @@ _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
     intrinsics.private_array: (("dtype", "shape"), 2, _memory(Access.PRIVATE, "private")),
     intrinsics.spec: (("name", "default"), 2, _spec),
     intrinsics.static: (("value",), 1, known.static_of),
+    intrinsics.call: (("*",), 1, _call),
     builtins.range: (("*",), 1, known.range_of),
     builtins.enumerate: (("iterable", "start"), 1, known.enumerate_of),
     builtins.zip: (("*", "strict"), 1, known.zip_of),

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.frontend.inlined import Inlined, Watch, watched
 from vyre.domain.frontend.lowering import Lowering
 from vyre.domain.frontend.operands import Constant, Items, Operand, Thing
+from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
 from vyre.domain.ir.types import ScalarType
 
@@ -124,7 +125,11 @@ def operand_from(k: Lowering, found: Any, name: str, node: ast.AST) -> Operand:
         k.fail(node, f"`{name}` is an array, which may change", f"pass it as a parameter, {name}: In[...].")
     if found is None or isinstance(found, str | range | Enum | ModuleType | type | FunctionType | BuiltinFunctionType):
         return Thing(found)
-    if isinstance(found, Inlined) or callable(found) or str(getattr(type(found), "__module__", "")) == "numpy":
+    if (
+        isinstance(found, Inlined | Definition)
+        or callable(found)
+        or str(getattr(type(found), "__module__", "")) == "numpy"
+    ):
         return Thing(found)
     k.fail(
         node,

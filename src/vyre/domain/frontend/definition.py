@@ -205,7 +205,8 @@ class KernelDefinition:
 
     def _program(self, walk: Lowering) -> Program:
         place = self.source.place(self.source.tree)
-        return Program(tuple(walk.buffers), self.workgroup, walk.finish(), self.name, loc=place)
+        body, definitions = walk.finish(), walk.definitions.all()
+        return Program(tuple(walk.buffers), self.workgroup, body, self.name, definitions=definitions, loc=place)
 
     def _excerpt(self, types: Types, statics: Mapping[str, int | float | bool]) -> str:
         """Returns the line that the first error of an invalid program means; the program is made again to find it."""

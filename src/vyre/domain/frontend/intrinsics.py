@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vyre.domain.frontend.annotations import InOut
+    from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.numpy_scalars import Size
     from vyre.domain.ir.typed_values import Result
     from vyre.domain.ir.types import u32
@@ -108,6 +109,14 @@ def private_array(dtype: type[T], shape: Size | tuple[Size, ...]) -> InOut[T, An
 def spec(name: str, default: T) -> T:
     """Returns a constant that a dispatch may set by ``spec={name: value}``: u32, i32, f32 or bool, as the default."""
     _outside("spec")
+
+
+def call(operation: str | Definition, *args: Any) -> Any:
+    """Returns the result of an operation for these arguments, which have the types of its parameters.
+
+    ``operation``: a definition, or the id of a registered operation such as ``"acme.gelu"``.
+    """
+    _outside("call")
 
 
 def static(value: T) -> T:

@@ -19,6 +19,7 @@ from vyre.domain.frontend.names import Kind, NamePlan, Names
 from vyre.domain.frontend.operands import PLACEHOLDER, Array, Operand, Scalar
 from vyre.domain.frontend.source import Places, Source
 from vyre.domain.ir.buffers import Access, Buffer
+from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.expr import Expr, Literal, Var
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import value_type
@@ -149,6 +150,7 @@ class Lowering:
         self.captures: dict[tuple[int, str], Capture] = {}
         self.sizes: dict[str, tuple[str, int]] = {}
         self.naming: dict[int, str] = {}
+        self.definitions: Final = DefinitionsInUse()
         self.greatest: dict[str, int] = {}
         """The greatest value of each loop variable whose values are known and never negative."""
         self._types = types

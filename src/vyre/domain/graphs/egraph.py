@@ -15,18 +15,21 @@ from vyre.domain.errors import PlanError
 from vyre.domain.record import U32, U64, record
 
 _MASK: Final = 0xFFFF_FFFF
-_SEED: Final = 0xA24B_AED4
-_GOLDEN: Final = 0x9E37_79B9
-_MULTIPLIER: Final = 0x85EB_CA6B
+SIGNATURE_SEED: Final = 0xA24B_AED4
+SIGNATURE_ADDEND: Final = 0x9E37_79B9
+SIGNATURE_FACTOR: Final = 0x85EB_CA6B
+SIGNATURE_TURN: Final = 13
+"""The numbers of ``row_signature``, which is defined once more for devices in ``graphs/egraph_kernels.py``."""
 WORD_BYTES: Final = 4
 
 
 def row_signature(language_op_id: int, children: tuple[int, ...]) -> int:
     """Returns a 32-bit hash of operator, arity and children in order."""
-    state = _SEED
+    state = SIGNATURE_SEED
     for value in (language_op_id, len(children), *children):
-        mixed = state ^ (value + _GOLDEN + (state << 6) + (state >> 2)) & _MASK
-        state = ((mixed << 13 | mixed >> 19) & _MASK) * _MULTIPLIER & _MASK
+        mixed = state ^ (value + SIGNATURE_ADDEND + (state << 6) + (state >> 2)) & _MASK
+        turned = mixed << SIGNATURE_TURN | mixed >> 32 - SIGNATURE_TURN
+        state = (turned & _MASK) * SIGNATURE_FACTOR & _MASK
     return state
 
 

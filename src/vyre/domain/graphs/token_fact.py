@@ -37,7 +37,9 @@ class EdgeKind(Enum):
     DIAGNOSTIC_PROVENANCE = "diagnostic_provenance"
 
 
-_EDGE_RANK: Final = {kind: rank for rank, kind in enumerate(EdgeKind)}
+NODE_RANK: Final = {kind: rank for rank, kind in enumerate(NodeKind)}
+EDGE_RANK: Final = {kind: rank for rank, kind in enumerate(EdgeKind)}
+"""The numbers of the kinds in columns, in the order of their definition."""
 
 
 @record
@@ -106,7 +108,7 @@ def pack_token_fact_graph(inputs: TokenFactInputs) -> TokenFactGraph:
             if end not in resident:
                 raise PlanError("UnknownEdgeNode", id=end)
         rows.add((resident[edge.source], resident[edge.target], edge.kind))
-    edges = sorted(rows, key=lambda row: (row[0], row[1], _EDGE_RANK[row[2]]))
+    edges = sorted(rows, key=lambda row: (row[0], row[1], EDGE_RANK[row[2]]))
     degrees = [0] * len(nodes)
     for source, _, _ in edges:
         degrees[source] += 1

@@ -2,8 +2,9 @@
 
 It moves where it stays the same value: nothing on which it depends may change between.  It moves out of no body, and
 into no loop, where it would be computed again in every round.  A value that reads memory moves into no branch either,
-so that the same lanes read it.  Atomics and subgroup operations never move, and what they may change does not move
-across them.  Expressions stay within the legal depth.
+so that the same lanes read it, and behind no store, even to another buffer: an assembler that cannot tell the two
+apart would wait with the load until the store is done.  Atomics and subgroup operations never move, and what they may
+change does not move across them.  Expressions stay within the legal depth.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from vyre.domain.ir.expr import LEAVES, Expr, Literal, Var, children
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, Stmt, operands, walk_statements
+from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.optimize.dependences import DependenceFacts, Dependences
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
@@ -26,7 +27,7 @@ def inline(program: Program, counts: Counts) -> Program:
     return rewritten_by(_Inlining, program, counts)
 
 
-INLINING: Pass = Pass("inlining", 1, inline)
+INLINING: Pass = Pass("inlining", 2, inline)
 
 
 class _Pending(NamedTuple):
@@ -52,6 +53,8 @@ class _Inlining(FlowRewriter):
         self._guard = 0
         """The number of the innermost body that some lanes may skip or repeat."""
         self._loop = 0
+        self._stored = 0
+        """When a statement last stored to memory."""
 
     # ---- bodies
     def _enter(self) -> int:
@@ -77,7 +80,12 @@ class _Inlining(FlowRewriter):
         self._guard = around
         return made
 
-    # ---- declarations and their uses
+    # ---- statements
+    def plain(self, stmt: Stmt) -> None:
+        super().plain(stmt)
+        if type(stmt) is Store:
+            self._stored = self.clock
+
     def visit_let(self, stmt: Let) -> None:
         slot = len(self.out)
         super().visit_let(stmt)
@@ -119,7 +127,7 @@ class _Inlining(FlowRewriter):
         """Returns whether a value is the same at the current statement as it was where it is declared."""
         changing = pending.facts.changing
         assert changing is not None
-        if pending.facts.loads and pending.guard != self._guard:
+        if pending.facts.loads and (pending.guard != self._guard or pending.time < self._stored):
             return False
         if pending.loop != self._loop or not self.is_unchanged(changing, pending.time):
             return False

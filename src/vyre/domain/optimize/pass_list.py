@@ -39,7 +39,7 @@ PASSES: Final[Mapping[str, Pass]] = {
 """Every pass.  Each is correct alone, and in any order with the others."""
 DEFAULT_ORDER: Final[tuple[str, ...]] = (
     *("copies", "folding", "dead_code", "forwarding", "narrowing", "branches", "strength", "hoisting"),
-    *("saturation", "numbering", "inlining", "folding", "dead_code"),
+    *("inlining", "saturation", "numbering", "inlining", "folding", "dead_code"),
 )
 """Names of passes; one may run several times.
 

@@ -13,10 +13,12 @@ expression, stay as they are; loads are dropped or evaluated where they stood, a
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from vyre.domain.dialects.laws.catalogue import LAWS
+from vyre.domain.dialects.laws.law import Law
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import (
     CHILDREN,
@@ -44,12 +46,13 @@ from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statemen
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.optimize.egraph.costs import CYCLE
+from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
 from vyre.domain.optimize.egraph.explanation import Replay, Step
-from vyre.domain.optimize.egraph.heads import OPERATORS
+from vyre.domain.optimize.egraph.heads import OPERATORS, Head
 from vyre.domain.optimize.egraph.prefilter import Starts
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
-from vyre.domain.optimize.egraph.saturate import Limits, Scope, saturated
+from vyre.domain.optimize.egraph.saturate import Limits, saturated_window
+from vyre.domain.optimize.egraph.windows import Form, Key, Scope, window_of
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
@@ -92,16 +95,19 @@ class Rewrites(NamedTuple):
     replay: Replay
 
 
-def rewrites_of(program: Program) -> Rewrites:
-    """Returns what the pass does to a program, in program order, operands before what they are in."""
+def rewrites_of(program: Program, laws: tuple[Law, ...] = (), cost: Callable[[Head], int] = cost_of) -> Rewrites:
+    """Returns what the pass does to a program, in program order, operands before what they are in.
+
+    ``laws`` and ``cost`` are those of ``with_laws``.
+    """
     unique = with_unique_locals(program)
     found: list[Rewrite] = []
-    walk = _Saturation(unique, Counter(), found)
+    walk = _Saturation(unique, Counter(), found, cost, _rules_with(laws))
     walk.body(unique.body)
     return Rewrites(tuple(found), walk.replay())
 
 
-SATURATION: Final = Pass("saturation", 1, saturate)
+SATURATION: Final = Pass("saturation", 4, saturate)
 
 
 def _is_wanted(rule: Rule) -> bool:
@@ -110,6 +116,22 @@ def _is_wanted(rule: Rule) -> bool:
 
 
 RULES: Final = Rules(LAWS, _is_wanted)
+
+
+@lru_cache(maxsize=16)
+def _rules_with(laws: tuple[Law, ...]) -> Rules:
+    return Rules((*LAWS, *laws), _is_wanted) if laws else RULES
+
+
+def with_laws(laws: tuple[Law, ...], cost: Callable[[Head], int] = cost_of) -> Pass:
+    """Returns the pass with further laws, such as those of a dialect, and with the costs of ``cost``.
+
+    Each law must hold, as the caller has checked.
+    """
+    if not laws and cost is cost_of:
+        return SATURATION
+    made = partial(_Saturation, cost=cost, rules=_rules_with(laws))
+    return SATURATION._replace(run=lambda program, counts: rewritten_by(made, program, counts))
 
 
 @lru_cache(maxsize=64)
@@ -154,13 +176,23 @@ def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
 
 
 class _Saturation(Rewriter):
-    def __init__(self, program: Program, counts: Counts, rewrites: list[Rewrite] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        counts: Counts,
+        rewrites: list[Rewrite] | None = None,
+        cost: Callable[[Head], int] = cost_of,
+        rules: Rules = RULES,
+    ) -> None:
         super().__init__(program, counts)
+        self._cost = cost
+        self._rules = rules
         self._rewrites = rewrites
         self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
         """The e-graphs that may still be made."""
         self._types = StaticTypes(program)
         self._made: dict[int, Expr] = {}
+        self._forms: dict[Key, Form] = {}
         self._impure: dict[int, Expr] = {}
         """Expressions of the new program that stay as they are, by identity."""
         self._assigned = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Assign)}
@@ -171,8 +203,8 @@ class _Saturation(Rewriter):
         self._locals: dict[str, ScalarType] = {}
         elements = {b.name: b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
         types, spellings = _used(program)
-        self._scope = Scope(self._locals, elements, self._values, self._types.of, spellings)
-        self._starts = _starts(RULES.of(types, spellings))
+        self._scope = Scope(self._locals, elements, self._values, self._types.of, types, spellings)
+        self._starts = _starts(rules.of(types, spellings))
 
     def expression(self, expr: Expr) -> Expr:
         return rewritten(expr, self._rule, self._made)
@@ -191,17 +223,26 @@ class _Saturation(Rewriter):
             return node
         self._left -= 1
         self.counts["saturated"] += 1
-        found = saturated(node, RULES, self._scope, LIMITS)
-        if found.expr is not node:
+        made = self._cheapest(node)
+        if made is not node:
             self.counts["cheaper"] += 1
-            if self._rewrites is not None:
+        return made
+
+    def _cheapest(self, node: Expr) -> Expr:
+        """Returns the cheapest form that is found of an expression; windows that are alike are saturated once."""
+        window = window_of(node, self._scope, LIMITS.window)
+        form = self._forms.get(window.key)
+        if form is None or self._rewrites is not None:
+            found = saturated_window(window, self._rules, self._scope, LIMITS, self._cost)
+            if self._rewrites is not None and found.expr is not node:
                 self._rewrites.append(Rewrite(node, found.expr, found.explanation()))
-        return found.expr
+            form = self._forms[window.key] = found.form()
+        return form.of(window)
 
     def replay(self) -> Replay:
         """Returns what checks the steps of the rewrites so far."""
-        rules = RULES.of(*_used(self.source)).rules
-        return Replay(rules, RULES.commuting, self._locals, self._scope.elements, self._values)
+        rules = self._rules.of(*_used(self.source)).rules
+        return Replay(rules, self._rules.commuting, self._locals, self._scope.elements, self._values)
 
     # ---- declarations
     def visit_let(self, stmt: Let) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Literal, Load, SpecConst, Var, children
 from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Program
@@ -42,6 +43,25 @@ def order_obstacle(program: Program, roles: QueueRoles) -> CannotDrain | None:
     The program fulfils ``obstacle``.  O(nodes times locals) at most.
     """
     return next(_Order(program, roles).found(), None)
+
+
+def written_loads(program: Program, roles: QueueRoles) -> CannotDrain | None:
+    """Returns a load that would show which items of a ring ran before, or None.
+
+    Any two items of a ring may run in either order, and side by side, so memory that the program writes may only be
+    updated, by stores and by atomics, and not be loaded.
+    """
+    queue = (roles.items, roles.pushed, roles.count)
+    written = {buffer.name for buffer in program.buffers if buffer.access is Access.READ_WRITE} - {*queue}
+    for stmt in walk_statements(program.body):
+        for node in unique_nodes(operands(stmt)):
+            if isinstance(node, Load) and node.buffer in written:
+                return CannotDrain(
+                    f"it loads `{node.buffer}`, which it also writes: results would depend on which items ran before",
+                    'give the item what it needs, or use the queue in phases (discipline="phased"), where an item '
+                    "sees what earlier phases have stored.",
+                )
+    return None
 
 
 @dataclass(slots=True)

@@ -27,6 +27,13 @@ def compressed_rows(nodes: int, edges: Iterable[tuple[int, int]]) -> tuple[Words
     return row_ptr, ordered[:, 1].copy()
 
 
+def bit_rows(nodes: int, members: Iterable[Iterable[int]]) -> Words:
+    """Returns sets of node numbers as rows of bits: bit n % 32 of word n // 32 stands for node n."""
+    rows = [sum(1 << number for number in numbers) for numbers in members]
+    words = -(-nodes // 32)
+    return np.frombuffer(b"".join([row.to_bytes(4 * words, "little") for row in rows]), "<u4").reshape(-1, words)
+
+
 def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
     """Returns the distance of every node from ``source``, found with a queue; UNREACHED where there is no path."""
     targets: list[list[int]] = [[] for _ in range(nodes)]

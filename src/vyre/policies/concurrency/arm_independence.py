@@ -11,10 +11,10 @@ then the same rule holds per byte interval, as in ``hazards``.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from vyre.policies.concurrency.hazards import Access, AccessMode, ConflictReason, first_conflict
-from vyre.policies.record import U32, Reason, record, verdict, why_field
+from vyre.policies.record import U32, Reason, record
 
 
 @record
@@ -31,30 +31,6 @@ class ArmAccess:
         reads = (Access(slot, AccessMode.READ) for slot in sorted(self.reads))
         writes = (Access(slot, AccessMode.WRITE) for slot in sorted(self.writes))
         return (*reads, *writes, *self.ranges)
-
-
-@verdict
-class Independent:
-    """The arms may run at the same time."""
-
-    why: Reason = why_field()
-
-
-@verdict
-class SerializeRequired:
-    """The arms must run one after the other; ``reason`` is the first conflict in the order of the rule."""
-
-    reason: ConflictReason
-    why: Reason = why_field()
-
-
-ArmVerdict: TypeAlias = Independent | SerializeRequired
-
-
-def can_dispatch_concurrently(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
-    """Returns ``Independent`` iff no slot (with ranges: no byte) written by one arm is accessed by the other."""
-    reason, why = judge_arms(a, b)
-    return Independent(why) if reason is None else SerializeRequired(reason, why)
 
 
 def judge_arms(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
@@ -86,21 +62,3 @@ _TEMPLATES: Final = {
 
 def _conflict(reason: ConflictReason, slots: frozenset[int]) -> tuple[ConflictReason, Reason]:
     return reason, Reason(_TEMPLATES[reason], (sorted(slots)[:4],))
-
-
-@record
-class BindingSlotSet:
-    """An immutable set of binding slots."""
-
-    slots: frozenset[U32] = frozenset()
-
-    def insert(self, slot: int) -> tuple[BindingSlotSet, bool]:
-        """Returns the set with ``slot`` added, and whether the slot is new."""
-        return (self, False) if slot in self.slots else (BindingSlotSet(self.slots | {slot}), True)
-
-    def __contains__(self, slot: int) -> bool:
-        return slot in self.slots
-
-    def intersects(self, other: BindingSlotSet) -> bool:
-        """Returns whether the two sets have a slot in common."""
-        return not self.slots.isdisjoint(other.slots)

@@ -8,7 +8,7 @@ answer is authoritative.  All O(1).
 vyre-driver knows none of these units, so it promises more blocks than fit (a cooperative launch then fails), and it
 probes only the default limit of shared memory, so it refuses kernels that need the larger opt-in limit.
 
-``diagnose`` and ``diagnose_shape`` report all reasons for a refusal at once, as data and as one stable log line.  By
+``diagnose_shape`` reports all reasons for a refusal at once, as data and as one stable log line.  By
 default they check what vyre-driver checks.  With ``AxisLimits`` in the envelope they also check the limits per axis and
 the registers, on which a launch can fail as well.
 """
@@ -283,33 +283,6 @@ LaunchFailure: TypeAlias = (
 )
 
 
-@verdict
-class LaunchDiagnosis:
-    """The reasons why a kernel cannot be launched, if any.
-
-    ``stable_message`` is one log line whose form does not change between versions.
-    """
-
-    failures: tuple[LaunchFailure, ...]
-    is_launchable: bool
-    stable_message: str
-
-
-@record
-class DiagnosisInputs:
-    """A kernel's name, its requirements, and a device."""
-
-    kernel: str
-    device: DeviceEnvelope
-    requirement: KernelRequirement
-
-
-def diagnose(inputs: DiagnosisInputs) -> LaunchDiagnosis:
-    """Returns all failures, in a fixed order."""
-    failures = _failures(inputs.device, inputs.requirement)
-    return LaunchDiagnosis(failures, not failures, _message(inputs.kernel, failures))
-
-
 @record
 class LaunchShape:
     """The shape of a launch.  ``regs_per_thread`` is checked only against an envelope with ``limits``."""
@@ -354,7 +327,7 @@ class ShapeDiagnosis:
 
 
 def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
-    """Diagnoses a launch shape like ``diagnose``.
+    """Returns all reasons why a launch of this shape is refused, in a fixed order.
 
     Raises ``PlanError("DimensionOverflow")``, before any other check, for a grid of more blocks than 64 bits count or a
     block of more threads than 32 bits count.  The grid is checked first.

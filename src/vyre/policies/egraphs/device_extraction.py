@@ -140,8 +140,3 @@ def extract_best_for_device(
 def _alternatives(inputs: ExtractionInputs, thresholds: BiasThresholds) -> extraction.Alternatives:
     own = [[node_cost(inputs, node, thresholds) for node in eclass.nodes] for eclass in inputs.classes]
     return extraction.Alternatives(own, [[node.children for node in c.nodes] for c in inputs.classes], arith.U64_MAX)
-
-
-def dag_cost(inputs: ExtractionInputs, found: Extraction, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
-    """Returns the cost of the chosen term with every shared class counted once, at most 2^64-1."""
-    return extraction.dag_cost(_alternatives(inputs, thresholds), inputs.root, found.chosen)

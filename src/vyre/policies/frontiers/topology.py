@@ -3,8 +3,8 @@
 Units: bytes, nanoseconds, basis points; densities and pressures are ratios in 0..1.  ``select`` takes the first that
 fits of a list of bands of density and degree; memory pressure forces the smallest shape, launch pressure and read-back
 favour one kernel for all waves.  With ``previous_topology`` the bands get margins, so that a wave near a limit keeps
-its shape.  ``memory_plan`` adds up the bytes that a shape occupies, and ``execution_plan`` falls back to the smallest
-shape where the chosen one does not fit.  Everything is O(1).
+its shape.  ``memory_of`` adds up the bytes that a shape occupies, and ``fit`` falls back to the smallest shape where
+the chosen one does not fit.  Everything is O(1).
 
 vyre-driver has the same limits, which are not measured.  Here they are parameters with a ``provenance``, which every
 reason repeats; measured limits can replace them without a change of the rule.
@@ -325,22 +325,6 @@ class WaveMemory:
     budget_bytes: U64
 
 
-@record
-class MemoryInputs(WaveMemory):
-    """A wave, and the shape in which it is to run."""
-
-    topology: Topology
-
-
-@record
-class ExecutionInputs(WaveMemory):
-    """A wave, and the figures by which ``select`` chooses its shape."""
-
-    sample: FrontierSample
-    launch_overhead_ns: float
-    fusion_pressure: float
-
-
 @verdict
 class MemoryPlan:
     """Bytes by purpose; ``required_bytes`` is their sum and at most ``budget_bytes``."""
@@ -367,18 +351,13 @@ class ExecutionPlan:
     why: Reason = why_field()
 
 
-def memory_plan(inputs: MemoryInputs) -> MemoryPlan:
-    """Returns the memory of a wave: ``nodes * bytes + edges * bytes + frontier + scaled scratch + output``, all alive
-    at once.
+def memory_of(topology: Topology, wave: WaveMemory) -> MemoryPlan:
+    """Returns the memory of a wave in the shape ``topology``: ``nodes * bytes + edges * bytes + frontier + scaled
+    scratch + output``, all alive at once.
 
     Raises ``PlanError``: ``OverBudget``, or ``ByteCountOverflow`` for a sum that exceeds 64 bits.  More bytes never
     turn an error into a plan.
     """
-    return memory_of(inputs.topology, inputs)
-
-
-def memory_of(topology: Topology, wave: WaveMemory) -> MemoryPlan:
-    """Returns the ``memory_plan`` of a wave in the shape ``topology``."""
     graph = graph_bytes(wave.node_count, wave.edge_count, wave.bytes_per_node, wave.bytes_per_edge)
     partial = checked_u64(graph + wave.frontier_bytes, "graph plus frontier bytes")
     scaling = _SCRATCH[topology]
@@ -413,13 +392,6 @@ def graph_bytes(node_count: int, edge_count: int, bytes_per_node: int, bytes_per
     nodes = checked_u64(node_count * bytes_per_node, "node layout bytes")
     edges = checked_u64(edge_count * bytes_per_edge, "edge layout bytes")
     return checked_u64(nodes + edges, "graph layout bytes")
-
-
-def execution_plan(inputs: ExecutionInputs, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS) -> ExecutionPlan:
-    """Selects a shape by the memory of the smallest one, then plans the selected one; raises like ``fit``."""
-    smallest = memory_of(Topology.SPARSE_FRONTIER, inputs)
-    pressure, overhead, fusion = smallest.memory_pressure_bps, inputs.launch_overhead_ns, inputs.fusion_pressure
-    return fit(_fresh(_figures(inputs.sample, inputs, pressure, overhead, fusion), thresholds), inputs)
 
 
 def fit(topology: Topology, wave: WaveMemory) -> ExecutionPlan:

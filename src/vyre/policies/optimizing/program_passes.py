@@ -97,7 +97,7 @@ class ProgramPasses:
 MEASURED: Final = PassTables(
     interpreter=(
         PassGain("narrowing/1", 4_700, 0, 1_100),
-        PassGain("inlining/1", 3_800, 0, 450),
+        PassGain("inlining/2", 3_800, 0, 450),
         PassGain("dead_code/1", 2_300, 0, 350),
     ),
 )

@@ -4,15 +4,12 @@ Units: bytes in 64 bits; a figure that exceeds them raises ``PlanError`` and nev
 stage joins the open launch unless its inputs come through the host, its layout differs, or the launch would need more
 than ``max_group_bytes``; then it opens a launch of its own.
 
-``plan_launch_fusion`` knows sizes alone: a stage reads what the one before it wrote, so a launch needs the input of its
-first stage and the output and scratch of all.  O(stages).
-
-vyre-driver has this rule.  Equal layouts do not say whether two stages can be one kernel, inputs larger than the output
-before are not counted, and an intermediate is counted both as needed and as avoided.  ``plan_dataflow`` is the same
-rule over the buffers that the stages read and write: a stage joins if the executor can order it after the stages whose
-bytes it accesses, and a launch needs the buffers that it binds, each once.  A stage marked
-``requires_host_materialization`` waits for the host to supply its inputs, so the mark separates it from the stage
-before and not from the one after; a result that is used later is a kept buffer.
+vyre-driver has this rule for a chain of which it knows the sizes alone.  Equal layouts do not say whether two stages
+can be one kernel, inputs larger than the output before are not counted, and an intermediate is counted both as needed
+and as avoided.  ``plan_dataflow`` is the same rule over the buffers that the stages read and write: a stage joins if
+the executor can order it after the stages whose bytes it accesses, and a launch needs the buffers that it binds, each
+once.  A stage marked ``requires_host_materialization`` waits for the host to supply its inputs, so the mark separates
+it from the stage before and not from the one after; a result that is used later is a kept buffer.
 """
 
 from __future__ import annotations
@@ -36,22 +33,6 @@ class Stage:
     layout_hash: U64
     scratch_bytes: U64
     requires_host_materialization: bool
-
-
-@record
-class ChainStage(Stage):
-    """A stage of which only the sizes are known; its input is the output of the stage before."""
-
-    input_bytes: U64
-    output_bytes: U64
-
-
-@record
-class ChainInputs:
-    """A chain of stages, and the most bytes of a launch."""
-
-    stages: tuple[ChainStage, ...]
-    max_group_bytes: U64
 
 
 @record
@@ -150,20 +131,13 @@ class DataflowPlan:
         return "some joined" if self.launches.avoided_launches else "all apart"
 
 
-def plan_launch_fusion(inputs: ChainInputs) -> LaunchFusionPlan:
-    """Returns the launches of a chain of stages, judged by their sizes alone.
-
-    Raises ``PlanError``: ``ZeroBudget``, ``DuplicateStage``, ``StageOverBudget``, ``ByteCountOverflow``.
-    """
-    return _plan_of(_cut(inputs.stages, inputs.max_group_bytes, _Chain(inputs.stages)))
-
-
 def plan_dataflow(inputs: DataflowInputs) -> DataflowPlan:
     """Returns the launches of stages, judged by the buffers that they read and write.
 
     An intermediate is avoided if its launch has all of its uses, the first of them replaces it, each later one is
-    point-wise, and it is not kept: then every lane holds its own element.  Raises like ``plan_launch_fusion``, and
-    ``DuplicateBuffer``, ``UnknownBuffer``, ``DuplicateUse``.  O(uses + pairs of uses of a buffer in one launch).
+    point-wise, and it is not kept: then every lane holds its own element.  Raises ``PlanError``: ``ZeroBudget``,
+    ``DuplicateStage``, ``StageOverBudget``, ``ByteCountOverflow``, ``DuplicateBuffer``, ``UnknownBuffer``,
+    ``DuplicateUse``.  O(uses + pairs of uses of a buffer in one launch).
     """
     rule = _Dataflow(inputs)
     groups = _cut(inputs.stages, inputs.max_group_bytes, rule)
@@ -187,7 +161,7 @@ class _Group:
 
 
 class _Rule(Protocol):
-    """The part in which the two planners differ; ``place`` is the position of a stage."""
+    """What is known of the stages; ``place`` is the position of a stage."""
 
     def added(self, first: int, place: int) -> int:
         """Returns the bytes that the stage adds to a launch that began with stage ``first``, at most ``place``.
@@ -262,23 +236,6 @@ def _plan_of(groups: Sequence[_Group]) -> LaunchFusionPlan:
         avoided_launches=stages - len(found),
         avoided_intermediate_bytes=checked_u64(avoided, "avoided intermediate bytes"),
     )
-
-
-class _Chain:
-    """The rule of a chain: each stage reads the output of the one before, which a launch of both need not write out."""
-
-    def __init__(self, stages: Sequence[ChainStage]) -> None:
-        self._stages = stages
-
-    def added(self, first: int, place: int) -> int:
-        stage = self._stages[place]
-        return stage.output_bytes + stage.scratch_bytes + (stage.input_bytes if place == first else 0)
-
-    def avoided(self, first: int, place: int) -> int:
-        return self._stages[place - 1].output_bytes
-
-    def obstacle(self, first: int, place: int) -> Reason | None:
-        return None
 
 
 _WIDTH: Final = {relation: place for place, relation in enumerate(AccessRelation)}

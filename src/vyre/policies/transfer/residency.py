@@ -9,7 +9,7 @@ All figures are bytes or counts in 64 bits; a figure that exceeds them raises ``
 vyre-driver compares a batch of queries with its budget one graph at a time, although later groups rely on the earlier
 graphs still being resident; ``graphs_stay_resident`` counts them all.  And it sizes the work queue of a token/fact
 analysis by the items of all waves, although waves run one after the other; ``QueueScope.LARGEST_LAYER`` counts the
-waves that may run together.
+waves that may run together, and ``QueueScope.NO_WAVES`` plans frontiers that need no queue.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ from typing import Final
 
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.token_fact import TokenFactLayout
-from vyre.policies.frontiers.plan_cache import PlanIdentity, WavePlanner
-from vyre.policies.frontiers.topology import FrontierSample, GraphSize
+from vyre.policies.frontiers.plan_cache import (
+    ExecutionLookup,
+    PlanIdentity,
+    WavePlanner,
+    decide_topology,
+    plan_remembered,
+    topology_lookup,
+)
+from vyre.policies.frontiers.topology import ExecutionPlan, FrontierSample, GraphSize
 from vyre.policies.frontiers.waves import (
     BarrierInputs,
     Dependencies,
@@ -368,11 +375,13 @@ class GraphResidency(Enum):
 class QueueScope(Enum):
     """The waves whose active items the work queue holds at first.
 
-    ``ALL_WAVES``: all of them.  ``LARGEST_LAYER``: the largest set of waves that may run together.
+    ``ALL_WAVES``: all of them.  ``LARGEST_LAYER``: the largest set of waves that may run together.  ``NO_WAVES``: none,
+    because frontiers are columns of marks, and nothing is enqueued.
     """
 
     ALL_WAVES = "all_waves"
     LARGEST_LAYER = "largest_layer"
+    NO_WAVES = "no_waves"
 
 
 @record
@@ -412,6 +421,11 @@ class TokenFactPlan:
     total_required_bytes: int
     graph_reuse: ResidencyCounters
     resident_graph_bytes: int
+
+    @property
+    def label(self) -> str:
+        """Whether all waves run at once, for telemetry."""
+        return "one group" if len(self.waves.frontier.barriers.groups) <= 1 else "groups"
 
 
 _QUEUE: Final = LAYOUTS[QueueDiscipline.PHASED]
@@ -456,6 +470,15 @@ def plan_token_fact(profile: TokenFactProfile, plan_wave: WavePlanner) -> TokenF
         graph_reuse=_reuse(graph, 1, uploads=profile.graph_residency is GraphResidency.COLD_UPLOAD),
         resident_graph_bytes=graph,
     )
+
+
+def plan_new_token_fact(profile: TokenFactProfile) -> TokenFactPlan:
+    """Returns ``plan_token_fact`` for an analysis that never ran, so that no shape of its waves is remembered."""
+
+    def plan_wave(lookup: ExecutionLookup) -> ExecutionPlan:
+        return plan_remembered(decide_topology(topology_lookup(lookup), None), lookup.wave)
+
+    return plan_token_fact(profile, plan_wave)
 
 
 def _check_token_fact(profile: TokenFactProfile) -> int:
@@ -503,6 +526,8 @@ def _token_fact_queue(profile: TokenFactProfile, beside_graph: int) -> QueuePlan
 
 def _initial_items(frontier: TokenFactFrontier, scope: QueueScope) -> int:
     items = frontier.active_items
+    if scope is QueueScope.NO_WAVES:
+        return 0
     if scope is QueueScope.ALL_WAVES:
         return checked_u64(sum(items), "active items")
     with as_source("FrontierPlan"), as_source("Barrier"):

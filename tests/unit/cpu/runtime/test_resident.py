@@ -83,6 +83,20 @@ def test_a_sequence_that_is_run_again_is_prepared_once(bench: Bench) -> None:
     assert bench.content(x) == [101 + total, 102 + total]
 
 
+def test_a_sequence_on_a_part_of_an_array_is_prepared_once_too(bench: Bench) -> None:
+    whole = bench.holding(1, 2, 3, 4)
+    part = whole.view(4, 8)
+    sequence = ResidentSequence(prefix=(ResidentStep(ADD, (part,)),))
+    runner(bench).run(sequence)
+    (prepared,) = runner(bench)._prepared.values()
+    runner(bench).run(sequence)
+    assert list(runner(bench)._prepared.values()) == [prepared]
+    assert bench.content(whole) == [1, 4, 5, 4]
+    part.close()
+    with pytest.raises(InvalidResource, match="after close"):
+        runner(bench).run(sequence)
+
+
 def test_few_sequences_are_kept(bench: Bench) -> None:
     x = bench.holding(0)
     for _ in range(PREPARED + 10):

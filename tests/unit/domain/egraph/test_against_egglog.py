@@ -11,7 +11,8 @@ from support.egraph_corpus import SIGNED, UNSIGNED
 from support.egraph_terms import parsed, random_bits, replay, types_for, value
 from vyre.domain.ir.expr import walk
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.egraph.saturate import Limits, Saturated, Scope, saturated
+from vyre.domain.optimize.egraph.saturate import Limits, Saturated, saturated
+from vyre.domain.optimize.egraph.windows import Scope
 
 U32, I32 = ScalarType.U32, ScalarType.I32
 TABLES = ((U32, UNSIGNED), (I32, SIGNED))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.egraph_terms import parsed, types_for
-from vyre.domain.ir.expr import Binary, Literal
+from vyre.domain.ir.expr import Binary, Literal, children
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.explanation import CONSTANT, explained
 from vyre.domain.optimize.egraph.graph import Contradiction, EGraph, Reason, Why
 from vyre.domain.optimize.egraph.heads import Head
+from vyre.domain.optimize.egraph.windows import Key, Scope, window_of
 
 U32 = ScalarType.U32
 LAW = Reason(Why.LAW, "test.law")
@@ -89,9 +90,22 @@ def test_a_proof_names_each_law_in_its_direction() -> None:
 
 
 def test_an_opaque_expression_is_a_leaf_of_its_own() -> None:
+    sum_, other = parsed("x * y + 1u"), parsed("x * y")
+    window = window_of(sum_, Scope(types_for(U32), type_of=lambda _: U32), 3)
     graph = EGraph(types_for(U32))
-    part = parsed("x * y")
-    leaf = graph.opaque(part, U32, 3, 1)
-    assert graph.opaque(part, U32, 3, 1) == leaf == graph.add(part)
-    assert graph.operands[leaf] == () and graph.expression(leaf) is part
-    assert graph.find(graph.add(parsed("x * y"))) != graph.find(leaf)
+    terms = graph.add_window(window.entries)
+    leaf = graph.operands[terms[window.root]][0]
+    assert graph.operands[leaf] == () and graph.expression(leaf) is children(sum_)[0]
+    assert graph.find(graph.add(other)) != graph.find(leaf)
+
+
+def test_windows_with_one_key_differ_in_names_alone() -> None:
+    def key(text: str, **values: str) -> Key:
+        scope = Scope(types_for(U32), definitions={name: parsed(value) for name, value in values.items()})
+        return window_of(parsed(text), scope, 40).key
+
+    assert key("x * y + x") == key("z * w + z")
+    assert key("x + y", x="z * 3u") == key("z + x", z="y * 3u")
+    different = ["x * y + x", "x * y + y", "y + x * y", "x * y - x", "x * x + x", "x * 3u + x", "x * 4u + x"]
+    assert len({key(text) for text in different}) == len(different)
+    assert key("x + y", x="z * 3u") != key("x + y", y="z * 3u") != key("x + y")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -15,6 +15,7 @@ from support.egraph_terms import (
     random_expression,
     replay,
     saturate,
+    types_for,
     value,
 )
 from vyre.domain.dialects.laws.law import Law
@@ -27,8 +28,9 @@ from vyre.domain.optimize.egraph import saturate as module
 from vyre.domain.optimize.egraph.costs import cost_of
 from vyre.domain.optimize.egraph.explanation import FalseStep
 from vyre.domain.optimize.egraph.graph import Contradiction, EGraph, Reason, Why
-from vyre.domain.optimize.egraph.heads import Head
 from vyre.domain.optimize.egraph.rules import Rules
+from vyre.domain.optimize.egraph.windows import Scope, window_of
+from vyre.domain.optimize.rebuilding import rewritten
 
 U32, I32, F32 = ScalarType.U32, ScalarType.I32, ScalarType.F32
 TYPES = (U32, I32, ScalarType.U64, F32, ScalarType.F64)
@@ -138,12 +140,25 @@ def test_a_stale_cost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saturate(expr, U32).expr == best
     plain = module._alternatives
 
-    def stale(graph: EGraph, root: int, cost: Callable[[Head], int]) -> tuple[list[list[int]], Alternatives]:
-        return plain(graph, root, lambda head: cost(head) + 1_000_000 * (head.payload is BinaryOp.SHR))
+    def stale(graph: EGraph, root: int, costs: Mapping[int, int]) -> tuple[list[list[int]], Alternatives]:
+        is_shift = [head.payload is BinaryOp.SHR for head in graph.heads]
+        return plain(graph, root, {term: costs[term] + 1_000_000 * is_shift[term] for term in range(len(graph))})
 
     monkeypatch.setattr(module, "_alternatives", stale)
     found = saturate(expr, U32)
     assert found.expr != best and found.cost <= found.source_cost
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_form_made_for_a_window_is_that_of_every_window_with_its_key(seed: int) -> None:
+    expr = random_expression(Random(seed), U32, 3)
+    names = {"x": "y", "y": "z", "z": "w", "w": "x"}
+    renamed = rewritten(expr, lambda node: Var(names.get(node.name, node.name)) if type(node) is Var else node, {})
+    found, other = saturate(expr, U32), saturate(renamed, U32)
+    scope = Scope(types_for(U32))
+    assert window_of(expr, scope, SMALL.window).key == window_of(renamed, scope, SMALL.window).key
+    assert found.form().of(window_of(expr, scope, SMALL.window)) == found.expr
+    assert found.form().of(window_of(renamed, scope, SMALL.window)) == other.expr
 
 
 # ------------------------------------------------------------------------------ extraction

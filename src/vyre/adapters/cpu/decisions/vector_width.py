@@ -20,6 +20,10 @@ Some processors read the elements of a gather one by one, in more steps than loa
 loop at different rounds because of data, and read elements that do not lie side by side, a vector gains nothing there:
 one lane takes a branch for a mask and a load for a gather, and waits for no other lane.  Such a kernel is scalar code,
 one lane after the other, unless the whole workgroup runs in step, where each lane would be a step of its own.
+
+Neither holds for loops that compute what they read before their rounds, for all lanes of a vector in the order of
+memory: few instructions then wait for the longest lane, and only elements at indices from memory are gathered, with all
+lanes busy.  They take whole registers.
 """
 
 from __future__ import annotations
@@ -124,13 +128,15 @@ def _filled(inputs: VectorInputs) -> int:
 def _pays_alone(inputs: VectorInputs) -> bool:
     """Returns whether one lane after the other is better than a vector of them."""
     chains = inputs.chains
-    return inputs.slow_gathers and chains.ragged_loops and chains.scattered and not inputs.in_step
+    if chains.windowed or inputs.in_step:
+        return False
+    return inputs.slow_gathers and chains.ragged_loops and chains.scattered
 
 
 def _pays_half(inputs: VectorInputs, lanes: int) -> bool:
     """Returns whether so many lanes in half a register are better than twice as many in a whole one."""
     chains = inputs.chains
-    return chains.ragged_loops and chains.carried_words > 0 and inputs.row_lanes % lanes == 0
+    return chains.ragged_loops and not chains.windowed and chains.carried_words > 0 and inputs.row_lanes % lanes == 0
 
 
 def _pays_twice(inputs: VectorInputs, lanes: int) -> bool:

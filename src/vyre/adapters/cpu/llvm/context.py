@@ -175,6 +175,10 @@ class Kernel:
         """Buffers with operands that are certainly indices in their range at the current place."""
         self.loops: Final[list[LoopFrame]] = []
         """The loops around the current place, innermost last."""
+        self.is_early: bool = False
+        """Whether the code at the current place runs for lanes and rounds that may not exist, so that no index is
+        proven to be in range.
+        """
         self.slotted: Final[set[str]] = set()
         """Names of locals that get a slot although nothing assigns to them."""
         self._marks: Final[list[int]] = []
@@ -323,6 +327,15 @@ class Kernel:
         self.w.line(f"store {kind} {operand}, ptr {slot.address}")
         self.current.declare(slot.address, value)
 
+    def declare(self, let: Let, value: Value) -> None:
+        """Declares a local of the active lanes with its first value."""
+        if let.name in self.shapes.mutable or let.name in self.slotted:
+            slot = self.slot(value.dtype, is_uniform=self.is_uniform_local(let))
+            self.write(slot, value)
+            self.locals.declare(let.name, slot)
+        else:
+            self.locals.declare(let.name, value)
+
     def open_values(self) -> None:
         """Begins a scope in which slots may get values that do not hold after it."""
         self._marks.append(self.current.mark)
@@ -398,7 +411,7 @@ class Kernel:
 
     def proven(self, access: Load | Store | Atomic) -> bool:
         """Returns whether the index of an access is certainly in range for every active lane."""
-        return self._flow.proven.get(id(access), False)
+        return not self.is_early and self._flow.proven.get(id(access), False)
 
     @cached_property
     def adjacent(self) -> AdjacentLoads:

@@ -165,12 +165,7 @@ def write_statement(k: Kernel, stmt: Stmt) -> Flow:
 def _let(k: Kernel, stmt: Let) -> Flow:
     written = stmt.value
     value = atomic(k, written, used=k.is_read(stmt)) if isinstance(written, Atomic) else evaluate(k, written)
-    if stmt.name in k.shapes.mutable or stmt.name in k.slotted:
-        slot = k.slot(value.dtype, is_uniform=k.is_uniform_local(stmt))
-        k.write(slot, value)
-        k.locals.declare(stmt.name, slot)
-    else:
-        k.locals.declare(stmt.name, value)
+    k.declare(stmt, value)
     return Flow.THROUGH
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import enter, leave
-from vyre.adapters.cpu.llvm.loops import Bounds, of_this_loop
+from vyre.adapters.cpu.llvm.loops import of_this_loop
 from vyre.adapters.cpu.llvm.phases import Accesses, Phases
 from vyre.adapters.cpu.llvm.regions import Hook, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.values import SCALAR, Value

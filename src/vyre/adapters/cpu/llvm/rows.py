@@ -112,8 +112,7 @@ class _Group:
         starts = [k.w.pure(f"getelementptr {kind}, ptr {{}}, i64 {{}}", k.base(self._name), row) for row in rows]
         found: list[str] = []
         for quad in range(0, len(self._group.nodes), ROW):
-            parts = [self._quad(start, quad) for start in starts]
-            found += self._transposed([self._joined(parts[first::ROW], ROW) for first in range(ROW)])
+            found += columns(k, kind, [self._quad(start, quad) for start in starts])
         return tuple(found)
 
     def _quad(self, start: str, first: int) -> str:
@@ -122,35 +121,37 @@ class _Group:
         k.w.declare("!0 = !{}")
         return k.w.here(f"load <{ROW} x {kind}>, ptr {address}, align {_BYTES}, !invariant.load !0")
 
-    def _joined(self, parts: list[str], size: int) -> str:
-        """Returns one vector of several, of ``size`` elements each."""
-        while len(parts) > 1:
-            order = range(2 * size)
-            parts = [
-                self._shuffled(one, other, size, order) for one, other in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            size *= 2
-        return parts[0]
 
-    def _transposed(self, rows: list[str]) -> list[str]:
-        """Returns the columns of four rows, in every 128 bits apart."""
-        (low, high), (low2, high2) = (self._halves(*rows[at : at + 2], step=1) for at in (0, 2))
-        return [*self._halves(low, low2, step=2), *self._halves(high, high2, step=2)]
+def columns(k: Kernel, kind: str, parts: list[str]) -> list[str]:
+    """Returns the vectors of the first, second, third and fourth elements of W parts, of four elements each."""
+    rows = [_joined(k, kind, parts[first::ROW]) for first in range(ROW)]
+    (low, high), (low2, high2) = (_halves(k, kind, *rows[at : at + 2], step=1) for at in (0, 2))
+    return [*_halves(k, kind, low, low2, step=2), *_halves(k, kind, high, high2, step=2)]
 
-    def _halves(self, one: str, other: str, *, step: int) -> tuple[str, str]:
-        """Returns the first and the last halves of every 128 bits of two vectors, mixed by ``step`` elements."""
-        lanes, found = self._k.lanes, []
-        for half in (0, 2):
-            order: list[int] = []
-            for at in range(0, lanes, ROW):
-                for piece in range(half, half + 2, step):
-                    place = list(range(at + piece, at + piece + step))
-                    order += [*place, *[lanes + number for number in place]]
-            found.append(self._shuffled(one, other, lanes, order))
-        return found[0], found[1]
 
-    def _shuffled(self, one: str, other: str, size: int, order: list[int] | range) -> str:
-        vector, numbers = f"<{size} x {self._kind}>", ", ".join(f"i32 {number}" for number in order)
-        return self._k.w.pure(
-            f"shufflevector {vector} {{}}, {vector} {{}}, <{len(order)} x i32> <{numbers}>", one, other
-        )
+def _joined(k: Kernel, kind: str, parts: list[str]) -> str:
+    """Returns one vector of several, of four elements each."""
+    size = ROW
+    while len(parts) > 1:
+        order = range(2 * size)
+        parts = [_shuffled(k, kind, *pair, size, order) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        size *= 2
+    return parts[0]
+
+
+def _halves(k: Kernel, kind: str, one: str, other: str, *, step: int) -> tuple[str, str]:
+    """Returns the first and the last halves of every 128 bits of two vectors, mixed by ``step`` elements."""
+    lanes, found = k.lanes, []
+    for half in (0, 2):
+        order: list[int] = []
+        for at in range(0, lanes, ROW):
+            for piece in range(half, half + 2, step):
+                place = list(range(at + piece, at + piece + step))
+                order += [*place, *[lanes + number for number in place]]
+        found.append(_shuffled(k, kind, one, other, lanes, order))
+    return found[0], found[1]
+
+
+def _shuffled(k: Kernel, kind: str, one: str, other: str, size: int, order: list[int] | range) -> str:
+    vector, numbers = f"<{size} x {kind}>", ", ".join(f"i32 {number}" for number in order)
+    return k.w.pure(f"shufflevector {vector} {{}}, {vector} {{}}, <{len(order)} x i32> <{numbers}>", one, other)

@@ -24,6 +24,7 @@ from vyre.adapters.cpu.runtime.planning import CpuPlanning
 from vyre.adapters.cpu.runtime.probe import profile_of
 from vyre.adapters.cpu.runtime.resident import CpuMemory
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
+from vyre.adapters.cpu.runtime.toolchain import VERSION, toolchain_of
 from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
@@ -31,7 +32,6 @@ from vyre.domain.launch_costs import Provenance
 from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import Backend, BackendServices, SequenceSubmission
 
-VERSION: Final = "1"
 STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
 
 
@@ -126,5 +126,6 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         submission=SequenceSubmission.LIST,
         stores_code=True,
         optimizes=EngineKind.NATIVE,
+        toolchain=partial(toolchain_of, tools.features),
         restriction="" if maker.can_compile else STORED_ONLY,
     )

@@ -359,6 +359,7 @@ class _PreparedSequence:
         codes = [(step.shape, step.choice, step.choice.module, step.loaded) for step in prepared]
         self._codes: Final = tuple({tuple(map(id, code)): code for code in codes}.values())
         buffers = [buffer for step in prepared for buffer in step.buffers] + ([] if flag is None else [flag])
+        # with their bytes, which so outlive a buffer that is closed during a run
         self._buffers: Final = tuple({id(buffer): (buffer, buffer.data) for buffer in buffers}.values())
         self.reusable: Final = not any(step.copied for step in prepared) and not any(b.closed for b in buffers)
         self._in_place: Final = tuple(
@@ -382,8 +383,8 @@ class _PreparedSequence:
         for shape, choice, module, loaded in self._codes:
             if shape.choice is not choice or module.loaded is not loaded:
                 return False
-        for buffer, data in self._buffers:
-            if buffer.data is not data:  # it was closed
+        for buffer, _ in self._buffers:
+            if buffer.closed:
                 return False
         return not self._in_place or all(self._read(view) == address for view, address in self._in_place)
 

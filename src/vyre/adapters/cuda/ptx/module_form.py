@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule, Init, Parameter, ParameterKind
 from vyre.domain.errors import MalformedWire
+from vyre.domain.nesting import NestedTooDeep, read_json
 from vyre.domain.plain_values import counts, texts
 from vyre.ports.artifact_store import Artifact
 
@@ -69,7 +70,7 @@ def encode_layout(layout: ModuleLayout) -> bytes:
 def decode_layout(data: bytes) -> ModuleLayout:
     """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
-        value = json.loads(data.decode("ascii"))
+        value = read_json(data.decode("ascii"))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
         layout = ModuleLayout(value["target"], value["version"], tuple(map(kernel_from_json, value["kernels"])))
@@ -78,7 +79,7 @@ def decode_layout(data: bytes) -> ModuleLayout:
             raise ValueError("; ".join(problems))
         if encode_layout(layout) != data:
             raise ValueError("it is not written canonically")
-    except RecursionError:
+    except NestedTooDeep:
         raise _malformed("it is nested too deeply") from None
     except KeyError as missing:
         raise _malformed(f"it lacks {missing}") from None

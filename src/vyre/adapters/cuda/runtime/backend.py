@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from vyre.adapters.cuda.code_tools import CodeTool
@@ -30,6 +31,7 @@ from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.replay_decision import ReplayPlanner
+from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
 from vyre.policies.optimizing.program_passes import EngineKind
@@ -70,6 +72,12 @@ class CudaLifecycle:
     def recover(self) -> None:
         """Makes a new context and starts a new epoch; every older handle is invalid.  Raises ``DeviceLost``."""
         self._device.recover()
+
+
+def _toolchain(device: CudaDevice) -> str:
+    """Returns the versions of the backend, its emitter, the driver and the device."""
+    facts = device.facts
+    return f"version {VERSION}, emitter {emitter_digest().hex()[:16]}, driver {facts.driver_version}, {facts.name}"
 
 
 def make_backend(
@@ -134,4 +142,5 @@ def make_backend(
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,
         optimizes=EngineKind.DEVICE,
+        toolchain=partial(_toolchain, device),
     )

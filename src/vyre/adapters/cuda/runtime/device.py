@@ -257,6 +257,19 @@ class CudaDevice:
         with suppress(CudaCallError):
             release_all(releases)
 
+    def settle(self, error: BaseException, streams: Iterable[Stream], deadline_ns: int | None) -> None:
+        """Waits, after ``error``, for what the streams were given before it, so that nothing later runs beside it.
+
+        Does nothing after a passed deadline, an interrupt, or the loss of the device.  Work that does not end by the
+        deadline goes on.  A failure of the wait is not raised, because the caller raises ``error``.
+        """
+        failed = isinstance(error, CudaCallError | BackendError)
+        if not failed or (isinstance(error, CudaCallError) and is_sticky(error.code)) or not self.reachable:
+            return
+        for stream in streams:
+            with suppress(CudaCallError):
+                self.waiter.stream(stream, deadline_ns)
+
     @property
     def reachable(self) -> bool:
         """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit.

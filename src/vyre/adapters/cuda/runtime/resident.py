@@ -259,7 +259,7 @@ class ResidentStore(DeviceMember):
     def on_stream(self, work: Callable[[StreamLease], Any]) -> Any:
         """Calls ``work`` with a leased stream, and waits for the work that it queued.  Call it inside ``device.calls``.
 
-        After a failure the stream goes into quarantine, because its work may still be running.
+        After a failure it waits, too, and the stream goes into quarantine, since the wait may have failed as well.
         """
         streams, quarantine = self._resources.streams, self._resources.quarantine
         quarantine.reap()
@@ -267,7 +267,8 @@ class ResidentStore(DeviceMember):
         try:
             result = work(lease)
             self.device.waiter.stream(lease.stream, None)
-        except (CudaCallError, BackendError):
+        except (CudaCallError, BackendError) as error:
+            self.device.settle(error, (lease.stream,), None)
             if self.device.reachable:
                 quarantine.hold(lease.stream, partial(streams.free, lease))
             raise

@@ -98,7 +98,7 @@ class ResidentRunner(DeviceMember):
                     looped = self._loop(lane, steps, once, limit, flag, reads, deadline)
                     ran = looped or self._poll(lane, steps, once, limit, flag, reads, deadline)
             except BaseException as error:
-                self._drop(lane, steps, error)
+                self._drop(lane, steps, error, deadline)
                 if isinstance(error, DeadlinePassed):
                     raise self.timeout(steps[0], min(limits)) from error
                 raise
@@ -156,7 +156,7 @@ class ResidentRunner(DeviceMember):
     def give_up(self, bound: Bound, error: BaseException) -> None:
         """Closes a bound step of which a call has failed and may have left work behind."""
         if self._unbound(bound):
-            self._drop(bound.lane, (bound.step,), error)
+            self._drop(bound.lane, (bound.step,), error, deadline_after(self.device.clock, bound.seconds))
 
     def _unbound(self, bound: Bound) -> bool:
         """Expires a bound step; returns False if it had expired before."""
@@ -403,8 +403,15 @@ class ResidentRunner(DeviceMember):
                 return
         lane.release(idle=True)
 
-    def _drop(self, lane: ResidentLane, steps: Sequence[Step], error: BaseException) -> None:
-        """Puts a lane and its buffers aside after a failure, because its stream may still be running."""
+    def _drop(
+        self, lane: ResidentLane, steps: Sequence[Step], error: BaseException, deadline: int | None = None
+    ) -> None:
+        """Puts a lane and its buffers aside after a failure.
+
+        What was enqueued before it is waited for until the deadline, or else may still be running.
+        """
+        if lane.epoch == self.device.epoch:
+            self.device.settle(error, lane.streams, deadline)
         with self._lock:
             self._active.discard(lane)
         if lane.epoch != self.device.epoch or not self.device.reachable:

@@ -74,12 +74,14 @@ class Counterexample(NamedTuple):
 class Trial(NamedTuple):
     """One way in which a law was tried: ``cases`` combinations of values that satisfy its condition.
 
-    ``is_exhaustive`` tells whether these are all there are for that way.
+    ``is_exhaustive`` tells whether these are all there are for that way, ``is_model`` whether it is the model of few
+    bits.
     """
 
     what: str
     cases: int
     is_exhaustive: bool
+    is_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,13 @@ class Verdict:
     def is_accepted(self) -> bool:
         """Whether operands that satisfy the condition were found, and none on which the sides differ."""
         return self.counterexample is None and any(trial.cases for trial in self.trials)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the optimizer may rewrite by a law that others state: it is accepted at the real width, and all
+        values of its model were tried.
+        """
+        return self.is_accepted and any(trial.is_model and trial.is_exhaustive for trial in self.trials)
 
     @property
     def use(self) -> OperandUse:
@@ -284,9 +293,9 @@ def _try_in_model(
         found, counterexample = run.differing(values)
         cases += found
         if counterexample is not None:
-            return Trial(f"{cases} values {sizes}", cases, False), counterexample
+            return Trial(f"{cases} values {sizes}", cases, False, True), counterexample
     what = f"all {cases} values {sizes}" if is_exhaustive else f"{cases} random values {sizes}"
-    return Trial(what, cases, is_exhaustive), None
+    return Trial(what, cases, is_exhaustive, True), None
 
 
 class _ModelRun:

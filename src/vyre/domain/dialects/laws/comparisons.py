@@ -219,6 +219,7 @@ def _hoisted() -> Iterator[Law]:
             f"select.common_{prefix}{name}: select(p, {name}(x), {name}(y)) <=> {name}(select(p, x, y))"
             for name in functions
         ]
+        rows.append(f"select.twice_{prefix}neg: neg(select(p, neg(x), neg(y))) = select(p, x, y)")
         yield from laws(types, "\n".join(rows), holes=bools)
     rows = [
         f"select.common_{name}: select(p, x {op} y, x {op} z) <=> x {op} select(p, y, z)"

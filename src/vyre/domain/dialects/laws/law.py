@@ -36,6 +36,8 @@ HoleType: TypeAlias = ScalarType | str
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*\Z")
 _HOLE: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
+_FLOATS_BY_BITS: Final = ("f32", "f64")
+"""Words before the bits of a float, as in ``f32(0x7fc00000)``."""
 _OPERAND_ENDS: Final = frozenset({NAME, NUMBER, STRING, ")", "]", "true", "false"})
 
 
@@ -242,7 +244,7 @@ class Law:
         return self._read[key]
 
     def _parsed(self, text: str, dtype: ScalarType) -> Expr:
-        words = " ".join(_typed_words(tokenize(getattr(self, text), self._place(text)), dtype))
+        words = " ".join(typed_words(tokenize(getattr(self, text), self._place(text)), dtype))
         cursor = Cursor(tokenize(words, self._place(text)))
         expr = ExpressionParser(cursor, frozenset(), {}).expression()
         if cursor.kind != END:
@@ -312,13 +314,18 @@ def _fold(node: Any, dtype: ScalarType) -> Any:
 # ------------------------------------------------------------------------------ texts of one type
 
 
-def _typed_words(tokens: Tokens, dtype: ScalarType) -> Iterable[str]:
-    """Yields the words of a text for one type: numbers with suffixes, and types by their names."""
+def typed_words(tokens: Tokens, dtype: ScalarType) -> Iterable[str]:
+    """Yields the words of a text for one type: numbers with suffixes, and types by their names.
+
+    Raises ``MalformedText`` for a number of a form that the type does not have.
+    """
     kinds, sign = tokens.kinds, False
     for i, kind in enumerate(kinds[:-1]):
         word, last = tokens.text(i), kinds[i - 1] if i else END
         if kind == "-" and kinds[i + 1] == NUMBER and last not in _OPERAND_ENDS:
             sign = True
+        elif kind == NUMBER and last == "(" and i > 1 and tokens.text(i - 2) in _FLOATS_BY_BITS:
+            yield word
         elif kind == NUMBER:
             yield _number(f"-{word}" if sign else word, dtype, tokens, i)
             sign = False

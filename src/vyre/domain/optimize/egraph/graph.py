@@ -13,19 +13,19 @@ proof that they are equal.  Nothing here depends on a clock or on the order of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import Expr, Literal, children
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import canonical
 from vyre.domain.optimize.egraph.heads import (
     OPERATORS,
+    Entry,
     Head,
-    Opaque,
     Types,
     built,
     folded,
@@ -205,15 +205,14 @@ class EGraph:
             added[id(node)] = (node, term)
         return added[id(expr)][1]
 
-    def opaque(self, expr: Expr, dtype: ScalarType, size: int, height: int) -> int:
-        """Returns the term of an expression that is taken as a leaf wherever this object stands."""
-        known = self._added.get(id(expr))
-        if known is not None:
-            return known[1]
-        made = self.term(Head(Node, Opaque(len(self.heads), size, height), dtype))
-        self._sources[made] = expr
-        self._added[id(expr)] = (expr, made)
-        return made
+    def add_window(self, entries: Sequence[Entry]) -> list[int]:
+        """Returns the term of each entry of a window; those of opaque ones are leaves."""
+        terms: list[int] = []
+        for head, operands, expr in entries:
+            made = self.term(head, tuple([terms[below] for below in operands]))
+            self._sources.setdefault(made, expr)
+            terms.append(made)
+        return terms
 
     def term(self, head: Head, operands: Operands = ()) -> int:
         """Returns the term with this head and these operands; joins it with what it is congruent to, and folds it.

@@ -56,6 +56,14 @@ class Head(NamedTuple):
     operand: ScalarType | None = None
 
 
+class Entry(NamedTuple):
+    """A node of a window: its head, the numbers of the entries of its operands, and the node."""
+
+    head: Head
+    operands: tuple[int, ...]
+    expr: Expr
+
+
 Types: TypeAlias = Mapping[str, ScalarType]
 """Types by the names of locals, or of buffers (those of their loaded elements)."""
 

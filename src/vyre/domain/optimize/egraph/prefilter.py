@@ -22,6 +22,7 @@ from vyre.domain.ir.expr import (
     Load,
     Narrow,
     Pack,
+    Select,
     Unary,
     Unpack,
     Var,
@@ -29,11 +30,15 @@ from vyre.domain.ir.expr import (
     children,
 )
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.egraph.rules import Rule, RuleSet
+from vyre.domain.optimize.egraph.rules import Program, Rule, RuleSet
 
 _Kind: TypeAlias = object
+_ByOperands: TypeAlias = dict[tuple[_Kind, ...], list[tuple[Rule, Expr]]]
+"""Patterns by what their operands must be: anything (None), or of a kind."""
 _LITERAL: Final[_Kind] = Literal
+_ASSOCIATIVE: Final = frozenset({BinaryOp.ADD, BinaryOp.MUL, BinaryOp.BIT_AND, BinaryOp.BIT_OR, BinaryOp.BIT_XOR})
 _WITH_OP: Final[frozenset[type[Node]]] = frozenset({Binary, Unary})
 _WITH_TYPE: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, Narrow, Pack, Unpack, WrapCast})
 
@@ -61,30 +66,44 @@ class Starts:
     """The patterns of the rules that gain something, by the kinds of their root and of its operands."""
 
     def __init__(self, rules: RuleSet) -> None:
-        self._patterns: dict[_Kind, dict[tuple[_Kind, ...], list[tuple[Rule, Expr]]]] = {}
+        self._patterns: dict[_Kind, dict[ScalarType, _ByOperands]] = {}
         for rule in rules.rules:
             if rule.gain > 0:
                 for program in rule.programs:
-                    self._add(rule, program.pattern)
+                    self._add(rule, program)
 
-    def _add(self, rule: Rule, pattern: Expr) -> None:
-        wanted = [None if type(part) is Var else _kind(part) for part in children(pattern)]
-        by_operands = self._patterns.setdefault(_kind(pattern), {})
-        by_operands.setdefault(tuple(wanted), []).append((rule, pattern))
+    def _add(self, rule: Rule, program: Program) -> None:
+        wanted = [None if type(part) is Var else _kind(part) for part in children(program.pattern)]
+        assert program.root.operand is not None
+        by_type = self._patterns.setdefault(_kind(program.pattern), {})
+        by_operands = by_type.setdefault(program.root.operand, {})
+        by_operands.setdefault(tuple(wanted), []).append((rule, program.pattern))
 
     def at(self, expr: Expr, values: Mapping[str, Expr], type_of: Callable[[Expr], ScalarType]) -> bool:
         """Returns whether a rule that gains something starts at an expression; ``values`` are those of locals."""
-        patterns = self._patterns.get(_kind(expr))
-        if patterns is None:
+        by_type = self._patterns.get(_kind(expr))
+        if by_type is None:
             return False
-        kinds = [_kinds(operand, values) for operand in CHILDREN[type(expr)](expr)]
+        operands = CHILDREN[type(expr)](expr)
+        kinds = [_kinds(operand, values) for operand in operands]
         if all(found[-1] is _LITERAL for found in kinds):
             return type(expr) is not Load
+        patterns = by_type.get(type_of(operands[type(expr) is Select]))
+        if patterns is None:
+            return False
         for found in product(*kinds):
             for rule, pattern in patterns.get(found, ()):
                 if _is_instance(rule, pattern, expr, values, type_of):
                     return True
+        return _has_two_literals(expr)
+
+
+def _has_two_literals(expr: Expr) -> bool:
+    """Returns whether an associative operator joins a literal with what itself joins another: one of both can go."""
+    if type(expr) is not Binary or expr.op not in _ASSOCIATIVE or type(expr.right) is not Literal:
         return False
+    inner, is_float = expr.left, expr.right.dtype.is_float
+    return type(inner) is Binary and inner.op is expr.op and type(inner.right) is Literal and not is_float
 
 
 def _kinds(operand: Expr, values: Mapping[str, Expr]) -> tuple[_Kind, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -139,7 +139,21 @@ class Rule:
         """Returns by how many nodes the instance is smaller after than before, where the holes are leaves."""
         return pattern_size(self.before, self) - pattern_size(self.after, self)
 
-    @property
+    @cached_property
+    def height(self) -> int:
+        """Returns the height of the pattern."""
+        return height(self.before)
+
+    @cached_property
+    def places(self) -> tuple[tuple[Program, tuple[int, Head] | None], ...]:
+        """Returns the compiled patterns, each with the place and head of the first operand that has a head."""
+        walks = [next((step for step in program.steps if isinstance(step, _Walk)), None) for program in self.programs]
+        return tuple(
+            (program, None if walk is None else (walk.register, walk.head))
+            for program, walk in zip(self.programs, walks, strict=True)
+        )
+
+    @cached_property
     def reason(self) -> Reason:
         """Returns the reason of a union that this rule makes."""
         return Reason(Why.LAW, self.law)
@@ -315,6 +329,8 @@ def _program(pattern: Expr, rule: Rule) -> Program:
 
 _MOST_SETS: Final = 64
 """Sets of rules that are kept; programs with other operators have other sets."""
+_MOST_CONSTANTS: Final = 256
+"""Constants for which it is remembered whether a law holds."""
 _TYPE_ARGUMENT: Final = re.compile(r"(\w)<\w+>\(")
 _OPERATOR: Final = re.compile(r"[a-z_]\w*(?=\()|\b(?:and|or)\b|<<|>>|<=|>=|==|!=|-(?= )|[+*/%&|^<>]")
 
@@ -398,8 +414,12 @@ class Rules:
         swaps = frozenset(head for kind in {dtype, *holes.values()} for head in self._swaps_of(kind))
         constants = law.constant_holes
 
+        @lru_cache(maxsize=_MOST_CONSTANTS)
+        def holds_for(bits: tuple[tuple[str, int], ...]) -> bool:
+            return law.holds_for(dtype, dict(bits))
+
         def holds(bits: Mapping[str, int]) -> bool:
-            return law.holds_for(dtype, bits)
+            return holds_for(tuple(sorted(bits.items())))
 
         condition = holds if constants else None
         if type(before) not in (Var, Literal):
@@ -428,15 +448,13 @@ class RuleSet:
         self._flat: dict[Head, list[Start]] = {}
         self._deep: dict[Head, dict[tuple[int, Head], list[Start]]] = {}
         for number, rule in enumerate(self.rules):
-            for program in rule.programs:
+            for program, place in rule.places:
                 start = Start(number, rule, program)
-                walk = next((step for step in program.steps if isinstance(step, _Walk)), None)
-                if walk is None:
+                if place is None:
                     self._flat.setdefault(program.root, []).append(start)
                 else:
-                    by_operand = self._deep.setdefault(program.root, {})
-                    by_operand.setdefault((walk.register, walk.head), []).append(start)
-        self.depth: int = max((height(rule.before) for rule in self.rules), default=0)
+                    self._deep.setdefault(program.root, {}).setdefault(place, []).append(start)
+        self.depth: int = max((rule.height for rule in self.rules), default=0)
 
     def starts(self, graph: EGraph, term: int, known: dict[int, tuple[Head, ...]]) -> list[Start]:
         """Returns the patterns that a term may be an instance of, in the order of the rules.

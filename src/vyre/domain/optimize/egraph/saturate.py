@@ -7,20 +7,19 @@ and no cheaper term of the graph may have been missed by more than extraction mi
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange, search
-from vyre.domain.ir.expr import Expr, Var, children
-from vyre.domain.ir.limits import MAX_NODES
+from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import measure
-from vyre.domain.optimize.egraph.costs import cost_of
+from vyre.domain.optimize.egraph.costs import LEAF, cost_of
 from vyre.domain.optimize.egraph.explanation import Step, explained
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
-from vyre.domain.optimize.egraph.heads import Head, Opaque, Types
+from vyre.domain.optimize.egraph.heads import Head, Opaque
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
+from vyre.domain.optimize.egraph.windows import Form, Scope, Window, window_of
 
 
 class Limits(NamedTuple):
@@ -41,33 +40,8 @@ class Limits(NamedTuple):
 
 
 DEFAULT_LIMITS: Final = Limits()
-
-
-class Scope:
-    """What the names of an expression mean: types of locals, of loads by buffer, and values of locals.
-
-    A local with a value must have it wherever the expression stands: the locals of the value are never assigned, and
-    nothing writes what it loads.  ``type_of`` returns the type of an expression, which must be given if some can be
-    opaque.  ``spellings``, if given, are the operators of the rules that are tried, as ``Rules.of`` has them.
-    """
-
-    def __init__(
-        self,
-        locals_: Types,
-        elements: Types | None = None,
-        definitions: Mapping[str, Expr] | None = None,
-        type_of: Callable[[Expr], ScalarType] | None = None,
-        spellings: frozenset[str] | None = None,
-    ) -> None:
-        self.locals_ = locals_
-        self.elements: Types = {} if elements is None else elements
-        self.definitions: Mapping[str, Expr] = {} if definitions is None else definitions
-        self.type_of = type_of
-        self.spellings = spellings
-        self.sizes: dict[int, tuple[int, int]] = {}
-        """Heights and sizes of expressions by identity."""
-        self.measured: list[Expr] = []
-        """The expressions whose sizes are known, which keeps their identities."""
+_MOST_DEPTH: Final = LEAF // 4 - 1
+"""The most that a local costs more than another one."""
 
 
 class Saturated(NamedTuple):
@@ -82,6 +56,28 @@ class Saturated(NamedTuple):
     graph: EGraph
     source_term: int
     term: int
+    terms: list[int]
+    """The terms of the entries of the window."""
+
+    def form(self) -> Form:
+        """Returns the form as one for all windows with the same key."""
+        graph, entries = self.graph, {term: number for number, term in enumerate(self.terms)}
+        places: dict[int, int] = {}
+        steps: list[int | tuple[Head, tuple[int, ...]]] = []
+        stack = [self.term]
+        while stack:
+            top = stack[-1]
+            entry = entries.get(top)
+            waiting = [] if entry is not None else [below for below in graph.operands[top] if below not in places]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if top not in places:
+                places[top] = len(steps)
+                operands = tuple([places[below] for below in graph.operands[top]] if entry is None else ())
+                steps.append((graph.heads[top], operands) if entry is None else entry)
+        return Form(steps)
 
     def explanation(self) -> tuple[Step, ...]:
         """Returns the steps that lead from the source to its new form."""
@@ -100,54 +96,62 @@ def saturated(
     It is the very object if nothing cheaper was found.  Another form has a lower cost, or the same with a lower one
     written out, and neither more nodes nor a higher cost written out, nor more height, than the source or the limit.
     """
+    return saturated_window(window_of(expr, scope, limits.window), rules, scope, limits, cost)
+
+
+def saturated_window(
+    window: Window,
+    rules: Rules,
+    scope: Scope,
+    limits: Limits = DEFAULT_LIMITS,
+    cost: Callable[[Head], int] = cost_of,
+) -> Saturated:
+    """Returns what ``saturated`` returns for the root of a window.
+
+    A local whose value is in the window costs a little more than the locals in that value, so that of two forms of the
+    same cost that one is taken which depends on less.
+    """
     graph = EGraph(scope.locals_, scope.elements, rules.commuting)
-    defined = _open_window(graph, expr, scope, limits.window)
-    root = graph.add(expr)
-    for local in defined:
-        value = graph.add(scope.definitions[local.name])
-        graph.union(graph.add(local), value, Reason(Why.DEFINITION, local.name))
+    terms = graph.add_window(window.entries)
+    root = terms[window.root]
+    for local, value in window.definitions:
+        graph.union(terms[local], terms[value], Reason(Why.DEFINITION, graph.heads[terms[local]].payload))
     graph.rebuild()
-    rounds, is_complete = _rewrite(graph, rules, scope.spellings, limits)
-    before = _measured(graph, root, cost)
+    rounds, is_complete = _rewrite(graph, rules, scope, limits)
+    costs = _Costs(graph, cost, window.depths() if window.definitions else {})
+    before = _measured(graph, root, costs)
     found, after = root, before
-    for candidate in _candidates(graph, root, limits, cost):
-        measured = _measured(graph, candidate, cost)
+    for candidate in _candidates(graph, root, limits, costs):
+        measured = before if candidate == root else _measured(graph, candidate, costs)
         if (measured.dag, measured.tree) < (after.dag, after.tree) and not measured.is_larger(before, limits.height):
             found, after = candidate, measured
+    expr = window.entries[window.root].expr
     new = expr if found == root else graph.expression(found, loc=expr.loc)
-    return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found)
+    return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found, terms)
 
 
-def _open_window(graph: EGraph, expr: Expr, scope: Scope, most: int) -> list[Var]:
-    """Makes what is below the window opaque; returns the locals whose values are in it.
+class _Costs(dict[int, int]):
+    """The cost of each term without its operands."""
 
-    Without ``Scope.type_of`` everything is in the window.
-    """
-    waiting = deque([expr])
-    seen = {id(expr)}
-    defined: dict[str, Var] = {}
-    while waiting:
-        node = waiting.popleft()
-        below = children(node)
-        if type(node) is Var and node.name not in defined and node.name in scope.definitions and len(seen) < most:
-            defined[node.name] = node
-            below = (scope.definitions[node.name],)
-        elif below and scope.type_of is not None and len(seen) + len(below) > most:
-            height, size = measure(node, scope.sizes, MAX_NODES, visited=scope.measured)
-            graph.opaque(node, scope.type_of(node), size, height)
-            continue
-        fresh = [operand for operand in below if id(operand) not in seen]
-        seen.update(map(id, fresh))
-        waiting += fresh
-    return list(defined.values())
+    def __init__(self, graph: EGraph, cost: Callable[[Head], int], depths: Mapping[Head, int]) -> None:
+        super().__init__()
+        self._graph = graph
+        self._cost = cost
+        self._depths = depths
+
+    def __missing__(self, term: int) -> int:
+        head = self._graph.heads[term]
+        depth = self._depths.get(head, 0) if head.node is Var else 0
+        found = self[term] = self._cost(head) + min(depth, _MOST_DEPTH)
+        return found
 
 
 # ------------------------------------------------------------------------------ rounds
 
 
-def _rewrite(graph: EGraph, rules: Rules, spellings: frozenset[str] | None, limits: Limits) -> tuple[int, bool]:
+def _rewrite(graph: EGraph, rules: Rules, scope: Scope, limits: Limits) -> tuple[int, bool]:
     """Applies all rules until nothing changes or a bound is reached; returns the rounds, and whether all was done."""
-    types: frozenset[ScalarType] = frozenset()
+    types = scope.types
     for done in range(limits.rounds):
         changed, graph.touched = graph.touched, []
         if not changed:
@@ -156,7 +160,7 @@ def _rewrite(graph: EGraph, rules: Rules, spellings: frozenset[str] | None, limi
         if not known <= types:  # rules of new types have not been tried on what was there before
             types |= known
             changed = list(range(len(graph)))
-        found, is_cut = _matches(graph, rules.of(types, spellings), changed, limits.matches)
+        found, is_cut = _matches(graph, rules.of(types, scope.spellings), changed, limits.matches)
         for rule, holes in found:
             if len(graph) >= limits.nodes:
                 graph.rebuild()
@@ -220,7 +224,7 @@ class _Measured(NamedTuple):
         return self.tree > other.tree or self.size > other.size or self.height > max(other.height, height)
 
 
-def _measured(graph: EGraph, root: int, cost: Callable[[Head], int]) -> _Measured:
+def _measured(graph: EGraph, root: int, costs: _Costs) -> _Measured:
     below = {root}
     stack = [root]
     while stack:
@@ -230,7 +234,7 @@ def _measured(graph: EGraph, root: int, cost: Callable[[Head], int]) -> _Measure
     dag = 0
     trees: dict[int, tuple[int, int, int]] = {}
     for term in sorted(below):  # operands were added before their users
-        own = cost(graph.heads[term])
+        own = costs[term]
         dag += own
         parts = [trees[operand] for operand in graph.operands[term]]
         tree = own + sum(part[0] for part in parts)
@@ -242,9 +246,9 @@ def _measured(graph: EGraph, root: int, cost: Callable[[Head], int]) -> _Measure
     return _Measured(dag, *trees[root])
 
 
-def _candidates(graph: EGraph, root: int, limits: Limits, cost: Callable[[Head], int]) -> Iterator[int]:
+def _candidates(graph: EGraph, root: int, limits: Limits, costs: _Costs) -> Iterator[int]:
     """Yields terms of the root's class: one that shares parts well, then the one with the cheapest tree."""
-    nodes, classes = _alternatives(graph, root, cost)
+    nodes, classes = _alternatives(graph, root, costs)
     trees = cheapest_trees(classes)[1]
     shared = dict(trees)
     exchange(classes, 0, shared)
@@ -254,7 +258,7 @@ def _candidates(graph: EGraph, root: int, limits: Limits, cost: Callable[[Head],
     yield _chosen(graph, nodes, classes, trees)
 
 
-def _alternatives(graph: EGraph, root: int, cost: Callable[[Head], int]) -> tuple[list[list[int]], Alternatives]:
+def _alternatives(graph: EGraph, root: int, costs: Mapping[int, int]) -> tuple[list[list[int]], Alternatives]:
     """Returns the terms of the classes below the root, which is class 0; terms that were added first come first."""
     order = [graph.find(root)]
     numbers = {order[0]: 0}
@@ -272,7 +276,7 @@ def _alternatives(graph: EGraph, root: int, cost: Callable[[Head], int]) -> tupl
                     order.append(operand)
             uses.append(tuple([numbers[operand] for operand in below]))
         children.append(uses)
-    own = [[cost(graph.heads[term]) for term in terms] for terms in nodes]
+    own = [[costs[term] for term in terms] for terms in nodes]
     return nodes, Alternatives(own, children)
 
 

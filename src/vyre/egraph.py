@@ -1,0 +1,17 @@
+"""E-graphs: which terms are equal if some are, computed on the backend of a session.
+
+graph = EGraph()
+a, b = graph.add("a"), graph.add("b")
+fa, fb = graph.add("f", a), graph.add("f", b)
+graph.equate(a, b)
+assert graph.close(session).same(fa, fb)
+
+docs/egraphs.md describes them.
+"""
+
+from __future__ import annotations
+
+from vyre.graphs.egraph import EGraph
+from vyre.graphs.egraph_closed import CanonicalRows, CheapestTerm, ClosedEGraph
+
+__all__ = ["CanonicalRows", "CheapestTerm", "ClosedEGraph", "EGraph"]

@@ -1,0 +1,131 @@
+"""Dominators of a flow graph: a node dominates another if every way from the entry to that one leads through it.
+
+The dominators of a node are itself and those that all its predecessors share, which is repeated from above until
+nothing changes.  They are a row of bits, one for every node, in words of 32.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+import vyre
+from vyre import In, Out, Program, ProgramBuilder, like, select, u32
+from vyre.gallery.applications.graphs import Words, bit_rows, compressed_rows, random_edges
+from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs, random_u32
+
+NODES = 150
+ALL_BITS = 0xFFFF_FFFF
+
+
+@vyre.kernel(workgroup=64)
+def share_dominators(
+    row_ptr: In[u32],
+    predecessor: In[u32],
+    dominators: In[u32],
+    words: u32,
+    new_dominators: Out[u32, like("dominators")],
+    changed: Annotated[Out[u32], (1,)],
+) -> None:
+    """Each lane computes one word of the dominators of one node, and sets ``changed`` if it differs."""
+    at = vyre.global_id()
+    if at < len(dominators):
+        node, word = at // words, at % words
+        kept = u32(ALL_BITS) if row_ptr[node] < row_ptr[node + 1] else u32(0)
+        for k in range(row_ptr[node], row_ptr[node + 1]):
+            kept &= dominators[predecessor[k] * words + word]
+        if node // 32 == word:
+            kept |= u32(1) << node % 32
+        new_dominators[at] = kept
+        if kept != dominators[at]:
+            changed[0] = 1
+
+
+def share_dominators_by_builder() -> Program:
+    """Builds the same program with a ``ProgramBuilder``."""
+    with ProgramBuilder("share_dominators", workgroup=64) as p:
+        row_ptr = p.input("row_ptr", u32)
+        predecessor = p.input("predecessor", u32)
+        dominators = p.input("dominators", u32)
+        words = p.param("words", u32)
+        new_dominators = p.output("new_dominators", u32, like=dominators)
+        changed = p.output("changed", u32, 1)
+        at = p.let(p.global_id(), "at")
+        with p.if_(at < dominators.length):
+            node, word = p.let(at / words, "node"), p.let(at % words, "word")
+            kept = p.var(select(row_ptr[node] < row_ptr[node + 1], u32(ALL_BITS), u32(0)), "kept")
+            with p.for_(row_ptr[node], row_ptr[node + 1]) as k:
+                kept &= dominators[predecessor[k] * words + word]
+            with p.if_(node / 32 == word):
+                kept |= u32(1) << node % 32
+            new_dominators[at] = kept
+            with p.if_(kept != dominators[at]):
+                changed[0] = 1
+    return p.build()
+
+
+def find_dominators(session: Dispatcher, program: Program, row_ptr: Words, predecessor: Words) -> Words:
+    """Returns the dominators of every node as rows of bits; a node without predecessors is an entry.
+
+    ``predecessor[row_ptr[n] : row_ptr[n + 1]]`` are the nodes before node n.  No edge leads to node 0, and every node
+    can be reached from it.
+    """
+    nodes = row_ptr.size - 1
+    words = -(-nodes // 32)
+    dominators = np.full(nodes * words, ALL_BITS, np.uint32)
+    for _ in range(nodes + 1):
+        inputs: Inputs = {"row_ptr": row_ptr, "predecessor": predecessor, "dominators": dominators, "words": words}
+        result = session.dispatch(program, inputs)
+        if not result["changed"][0]:
+            break
+        dominators = result["new_dominators"].copy()
+    return dominators.reshape(nodes, words)
+
+
+def plain_dominators(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]:
+    """Returns the dominators of every node: those without which it cannot be reached from node 0."""
+    targets: list[list[int]] = [[] for _ in range(nodes)]
+    for a, b in edges:
+        targets[a].append(b)
+    found: list[set[int]] = [set() for _ in range(nodes)]
+    for removed in range(nodes):
+        seen = {removed}
+        stack = [] if removed == 0 else [0]
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack += targets[node]
+        for node in range(nodes):
+            if node == removed or node not in seen:
+                found[node].add(removed)
+    return found
+
+
+def case() -> Case:
+    """Returns a random flow graph from node 0, and its dominators from searches that leave out a node each."""
+    parents = random_u32(75, NODES) >> 8
+    tree = [(int(parents[node]) % node, node) for node in range(1, NODES)]
+    more = [(a, b) for a, b in random_edges(76, NODES, 60) if b != 0]
+    edges = sorted({*tree, *more})
+    row_ptr, predecessor = compressed_rows(NODES, [(b, a) for a, b in edges])
+    expected = bit_rows(NODES, plain_dominators(NODES, edges))
+    return Case({"row_ptr": row_ptr, "predecessor": predecessor}, {"dominators": expected})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Finds all dominators."""
+    row_ptr, predecessor = np.asarray(case.inputs["row_ptr"]), np.asarray(case.inputs["predecessor"])
+    return {"dominators": find_dominators(session, program, row_ptr, predecessor)}
+
+
+EXAMPLE = Example(
+    "dominators",
+    "dominators of a flow graph, as rows of bits",
+    share_dominators_by_builder,
+    case,
+    "searches that leave out a node each",
+    run,
+    kernel=share_dominators,
+)

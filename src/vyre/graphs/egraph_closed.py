@@ -1,0 +1,201 @@
+"""Closed e-graphs: which terms are equal, the rows that remain, and the cheapest terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from vyre.domain.arguments import expect
+from vyre.domain.errors import InvalidInput
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
+from vyre.policies.egraphs.device_extraction import (
+    BiasThresholds,
+    CostModel,
+    EClass,
+    ENode,
+    ExtractionInputs,
+    extract_best_for_device,
+)
+from vyre.policies.egraphs.extraction_cost import ExtractionProfile, ExtractionThresholds, NodeHints
+from vyre.policies.journal import DecisionSink, decide
+
+if TYPE_CHECKING:
+    from vyre.app.fixpoint import FixedPointResult
+    from vyre.graphs.columns import Words
+    from vyre.graphs.egraph import EGraph
+    from vyre.policies.egraphs.egraph_kernels import ClosurePlan
+
+_AS_GIVEN: Final = BiasThresholds(extraction=ExtractionThresholds(hot_bps=10_000, cold_bps=10_000))
+"""Costs count as the caller gives them."""
+_ANY_DEVICE: Final = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=True)
+_NO_HINTS: Final = NodeHints()
+
+
+class CanonicalRows(NamedTuple):
+    """The rows of a closed e-graph, of which no two are equal, in columns of u32.
+
+    ``terms``: shape (r,), ascending, the term that each row was.  ``operators``: shape (r,).  ``offsets``: shape
+    (r + 1,); the children of row i are ``children[offsets[i] : offsets[i + 1]]``, the representatives of their classes.
+    ``classes``: shape (r,), the representative of the class of each row.
+    """
+
+    terms: Words
+    operators: Words
+    offsets: Words
+    children: Words
+    classes: Words
+
+
+class CheapestTerm(NamedTuple):
+    """A term of least cost.
+
+    ``cost`` is at most 2^64 - 1, which also stands for all that is more.  ``nodes`` are its operators with the places
+    of their children in ``nodes``, every child before its parent; the last node is the term itself, and a node that is
+    used twice stands there once.
+    """
+
+    cost: int
+    nodes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __str__(self) -> str:
+        """Returns the term written out, such as ``f(a, g(b))``; shared nodes are repeated."""
+        texts: list[str] = []
+        for operator, children in self.nodes:
+            texts.append(f"{operator}({', '.join(texts[child] for child in children)})" if children else operator)
+        return texts[-1]
+
+
+class ClosedEGraph:
+    """What a closure found out about an e-graph, on the host.
+
+    ``classes``: shape (n,), u32, the representative of the class of every term, which is the smallest class of those
+    that became one.  ``rounds``: the rounds that the closure took.  ``fixed_point`` tells how they were repeated, None
+    for an e-graph without terms.  ``plan``: the plan of the closure.
+    """
+
+    __slots__ = ("_graph", "_rows", "_sink", "classes", "fixed_point", "plan", "rounds")
+
+    def __init__(
+        self,
+        graph: EGraph,
+        plan: ClosurePlan,
+        sink: DecisionSink | None,
+        classes: Words,
+        rounds: int,
+        fixed_point: FixedPointResult | None,
+        rows: CanonicalRows | None,
+    ) -> None:
+        self._graph = graph
+        self._sink = sink
+        self._rows = rows
+        self.classes: Words = classes
+        self.rounds: int = rounds
+        self.fixed_point: FixedPointResult | None = fixed_point
+        self.plan: ClosurePlan = plan
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __repr__(self) -> str:
+        return f"<ClosedEGraph {len(self)} term(s) in {self.class_count} class(es) after {self.rounds} round(s)>"
+
+    @property
+    def class_count(self) -> int:
+        """The number of classes.  O(n log n)."""
+        return len(np.unique(self.classes))
+
+    @property
+    def rows(self) -> CanonicalRows:
+        """The rows that are left when of equal rows one is kept.
+
+        Raises ``InvalidInput`` where the closure was asked not to read them.
+        """
+        if self._rows is None:
+            raise InvalidInput("the rows were left on the device", fix="close the e-graph with rows=True.")
+        return self._rows
+
+    def same(self, one: int, other: int) -> bool:
+        """Returns whether two terms are equal.  Raises ``InvalidInput`` for what is no term of the closed e-graph."""
+        return bool(self._class_of(one) == self._class_of(other))
+
+    def members(self, term: int) -> Words:
+        """Returns all terms that are equal to a term, ascending.  O(n).  Raises ``InvalidInput`` as ``same`` does."""
+        return np.flatnonzero(self.classes == self._class_of(term)).astype(np.uint32)
+
+    def extract(
+        self, term: int, costs: Mapping[str, int] | None = None, *, shared: bool = False
+    ) -> CheapestTerm | None:
+        """Returns the cheapest term that is equal to ``term``, or None if every one would contain itself.
+
+        ``costs`` are the costs of operators by name, from 0 to 2^64 - 1, and 1 for all others.  A node that is used
+        twice is paid for twice, or once where ``shared`` is true: then the term is never dearer than without, and
+        not always the cheapest, since to find that one is NP-hard.  O(r log r) in all rows, of which Python visits
+        those that the term may be made of.
+
+        Raises ``InvalidInput`` as ``rows`` and ``same`` do, and for costs that are no such numbers.
+        """
+        expect("shared", shared, bool, "True or False")
+        prices = {} if costs is None else dict(costs)
+        for operator, cost in prices.items():
+            if type(cost) is not int or not 0 <= cost <= U64_MAX:
+                raise InvalidInput(
+                    f"the cost of {shown(operator)} is {shown(cost)}", fix="use whole numbers from 0 to 2^64 - 1."
+                )
+        classes = self._classes_below(int(self._class_of(term)), prices)
+        model = CostModel.DAG if shared else CostModel.TREE
+        inputs = ExtractionInputs(classes=classes, root=0, profile=_ANY_DEVICE, cost_model=model)
+        found = decide(self._sink, extract_best_for_device, inputs, _AS_GIVEN)
+        return None if found is None else CheapestTerm(found.cost, self._written(inputs, found.chosen))
+
+    def _classes_below(self, label: int, prices: Mapping[str, int]) -> tuple[EClass, ...]:
+        """Returns the classes that terms of a class are made of, that class first; the id of a node is its row."""
+        rows = self.rows
+        order = np.argsort(rows.classes, kind="stable")
+        sorted_classes = rows.classes[order]
+        numbers = {label: 0}
+        waiting = [label]
+        classes: list[EClass] = []
+        for each in waiting:
+            first, end = np.searchsorted(sorted_classes, each), np.searchsorted(sorted_classes, each, side="right")
+            nodes = []
+            for row in order[first:end].tolist():
+                below = rows.children[rows.offsets[row] : rows.offsets[row + 1]].tolist()
+                waiting += [child for child in dict.fromkeys(below) if child not in numbers]
+                children = tuple(numbers.setdefault(child, len(numbers)) for child in below)
+                nodes.append(ENode(row, prices.get(self._name(row), 1), _NO_HINTS, children))
+            classes.append(EClass(tuple(nodes)))
+        return tuple(classes)
+
+    def _name(self, row: int) -> str:
+        return self._graph.operator_name(int(self.rows.operators[row]))
+
+    def _written(self, inputs: ExtractionInputs, chosen: Mapping[int, int]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Returns the chosen nodes that the root needs, children before parents, without recursion."""
+        places: dict[int, int] = {}
+        nodes: list[tuple[str, tuple[int, ...]]] = []
+        stack = [inputs.root]
+        while stack:
+            eclass = stack[-1]
+            node = inputs.classes[eclass].nodes[chosen[eclass]]
+            waiting = [below for below in node.children if below not in places]
+            if eclass in places:
+                stack.pop()
+            elif waiting:
+                stack += reversed(waiting)
+            else:
+                stack.pop()
+                places[eclass] = len(nodes)
+                nodes.append((self._name(node.id), tuple(places[below] for below in node.children)))
+        return tuple(nodes)
+
+    def _class_of(self, term: int) -> np.uint32:
+        if not isinstance(term, int | np.integer) or isinstance(term, bool) or not 0 <= term < len(self):
+            raise InvalidInput(
+                f"term {shown(term)} is asked for, and {len(self)} were closed, numbered from 0",
+                fix="use the number of a term that was added before the e-graph was closed.",
+            )
+        found: np.uint32 = self.classes[term]
+        return found

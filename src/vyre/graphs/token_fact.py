@@ -1,0 +1,245 @@
+"""Token/fact graphs as columns of NumPy: nodes with kinds and payloads, and edges of up to 32 kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre.domain.arguments import items_of
+from vyre.domain.errors import InvalidInput, PlanError
+from vyre.domain.graphs.token_fact import (
+    EDGE_RANK,
+    NODE_RANK,
+    PREFIX_RANKS,
+    EdgeKind,
+    GraphShape,
+    NodeKind,
+    TokenFactLayout,
+)
+from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.domain.shown import kind_of, shown
+from vyre.graphs.columns import Bytes, Longs, Words, column
+from vyre.graphs.csr import MOST_KINDS, Rows, compressed_rows
+
+Kinds: TypeAlias = "Iterable[EdgeKind | int] | EdgeKind | int"
+ALL_KINDS: Final[int] = 2**MOST_KINDS - 1
+NODE_BYTES: Final = 5
+"""The bytes of a node in memory: the start of its row, and its kind."""
+EDGE_BYTES: Final = 5
+"""The bytes of an edge in memory: its target, and its kind."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactGraph:
+    """A graph as columns.  Node i has the i-th id; ``rows`` counts nodes by their place, not by their id.
+
+    ``node_ids`` (u32, ascending), ``node_kinds`` (u8), ``payload_offsets`` and ``payload_lengths`` (u64, bytes of
+    ``payload``) have an element for each node.  ``rows`` holds the edges in compressed sparse rows.  ``payload`` (u8)
+    is the slab of which nodes have parts.
+    """
+
+    node_ids: Words
+    node_kinds: Bytes
+    payload_offsets: Longs
+    payload_lengths: Longs
+    rows: Rows
+    payload: Bytes
+
+    @property
+    def nodes(self) -> int:
+        """Returns the number of nodes."""
+        return self.node_ids.size
+
+    @property
+    def edges(self) -> int:
+        """Returns the number of edges; equal ones count once."""
+        return self.rows.targets.size
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of the columns that a session uploads: rows, targets, kinds and payload."""
+        columns = (self.rows.rows, self.rows.targets, self.rows.kinds, self.node_kinds, self.payload)
+        return sum(each.nbytes for each in columns)
+
+    def places_of(self, ids: npt.ArrayLike, name: str = "ids") -> Words:
+        """Returns the places of nodes by their ids, as u32.
+
+        Raises ``InvalidInput`` for an id that no node has, and for anything but a column of whole numbers.
+        """
+        wanted: Words = column(name, ids, np.uint32)
+        found = np.searchsorted(self.node_ids, wanted)
+        known = found < self.nodes
+        known[known] = self.node_ids[found[known]] == wanted[known]
+        if not known.all():
+            unknown = int(wanted[np.argmin(known)])
+            raise InvalidInput(f"{name} holds {unknown}, and no node has this id", fix="pass ids of the graph's nodes.")
+        return found.astype(np.uint32)
+
+    def layout(self, columns: int = 0) -> TokenFactLayout:
+        """Returns the bytes on a device, the profile of the out-degrees, and ``columns`` more bytes that stay."""
+        degrees = np.sort(np.diff(self.rows.rows.astype(np.int64)))[::-1][: 2 ** (PREFIX_RANKS - 1)]
+        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
+        node_bytes, edge_bytes = self.nodes * NODE_BYTES, self.edges * EDGE_BYTES
+        payload = self.payload.nbytes + columns
+        return TokenFactLayout(
+            graph_shape=GraphShape(self.nodes, self.edges),
+            max_out_degree=int(degrees[0]) if degrees.size else 0,
+            top_out_degree_prefix_sums=tuple(int(sums[min(2**rank, self.nodes)]) for rank in range(PREFIX_RANKS)),
+            node_record_bytes=NODE_BYTES,
+            edge_record_bytes=EDGE_BYTES,
+            node_bytes=node_bytes,
+            edge_bytes=edge_bytes,
+            payload_bytes=payload,
+            resident_bytes=node_bytes + edge_bytes + payload,
+        )
+
+    def __repr__(self) -> str:
+        return f"<FactGraph of {self.nodes} nodes and {self.edges} edges>"
+
+
+def fact_graph(
+    nodes: int | npt.ArrayLike,
+    sources: npt.ArrayLike,
+    targets: npt.ArrayLike,
+    edge_kinds: npt.ArrayLike | Iterable[EdgeKind | int] | EdgeKind | int = EdgeKind.TOKEN_FLOW,
+    *,
+    node_kinds: npt.ArrayLike | Iterable[NodeKind | int] | NodeKind | int = NodeKind.TOKEN,
+    payload: bytes | npt.ArrayLike = b"",
+    payload_offsets: npt.ArrayLike | None = None,
+    payload_lengths: npt.ArrayLike | None = None,
+) -> FactGraph:
+    """Returns a graph of columns: nodes sorted by id, edges sorted by source, target and kind, equal edges once.
+
+    ``nodes``: their ids, each once, in any order, or their number if the ids are 0, 1, 2, and so on.  ``sources`` and
+    ``targets``: the ids at the ends of each edge.  ``edge_kinds``: one kind for each edge, or for all; kinds are
+    members of ``EdgeKind``, or numbers below 32 of one's own.  ``node_kinds``: likewise, members of ``NodeKind`` or
+    numbers below 256.  ``payload``: bytes of which node i has ``payload_lengths[i]`` from ``payload_offsets[i]`` on, in
+    the order in which ``nodes`` lists the nodes; none where they are left out.
+
+    Raises ``InvalidInput`` for columns that are no whole numbers, do not fit together, or name nodes that there are
+    not, and ``PlanError`` (``DuplicateNode``, ``PayloadOverflow``, ``PayloadOutOfBounds``) like
+    ``pack_token_fact_graph``.  O(nodes log nodes + edges log edges).
+    """
+    ids = _ids(nodes)
+    order = np.argsort(ids, kind="stable")
+    node_ids: Words = ids[order]
+    twice = np.flatnonzero(node_ids[1:] == node_ids[:-1])
+    if twice.size:
+        raise PlanError("DuplicateNode", fix="list every node once.", id=int(node_ids[twice[0]]))
+    slab = _slab(payload)
+    offsets = _payload_column("payload_offsets", payload_offsets, ids.size)
+    lengths = _payload_column("payload_lengths", payload_lengths, ids.size)
+    _check_payloads(ids, offsets, lengths, slab.size)
+    from_ids: Words = column("sources", sources, np.uint32)
+    to_ids: Words = column("targets", targets, np.uint32, from_ids.size)
+    if from_ids.size > U32_MAX:
+        raise InvalidInput(f"{from_ids.size} edges", fix=f"pass at most {U32_MAX}.")
+    kinds = _kinds("edge_kinds", edge_kinds, EDGE_RANK, from_ids.size, MOST_KINDS)
+    found = FactGraph(
+        node_ids=node_ids,
+        node_kinds=_kinds("node_kinds", node_kinds, NODE_RANK, ids.size, 256)[order],
+        payload_offsets=offsets[order],
+        payload_lengths=lengths[order],
+        rows=Rows(np.zeros(ids.size + 1, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint8)),
+        payload=slab,
+    )
+    if not _are_places(node_ids):
+        from_ids, to_ids = found.places_of(from_ids, "sources"), found.places_of(to_ids, "targets")
+    else:
+        _check_ends(found, from_ids, to_ids)
+    rows = compressed_rows(ids.size, from_ids, to_ids, kinds)
+    return FactGraph(
+        found.node_ids, found.node_kinds, found.payload_offsets, found.payload_lengths, rows, found.payload
+    )
+
+
+def kinds_mask(along: Kinds | None) -> int:
+    """Returns a set of kinds of edges as bits; None stands for all kinds.  Raises ``InvalidInput``."""
+    if along is None:
+        return ALL_KINDS
+    given = [along] if isinstance(along, EdgeKind | int) else list(items_of("along", along))
+    if not given:
+        raise InvalidInput("along names no kind of edges", fix="name at least one, or pass None for all.")
+    mask = 0
+    for kind in given:
+        number: int = EDGE_RANK[kind] if isinstance(kind, EdgeKind) else kind
+        if type(number) is not int or not 0 <= number < MOST_KINDS:
+            raise InvalidInput(
+                f"along holds {shown(kind)}", fix=f"name members of EdgeKind, or numbers from 0 to {MOST_KINDS - 1}."
+            )
+        mask |= 1 << number
+    return mask
+
+
+def _ids(nodes: int | npt.ArrayLike) -> Words:
+    if isinstance(nodes, bool):
+        raise InvalidInput(f"nodes={nodes!r}", fix="pass the ids of the nodes, or their number.")
+    if isinstance(nodes, int):
+        if not 0 <= nodes < U32_MAX:
+            raise InvalidInput(f"nodes={shown(nodes)}", fix=f"pass a number from 0 to {U32_MAX - 1}.")
+        return np.arange(nodes, dtype=np.uint32)
+    found: Words = column("nodes", nodes, np.uint32)
+    return found
+
+
+def _are_places(node_ids: Words) -> bool:
+    """Returns whether sorted ids are 0, 1, 2, and so on, so that they are the places of the nodes too."""
+    return node_ids.size == 0 or int(node_ids[-1]) == node_ids.size - 1
+
+
+def _check_ends(graph: FactGraph, *ends: Words) -> None:
+    for name, each in zip(("sources", "targets"), ends, strict=True):
+        if each.size and int(each.max()) >= graph.nodes:
+            graph.places_of(each, name)  # raises for the first unknown id
+
+
+def _slab(payload: bytes | npt.ArrayLike) -> Bytes:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return np.frombuffer(bytes(payload), np.uint8)
+    found: Bytes = column("payload", payload, np.uint8)
+    return found
+
+
+def _payload_column(name: str, given: npt.ArrayLike | None, nodes: int) -> Longs:
+    found: Longs = np.zeros(nodes, np.uint64) if given is None else column(name, given, np.uint64, nodes)
+    return found
+
+
+def _check_payloads(ids: Words, offsets: Longs, lengths: Longs, slab: int) -> None:
+    overflow = np.flatnonzero(offsets > np.uint64(U64_MAX) - lengths)
+    if overflow.size:
+        raise PlanError("PayloadOverflow", fix="pass ranges of the payload.", id=int(ids[overflow[0]]))
+    ends = offsets + lengths
+    outside = np.flatnonzero(ends > np.uint64(slab))
+    if outside.size:
+        raise PlanError(
+            "PayloadOutOfBounds",
+            fix="pass ranges of the payload.",
+            id=int(ids[outside[0]]),
+            end=int(ends[outside[0]]),
+            payload_bytes=slab,
+        )
+
+
+def _kinds(name: str, given: Any, rank: Mapping[Any, int], count: int, most: int) -> Bytes:
+    """Returns a column of kinds, from one kind for all, or one for each; kinds are members of an enum or numbers."""
+    if isinstance(given, Enum):
+        given = rank.get(given, given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        if not 0 <= given < most:
+            raise InvalidInput(f"{name}={given}", fix=f"pass a number from 0 to {most - 1}.")
+        return np.full(count, given, np.uint8)
+    if not isinstance(given, np.ndarray):
+        given = [rank[kind] if isinstance(kind, Enum) and kind in rank else kind for kind in items_of(name, given)]
+        wrong = next((kind for kind in given if not isinstance(kind, int | np.integer) or isinstance(kind, bool)), None)
+        if wrong is not None:
+            raise InvalidInput(f"{name} holds {kind_of(wrong)}", fix="pass kinds of this column, or numbers.")
+    found: Bytes = column(name, given, np.uint8, count)
+    if found.size and int(found.max()) >= most:
+        raise InvalidInput(f"{name} holds {int(found.max())}", fix=f"pass numbers from 0 to {most - 1}.")
+    return found

@@ -1,0 +1,90 @@
+"""Opens a backend for a check, and describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import BackendError, UnsupportedFeature
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.stmt import Store
+from vyre.domain.ir.types import u32
+from vyre.domain.op_ids import ALL_OPS
+from vyre.ports.backend import Backend, BackendRegistration
+from vyre.testing.conform.campaign import Campaign, Report, run_campaign
+from vyre.testing.conform.cases import Cases
+from vyre.testing.conform.certificate import Certificate, Subject, certificate_of
+from vyre.testing.execution import Scheduled, execute, find_scheduled, open_backend
+
+REFERENCE: Final = "reference"
+
+
+class Opened(NamedTuple):
+    """A backend that can run cases, and what a certificate says about it."""
+
+    backend: Backend
+    subject: Subject
+
+
+@contextmanager
+def opened(name: str, schedule: str | None = None, seed: int | None = None) -> Iterator[Opened]:
+    """Opens a backend of the catalog by id and closes it behind the block; raises ``BackendUnavailable``."""
+    with opened_registration(find_scheduled(name, schedule, seed), schedule) as found:
+        yield found
+
+
+@contextmanager
+def opened_registration(scheduled: Scheduled, schedule: str | None = None) -> Iterator[Opened]:
+    """Opens a backend by its registration and closes it behind the block."""
+    backend = scheduled.registration.make()
+    try:
+        backend.lifecycle.prepare()
+        subject = Subject(
+            backend.id,
+            backend.version,
+            _facts(scheduled.registration),
+            schedule,
+            scheduled.canonical_order,
+            _counts_steps(backend),
+        )
+        yield Opened(backend, subject)
+    finally:
+        backend.lifecycle.close()
+
+
+def check(
+    found: Opened, *, seed: int, budget_s: float, random_programs: int | None = None, told: Report | None = None
+) -> Certificate:
+    """Runs the cases of ``seed`` on an open backend for about ``budget_s`` seconds and returns the certificate."""
+    cases = Cases(seed, found.subject.canonical_order, found.subject.counts_steps)
+    campaign: Campaign = run_campaign(
+        found.backend,
+        open_backend(REFERENCE),
+        cases,
+        budget_s=budget_s,
+        random_programs=random_programs,
+        told=told or (lambda case, judged: None),
+    )
+    missing = tuple(sorted(ALL_OPS - found.backend.supported_ops))
+    return certificate_of(campaign, found.subject, seed, missing)
+
+
+def _facts(registration: BackendRegistration) -> dict[str, str]:
+    try:
+        return {} if registration.facts is None else dict(registration.facts())
+    except BackendError as error:
+        return {"unknown": error.message}
+
+
+def _counts_steps(backend: Backend) -> bool:
+    """Returns whether the backend heeds a budget of steps, by a program without loops."""
+    y = Buffer.make("y", 0, Access.READ_WRITE, u32, 1, is_output=True)
+    program = Program((y,), (1, 1, 1), (Store("y", Literal.of(u32, 0), Literal.of(u32, 1)),))
+    try:
+        execute(backend, program, {}, DispatchConfig(step_budget=1))
+    except UnsupportedFeature:
+        return False
+    return True

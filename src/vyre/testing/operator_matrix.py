@@ -1,0 +1,182 @@
+"""The operator matrix: every operator, conversion, memory and subgroup operation on every type.
+
+Each case is a small program with its inputs, comparable byte for byte on any backend: where the order of lanes could
+show, every lane has an element of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+    Var,
+)
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, INTEGERS, AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
+from vyre.domain.ir.stmt import Barrier, Body, Let, Store
+from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
+from vyre.domain.validation.validator import validate
+from vyre.testing.backend_contract.operators import samples
+from vyre.testing.operator_programs import OperatorCase, operator_cases
+
+_LANE: Final = LaunchId(IdKind.GLOBAL, 0)
+_X: Final = Load("x", _LANE)
+_SYNC: Final = Barrier(Ordering.ACQ_REL)
+_SHIFTS: Final = (BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT)
+_COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
+_CELLS: Final = 4
+_TAIL: Final = 40
+"""Lanes of a workgroup whose last subgroup is not full."""
+
+
+@cache
+def operator_matrix() -> tuple[OperatorCase, ...]:
+    """All cases; the names are all different."""
+    return (*operator_cases(), *_literal_cases(), *_atomic_cases(), *_subgroup_cases())
+
+
+def _literal_cases() -> Iterator[OperatorCase]:
+    """Every shift count and many divisors as literals, for the sake of what is written for each."""
+    for dtype in sorted(INTEGERS, key=lambda t: t.text):
+        for op in _SHIFTS:
+            counts = [Literal(u32, count) for count in (*range(dtype.bits), dtype.bits, 2 * dtype.bits - 1)]
+            yield _by_literals(f"{op.name.lower()} {dtype.text} by each count", dtype, op, counts)
+        for op in (BinaryOp.DIV, BinaryOp.MOD, BinaryOp.MUL):
+            factors = [Literal(dtype, bits) for bits in _factors(dtype)]
+            yield _by_literals(f"{op.name.lower()} {dtype.text} by many literals", dtype, op, factors)
+
+
+def _factors(dtype: ScalarType) -> tuple[int, ...]:
+    top, sign = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
+    small = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 25, 60, 100, 125, 255, 256, 625, 641, 1000, 65_535, 65_537, 1_000_000)
+    near = (sign - 1, sign, sign + 1, top // 3, top - 6, top - 1, top)
+    return tuple(dict.fromkeys((*small, *near, *(1 << k for k in range(3, dtype.bits, 5)))))
+
+
+def _by_literals(name: str, dtype: ScalarType, op: BinaryOp, literals: Sequence[Literal]) -> OperatorCase:
+    values, width = samples(dtype), len(literals)
+    first = Binary(BinaryOp.MUL, _LANE, Literal(u32, width))
+    body = tuple(
+        Store("y", Binary(BinaryOp.ADD, first, Literal(u32, k)), Binary(op, _X, literal))
+        for k, literal in enumerate(literals)
+    )
+    buffers = (_input("x", 0, dtype, len(values)), _output("y", 1, dtype, len(values) * width))
+    return _case(name, buffers, body, {"x": _bytes(dtype, values)})
+
+
+def _atomic_cases() -> Iterator[OperatorCase]:
+    for dtype in sorted(ATOMIC_ELEMENTS, key=lambda t: t.text):
+        for op in AtomicOp:
+            for workgroup in (False, True):
+                yield _own_cell(op, dtype, workgroup=workgroup)
+                if op in _COMMUTING:
+                    yield _common_cells(op, dtype, workgroup=workgroup)
+
+
+def _own_cell(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> OperatorCase:
+    """Each lane on an element of its own, so that the old values are as determined as the new ones."""
+    values = tuple((old, new) for old in samples(dtype) for new in samples(dtype))
+    lanes = len(values)
+    expected = None if op is not AtomicOp.COMPARE_EXCHANGE else Load("expected", _LANE)
+    expectations = [old if k % 3 else new for k, (old, new) in enumerate(values)]
+    lane: Expr = LaunchId(IdKind.LOCAL, 0) if workgroup else _LANE
+    where = "scratch" if workgroup else "cell"
+    update = (Let("old", Atomic(op, where, lane, expected, Load("value", _LANE))), Store("old", _LANE, Var("old")))
+    body: Body = update
+    if workgroup:
+        fill, drain = Store("scratch", lane, Load("cell", _LANE)), Store("cell", _LANE, Load("scratch", lane))
+        body = (fill, _SYNC, *update, _SYNC, drain)
+    buffers = (
+        Buffer.make("cell", 0, Access.READ_WRITE, dtype, lanes),
+        _input("expected", 1, dtype, lanes),
+        _input("value", 2, dtype, lanes),
+        _output("old", 3, dtype, lanes),
+    )
+    inputs = {
+        "cell": _bytes(dtype, [old for old, _ in values]),
+        "expected": _bytes(dtype, expectations),
+        "value": _bytes(dtype, [new for _, new in values]),
+    }
+    name = f"{op.name.lower()} {dtype.text} {'workgroup' if workgroup else 'storage'} own"
+    return _case(name, buffers, body, inputs, scratch=(dtype, 64) if workgroup else None)
+
+
+def _common_cells(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> OperatorCase:
+    """All lanes on few elements; the order does not show, because nobody reads an old value."""
+    values = samples(dtype) * 8
+    lanes, groups = len(values), -(-len(values) // 64)
+    local = LaunchId(IdKind.LOCAL, 0)
+    index = Binary(BinaryOp.MOD, local, Literal(u32, _CELLS))
+    group = LaunchId(IdKind.GROUP, 0)
+    result = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, group, Literal(u32, _CELLS)), index)
+    where, at = ("scratch", index) if workgroup else ("cell", result)
+    body: Body = (Let("ignored", Atomic(op, where, at, None, Load("value", _LANE))),)
+    if workgroup:
+        merge = Atomic(op, "cell", result, None, Load("scratch", index))
+        body = (*body, _SYNC, Let("merged", merge))
+    buffers = (
+        Buffer.make("cell", 0, Access.READ_WRITE, dtype, groups * _CELLS),
+        _input("value", 1, dtype, lanes),
+    )
+    inputs = {"cell": _bytes(dtype, samples(dtype)[: groups * _CELLS]), "value": _bytes(dtype, values)}
+    name = f"{op.name.lower()} {dtype.text} {'workgroup' if workgroup else 'storage'} common"
+    return _case(name, buffers, body, inputs, scratch=(dtype, _CELLS) if workgroup else None)
+
+
+def _subgroup_cases() -> Iterator[OperatorCase]:
+    for size in (64, _TAIL):
+        for dtype in EXECUTABLE_TYPES:
+            values = (samples(dtype) * 8)[: 2 * size]
+            buffers = (_input("x", 0, dtype, len(values)), _input("lane", 1, u32, len(values)))
+            lanes = tuple((5 * k + k // 7) % 34 for k in range(len(values)))
+            inputs = {"x": _bytes(dtype, values), "lane": _bytes(u32, lanes)}
+            forms: dict[str, tuple[ScalarType, Expr]] = {"shuffle": (dtype, SubgroupShuffle(_X, Load("lane", _LANE)))}
+            if dtype is bool_:
+                forms["ballot"] = (u32, SubgroupBallot(_X))
+            else:
+                forms["add"] = (dtype, SubgroupAdd(_X))
+            for form, (result, value) in forms.items():
+                outputs = (*buffers, _output("y", 2, result, len(values)))
+                name = f"subgroup {form} {dtype.text} of {size}"
+                yield _case(name, outputs, (Let("v", value), Store("y", _LANE, Var("v"))), inputs, size=size)
+
+
+def _input(name: str, binding: int, dtype: ScalarType, count: int) -> Buffer:
+    return Buffer.make(name, binding, Access.READ_ONLY, dtype, count)
+
+
+def _output(name: str, binding: int, dtype: ScalarType, count: int) -> Buffer:
+    return Buffer.make(name, binding, Access.READ_WRITE, dtype, count, is_output=True)
+
+
+def _bytes(dtype: ScalarType, values: Sequence[int]) -> bytes:
+    return b"".join(value.to_bytes(dtype.size, "little") for value in values)
+
+
+def _case(
+    name: str,
+    buffers: Sequence[Buffer],
+    body: Body,
+    inputs: dict[str, bytes],
+    *,
+    size: int = 64,
+    scratch: tuple[ScalarType, int] | None = None,
+) -> OperatorCase:
+    shared: tuple[Buffer, ...] = ()
+    if scratch is not None:
+        shared = (Buffer.make("scratch", 0, Access.WORKGROUP, scratch[0], scratch[1], kind=MemoryKind.SHARED),)
+    program = Program((*buffers, *shared), (size, 1, 1), body, name=name)
+    validate(program).raise_if_invalid()
+    return OperatorCase(name, program, inputs)

@@ -1,0 +1,1 @@
+"""Random valid programs with inputs, the same for a seed everywhere: what backends are compared with."""

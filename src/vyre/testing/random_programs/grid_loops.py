@@ -1,0 +1,174 @@
+"""Random programs with grid loops: a part of a random program becomes the body of a loop.
+
+Where a program computes the same bytes in any order, so does it with a part of it repeated behind grid barriers.  A
+counter in memory decides how many rounds set the flag.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Final
+
+from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.program import Access, Buffer, MemoryKind
+from vyre.domain.ir.stmt import (
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    GridLoop,
+    If,
+    Let,
+    Loop,
+    Region,
+    Stmt,
+    Store,
+    walk_statements,
+)
+from vyre.domain.ir.types import i32, u32, u64
+from vyre.domain.validation.validator import check_rules
+from vyre.testing.random_programs.generator import Case, generate
+from vyre.testing.random_programs.memory import Order
+
+FLAG: Final = "loop flag"
+TURNS: Final = "loop turns"
+SEEN: Final = "loop rounds"
+LIMIT: Final = "loop limit"
+_PARTS: Final = 12
+"""The parts of a program that are tried."""
+
+
+def lit(value: int) -> Literal:
+    return Literal.of(u32, value)
+
+
+def binary(op: BinaryOp, left: Expr, right: Expr) -> Binary:
+    return Binary(op, left, right)
+
+
+def looped(seed: int, *, work: int = 3_000, traps: bool = False) -> Case | None:
+    """The case of a seed with one or two grid loops; None if no part of its program can be repeated."""
+    source = random.Random(seed)
+    case = generate(seed, work=work, traps=traps)
+    wanted = 1 + source.randrange(2)
+    found = None
+    for number in range(wanted):
+        wrapped = _wrapped(case, source, str(number))
+        if wrapped is not None:
+            found = case = wrapped
+    return found
+
+
+def _wrapped(case: Case, source: random.Random, suffix: str) -> Case | None:
+    program = case.program
+    body = program.body
+    best: Case | None = None
+    most = -1
+    for _ in range(_PARTS):
+        start = source.randrange(len(body) + 1)
+        end = source.randrange(start, len(body) + 1)
+        if end - start <= most:
+            continue
+        made = _with_loop(case, source, suffix, start, end)
+        if check_rules(made.program).ok and not check_rules(made.program).order_sensitive:
+            best, most = made, end - start
+    return best
+
+
+def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: int) -> Case:
+    program = case.program
+    flag, turns, seen, limit = (f"{name} {suffix}" for name in (FLAG, TURNS, SEEN, LIMIT))
+    first = max((b.binding for b in program.abi_buffers), default=-1) + 1
+    elements = source.choice((1, 1, 1, 3))
+    count = source.choice((elements, elements, 0))
+    rounds = source.choice((0, 1, 2, 3, 5))
+    most: Expr
+    extra: list[Buffer] = [
+        Buffer.make(flag, first, Access.READ_WRITE, u32, count),
+        Buffer.make(turns, first + 1, Access.READ_WRITE, u32, 2),
+        Buffer.make(seen, first + 2, Access.READ_WRITE, u32, 2),
+    ]
+    words = {flag: [source.randrange(3)] * elements, turns: [0, 0], seen: [0, 0]}
+    match source.randrange(3):
+        case 0:
+            most = lit(rounds)
+        case 1:
+            extra.append(Buffer.make(limit, first + 3, Access.UNIFORM, u32, 1, kind=MemoryKind.PUSH))
+            most, words[limit] = Load(limit, lit(0)), [rounds]
+        case _:
+            extra.append(Buffer.make(limit, first + 3, Access.READ_ONLY, u32))
+            most, words[limit] = binary(BinaryOp.SUB, Load(limit, lit(1)), lit(1)), [7, rounds + 1]
+    name = f"loop {suffix}"
+    loop = GridLoop(name, most, flag, _round(program.body[start:end], source, flag, turns, elements))
+    then: tuple[Stmt, ...] = (Store(seen, lit(0), Var(name)), Store(seen, lit(1), Load(flag, lit(0))))
+    behind: list[Stmt] = [loop, If(_first_lane(), then)]
+    match source.randrange(4):
+        case 0:
+            behind = [Block(tuple(behind))]
+        case 1:
+            behind = [Region("loop", tuple(behind))]
+    body = (*program.body[:start], *behind, *program.body[end:])
+    made = replace(program, buffers=(*program.buffers, *extra), body=body)
+    inputs = {**case.inputs, **{b: b"".join(w.to_bytes(4, "little") for w in ws) for b, ws in words.items()}}
+    return Case(made, inputs, case.config, case.order)
+
+
+def _round(part: Body, source: random.Random, flag: str, turns: str, elements: int) -> Body:
+    """The part with, somewhere in it, one lane that counts the rounds and sets the flag in the first of them."""
+    setting = Store(flag, lit(0), lit(1 + source.randrange(3)))
+    set_flag: tuple[Stmt, ...] = (setting,)
+    match source.randrange(4):
+        case 0:
+            set_flag = (Let(f"{flag} before", Atomic(AtomicOp.ADD, flag, lit(0), None, lit(2))),)
+        case 1 if elements > 1:
+            set_flag = (setting, Store(flag, lit(1), lit(9)))
+    again = binary(BinaryOp.LT, Load(turns, lit(0)), lit(source.choice((0, 1, 2, 3, 9))))
+    count = Store(turns, lit(0), binary(BinaryOp.ADD, Load(turns, lit(0)), lit(1)))
+    counting: list[Stmt] = [If(_first_lane(), (count, If(again, set_flag)))]
+    uniform = binary(BinaryOp.LT, LaunchId(IdKind.NUM_GROUPS, 0), lit(3))
+    match source.randrange(6):
+        case 0:
+            counting.insert(0, Barrier(_GRID))
+        case 5:
+            return _in_loop(part, counting, source, turns)
+        case 1:
+            counting = [If(uniform, (Barrier(_GRID), *counting), tuple(counting))]
+    return (*part, *counting) if source.randrange(2) else (*counting, *part)
+
+
+def _in_loop(part: Body, counting: list[Stmt], source: random.Random, turns: str) -> Body:
+    """The part in a loop with grid barriers, of which the whole grid runs as many rounds."""
+    if any(isinstance(stmt, Break | Continue) for stmt in walk_statements(part)):
+        return (*part, *counting)
+    var = f"{turns} round"
+    start, stop, step = source.choice(((0, 2, 1), (7, 1, -3), (-1, 4, 4), (3, 3, 1)))
+    dtype = i32 if min(start, step) < 0 else source.choice((u32, u64))
+    first, last, by = (Literal.of(dtype, bound) for bound in (start, stop, step))
+    end: Expr = last
+    if source.randrange(2):
+        groups = Cast(dtype, binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
+        end = binary(BinaryOp.ADD, last, groups)
+    mixed = binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
+    noted = If(_first_lane(), (Store(turns, lit(1), mixed),))
+    body = (*part, Barrier(_GRID), noted) if source.randrange(2) else (noted, Barrier(_GRID), *part)
+    return (Loop(var, first, end, by, body), *counting)
+
+
+_GRID: Final = Ordering.GRID_SYNC
+
+
+def _first_lane() -> Expr:
+    zeros = [binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), lit(0)) for axis in range(3)]
+    return binary(BinaryOp.AND, binary(BinaryOp.AND, zeros[0], zeros[1]), zeros[2])
+
+
+def any_program(seed: int, order: Order, *, work: int = 40_000) -> Case:
+    """The case of a seed with traps, which has grid loops for some of the seeds."""
+    if order is Order.INDEPENDENT and seed % 8 == 5:
+        found = looped(seed, work=min(work, 8_000), traps=True)
+        if found is not None:
+            return found
+    return generate(seed, order=order, work=work, traps=True)

@@ -1,0 +1,226 @@
+"""Lowerings at work: who uses them, when they are left, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vyre
+from support.registry import registered
+from vyre import Dialect, Lowering, Operation
+from vyre.adapters.discovery import load_catalog
+from vyre.app.cli import main
+from vyre.app.dialects.current import dialect_registry
+from vyre.app.dialects.lowerings import AS_WRITTEN, closure
+from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.verification import CheckedLowerings, verify_lowerings, version_of
+from vyre.domain.dialects.expansion import expanded, without_calls_inside
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.text_parser import parse_definition
+from vyre.policies.variants.strategy import select_strategy
+from vyre.ports.backend import Backend, BackendCatalog, BackendServices
+
+VERSION = "define {} version 1.0.0 (x: u32) -> u32 {{\n{}\n}}"
+CALL = """workgroup_size 64, 1, 1
+buffer y @0 read_write u32[runtime]
+{}body {{
+  y[gid.x] = acme.halve(y[gid.x])
+}}
+"""
+
+
+def definition(body: str, name: str = "acme.halve") -> Definition:
+    return parse_definition(VERSION.format(name, body), "a test", 0)
+
+
+HALVE = definition("result x / 2u")
+SHIFT = definition("result x >> 1u")
+WRONG = definition("result (x + 1u) >> 1u")
+INDIRECT = (definition("result x >> 1u", "acme.shift"), definition("result acme.shift(x)"))
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
+    with registered() as found:
+        yield found
+
+
+def register(*lowering: Definition, backend: str = "reference", of: Definition = HALVE) -> None:
+    operation = Operation.of(HALVE, lowerings={backend: Lowering.of(of, *lowering)})
+    dialect_registry().register(Dialect("acme", HALVE.version, (operation,)))
+
+
+def program(definitions: str = "") -> Program:
+    return Program.from_text(CALL.format(definitions))
+
+
+def used(session: vyre.Session, config: DispatchConfig | None = None) -> tuple[bool, str]:
+    """Whether the session runs the lowering, from the program that it compiles and from what it explains."""
+    compiled = session.compile(program(), config).program
+    (choice,) = session.explain(program(), config).lowerings
+    shifted = ">>" in compiled.to_text()
+    assert choice.is_used is shifted
+    found = session.dispatch(program(), {"y": np.arange(8, dtype=np.uint32)}, config)["y"]
+    assert found.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    return choice.is_used, choice.why
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "cuda-machine"])
+def test_a_lowering_is_used_once_it_has_passed(
+    backend: str, registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if backend == "cpu":
+        pytest.importorskip("llvmlite")
+    register(SHIFT, backend=backend)
+    with vyre.open(backend) as session:
+        is_used, why = used(session)
+        assert not is_used and "vyre dialects verify acme.halve" in why
+    assert main(["dialects", "verify", "acme.halve"]) == 0
+    assert "samples only" in capsys.readouterr().out
+    with vyre.open(backend) as session:
+        is_used, why = used(session)
+        assert is_used and "samples only" in why
+        assert "operation acme.halve: lowering, since" in str(session.explain(program()))
+        assert program().digest == program().digest  # the program that is given never changes
+        key = session.compile(program()).program.digest
+        assert key != expanded(registry.snapshot.resolved(program())).digest
+    other = "reference-scalar" if backend == "reference" else "reference"
+    with vyre.open(other) as session:
+        assert session.explain(program()).lowerings == ()
+
+
+def test_a_lowering_that_gives_another_result_is_refused(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(WRONG)
+    assert main(["dialects", "verify", "acme"]) == 1
+    assert "refused: 0x1 instead of 0x0" in capsys.readouterr().out
+    with vyre.open("reference") as session:
+        is_used, why = used(session)
+    assert not is_used and "refused" in why
+
+
+def test_a_lowering_of_another_definition_is_not_used(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    register(SHIFT, of=definition("result x >> 1u"))
+    assert main(["dialects", "verify", "acme", "--json"]) == 1
+    (document,) = json.loads(capsys.readouterr().out)["lowerings"]
+    assert document["refused"] and "written for the definition" in document["problem"]
+    with vyre.open("reference") as session:
+        is_used, why = used(session)
+    assert not is_used and "written for the definition" in why
+
+
+def test_a_programs_own_definition_takes_precedence(registry: Registry) -> None:
+    register(SHIFT)
+    assert main(["dialects", "verify", "acme"]) == 0
+    own = program(VERSION.format("acme.halve", "  result x - x / 2u") + "\n")
+    with vyre.open("reference") as session:
+        (choice,) = session.explain(own).lowerings
+        assert not choice.is_used and "not this one" in choice.why
+        assert session.dispatch(own, {"y": np.array([5], np.uint32)})["y"].tolist() == [3]
+
+
+def test_another_version_of_the_backend_needs_another_check(registry: Registry) -> None:
+    register(SHIFT)
+    assert main(["dialects", "verify", "acme"]) == 0
+    reference = load_catalog().get("reference")
+    assert reference is not None
+    made = reference.factory
+
+    def newer(services: BackendServices) -> Backend:
+        return replace(made(services), toolchain=lambda: "version 2")
+
+    changed = BackendCatalog((replace(reference, factory=newer),))
+    with vyre.open("reference", catalog=changed) as session:
+        is_used, why = used(session)
+    assert not is_used and "it was checked on reference (version 1, source" in why and "now version 2" in why
+
+
+@pytest.mark.parametrize(
+    "config", [DispatchConfig(optimize=False), DispatchConfig(step_budget=1000), DispatchConfig(race_check=True)]
+)
+def test_a_program_that_runs_as_written_uses_none(registry: Registry, config: DispatchConfig) -> None:
+    register(SHIFT)
+    assert main(["dialects", "verify", "acme"]) == 0
+    with vyre.open("reference") as session:
+        assert used(session)[0]
+        assert used(session, config) == (False, AS_WRITTEN)
+    with vyre.open("reference", optimize=False) as session:
+        assert used(session) == (False, AS_WRITTEN)
+
+
+def test_without_a_cache_none_is_used(registry: Registry) -> None:
+    register(SHIFT)
+    with vyre.open("reference", cache=False) as session:
+        is_used, why = used(session)
+    assert not is_used and "cache is turned off" in why
+
+
+def test_a_lowering_may_call_operations_of_its_own(registry: Registry) -> None:
+    register(*INDIRECT)
+    assert main(["dialects", "verify", "acme"]) == 0
+    with vyre.open("reference") as session:
+        assert used(session)[0]
+    alone = without_calls_inside(INDIRECT)
+    assert alone.id == "acme.halve" and "acme.shift" not in str(alone.result)
+
+
+def test_decisions_are_recorded(registry: Registry) -> None:
+    register(SHIFT)
+    assert main(["dialects", "verify", "acme"]) == 0
+    journal = vyre.DecisionJournal()
+    with vyre.open("reference", journal=journal) as session:
+        session.compile(program())
+    found = [each for each in journal.decisions if each.policy is select_strategy]
+    assert [each.verdict.name for each in found] == ["lowering"]  # type: ignore[attr-defined]
+
+
+def test_backends_that_cannot_run_here_are_told(registry: Registry, tmp_path: Path) -> None:
+    register(SHIFT, backend="nowhere")
+    operation = registry.snapshot.operation("acme.halve")
+    assert operation is not None
+    with vyre.open("reference") as session:
+        (report,) = verify_lowerings(
+            [operation], registry.snapshot.definitions_of, vyre.open, session.dispatch, CheckedLowerings(None)
+        )
+    assert not report.is_refused and "not checked: there is no backend `nowhere`" in str(report)
+
+
+def test_emission_uses_what_was_checked_here(
+    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("llvmlite")
+    register(SHIFT, backend="cpu")
+    path = tmp_path / "halve.vyre"
+    path.write_text(CALL.format(""))
+    assert main(["emit", str(path), "--target", "cpu", "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)
+    assert main(["dialects", "verify", "acme"]) == 0
+    capsys.readouterr()
+    assert main(["emit", str(path), "--target", "cpu", "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert [each["lowerings"][0]["is_used"] for each in (before, after)] == [False, True]
+    assert main(["emit", str(path), "--target", "cpu", "--json", "--as-written"]) == 0
+    assert json.loads(capsys.readouterr().out)["lowerings"][0]["why"] == AS_WRITTEN
+    assert main(["explain", str(path), "--backend", "cpu"]) == 0
+    assert "operation acme.halve: lowering" in capsys.readouterr().out
+
+
+def test_a_closure_holds_what_is_called_and_nothing_else() -> None:
+    known = {each.id: each for each in (definition("result x", "acme.other"), *INDIRECT)}
+    assert [each.id for each in closure(INDIRECT[1], known)] == ["acme.shift", "acme.halve"]
+
+
+def test_every_backend_tells_its_toolchain() -> None:
+    pytest.importorskip("llvmlite")
+    for name in ("reference", "reference-scalar", "cpu", "cuda-machine"):
+        with vyre.open(name) as session:
+            assert version_of(session._lease.backend).startswith("version 1, ")

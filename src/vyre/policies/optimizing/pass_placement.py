@@ -72,9 +72,18 @@ class PassPlacement:
 
 
 MEASURED: Final = PlacementTables(
-    interpreter=(PassTime("dead_code/1", host_ns=1_659, device_ns=18_885, fixed_ns=4_342_015),),
-    native=(PassTime("dead_code/1", host_ns=1_645, device_ns=2_892, fixed_ns=1_815_837),),
+    interpreter=(
+        PassTime("folding/1", 1_500, 3_500, 5_000_000),
+        PassTime("numbering/1", 2_900, 190_000, 5_000_000),
+        PassTime("dead_code/1", 1_500, 16_000, 4_700_000),
+    ),
+    native=(
+        PassTime("folding/1", 1_500, 2_800, 2_000_000),
+        PassTime("numbering/1", 2_900, 3_000, 1_400_000),
+        PassTime("dead_code/1", 1_500, 3_300, 3_000_000),
+    ),
 )
+"""No times were measured on a GPU."""
 
 
 def place_passes(inputs: PlacementInputs, tables: PlacementTables = MEASURED) -> PassPlacement:
@@ -82,14 +91,15 @@ def place_passes(inputs: PlacementInputs, tables: PlacementTables = MEASURED) ->
     if not inputs.wanted:
         return PassPlacement((), Reason("the session runs the passes on the host"))
     table: tuple[PassTime, ...] = getattr(tables, inputs.engine.value)
+    if not table:
+        return PassPlacement((), Reason("no times were measured on an engine of kind {}", (inputs.engine.value,)))
     taken = [time for time in table if _device_ns(time, inputs.nodes) < time.host_ns * inputs.nodes]
-    if not taken:
-        text = "for {} nodes no pass takes less time on an engine of kind {} than on the host"
-        return PassPlacement((), Reason(text, (inputs.nodes, inputs.engine.value)))
-    here = sum(time.host_ns for time in taken) * inputs.nodes
-    there = sum(_device_ns(time, inputs.nodes) for time in taken)
-    text = "for {} nodes {} passes take {} ns on the device and {} ns on the host"
-    return PassPlacement(tuple(time.name for time in taken), Reason(text, (inputs.nodes, len(taken), there, here)))
+    compared = taken or table
+    names = tuple([time.name for time in compared])
+    there = sum([_device_ns(time, inputs.nodes) for time in compared])
+    here = sum([time.host_ns for time in compared]) * inputs.nodes
+    text = "for {} nodes {} take {} ns on the device and {} ns on the host"
+    return PassPlacement(names if taken else (), Reason(text, (inputs.nodes, ", ".join(names), there, here)))
 
 
 def _device_ns(time: PassTime, nodes: int) -> int:

@@ -94,7 +94,7 @@ def test_measured_times_leave_the_passes_on_the_host() -> None:
         for _ in range(20):
             assert np.array_equal(session.dispatch(doubled.program, {"x": X, "y": ZEROS})["y"], X * 2)
         explained = str(session.explain(doubled.program, inputs={"x": X, "y": ZEROS}))
-    assert "passes on the device" in explained and "no pass takes less time" in explained
+    assert "passes on the device" in explained and "ns on the device" in explained
     placed = [decision.verdict for decision in journal.decisions if decision.policy is place_passes]
     assert placed and all(isinstance(each, PassPlacement) and each.names == () for each in placed)
 

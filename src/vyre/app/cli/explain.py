@@ -16,11 +16,11 @@ from vyre.app.cli.chart import Curve, chart, marks
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import PROGRAM_HELP, AsJson, BackendName, Spec
+from vyre.app.device_passes.placement import HOST
 from vyre.app.explain.curves import price_curves
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
-from vyre.app.device_passes.placement import HOST
 from vyre.app.opening import open as open_session
 from vyre.domain.durations import duration
 from vyre.domain.errors import InvalidConfig

@@ -102,7 +102,7 @@ FAULTS = [
     Fault("dead_code", "dead_code._Liveness._is_pure", lambda walk, *exprs: True),
     Fault("dead_code", "dead_code._Liveness._apart", _forgets),
     Fault("dead_code", "dead_code._unseen_buffers", lambda program: {"mine"}, "mine[0u] = 3u\nout[gid.x] = mine[0u]"),
-    Fault("numbering", "numbering._COMMUTING", frozenset(BinaryOp), "let a = gid.x - 7u\nout[gid.x] = 7u - gid.x"),
+    Fault("numbering", "numbering.COMMUTING", frozenset(BinaryOp), "let a = gid.x - 7u\nout[gid.x] = 7u - gid.x"),
     Fault("numbering", "numbering._Numbering.time", lambda walk, key: 0, STORED),
     Fault("saturation", "saturation._UNCHANGING", frozenset(Access), CHANGED),
     Fault("saturation", "saturation.RULES", Rules([FALSE_LAW]), "out[0u] = (input[0u] + 0u) * 3u"),

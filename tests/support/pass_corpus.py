@@ -13,7 +13,9 @@ from support.optimized_programs import random_cases
 from support.recorded_kernels import NAMES, kernel
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.errors import VyreError
+from vyre.domain.ir.expr import walk
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.optimize.passes import Pass
 from vyre.domain.validation.validator import validate
 from vyre.gallery.registry import MODULES, load
@@ -64,4 +66,15 @@ def difference(program: Program, one: Pass, other: Pass) -> str:
         return f"{meant.to_text()}\n--- {one}\n{made[0].to_text()}\n--- {other}\n{made[1].to_text()}"
     if (made[0] is meant) is not (made[1] is meant):
         return f"{meant.to_text()}\n--- one of them returns the very program"
+    if places(made[0]) != places(made[1]):
+        return f"{meant.to_text()}\n--- places in the source differ"
     return "" if +counts[0] == +counts[1] else f"{meant.to_text()}\n--- {counts[0]} and {counts[1]}"
+
+
+def places(program: Program) -> list[object]:
+    """Returns the places in the source of all statements and expressions, in program order."""
+    found: list[object] = []
+    for stmt in walk_statements(program.body):
+        found.append(stmt.loc)
+        found += [expr.loc for root in operands(stmt) for expr in walk(root)]
+    return found

@@ -74,6 +74,19 @@ def test_how_grid_barriers_run_is_told(vyre: Vyre) -> None:
     assert (found["launches"], found["inputs"]["workload"]["nodes"]) == (1, 4)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_where_passes_run_is_told(vyre: Vyre, backend: str) -> None:
+    found = vyre("explain", "p.vyre", "--backend", backend, "--optimizer", "device")
+    assert found.code == 0
+    assert re.search(r"passes on the device +host .*dead_code/\d+ take \d+ ns on the device", found.out)
+    assert "passes on the device" not in vyre("explain", "p.vyre", "--backend", backend).out
+
+
+def test_passes_run_at_no_other_place(vyre: Vyre) -> None:
+    found = vyre("explain", "p.vyre", "--optimizer", "gpu")
+    assert found.code != 0 and 'write optimizer="host" or "device"' in found.err
+
+
 def test_costs_that_nobody_measured_are_assumed_aloud(vyre: Vyre) -> None:
     found = vyre("explain", "p.vyre", *MACHINE)
     assert found.code == 0

@@ -69,7 +69,7 @@ def _one_round_less(walk: _Unrolling, loop: Loop, rounds: int) -> None:
 FAULTS: Final = (
     Fault("copies", _Copies, "touch", _nothing, "let a = x[i]\nlet b = a\na := a + 1u\ny[i] = a * b"),
     Fault("copies", _Copies, "_is_current", _true, "let a = x[i]\nlet b = a\na := a + 1u\ny[i] = a * b"),
-    Fault("folding", folding, "_neutral", lambda op, dtype: 1, "y[i] = x[i] + 1u"),
+    Fault("folding", folding, "neutral", lambda op, dtype: 1, "y[i] = x[i] + 1u"),
     Fault("folding", folding, "_is_same", _true, "y[i] = select(x[i] == 0u, 3u, x[i])"),
     Fault("dead_code", dead_code._Reads, "of", _zero, "let a = 0u\nif x[i] > 3u {\na := 1u\n}\ny[i] = a"),
     Fault("dead_code", dead_code, "_unseen_buffers", lambda program: {"p"}, "p[0u] = x[i]\ny[i] = p[0u]"),
@@ -77,8 +77,8 @@ FAULTS: Final = (
     Fault(
         "numbering",
         numbering,
-        "_COMMUTING",
-        numbering._COMMUTING | {BinaryOp.SUB},
+        "COMMUTING",
+        numbering.COMMUTING | {BinaryOp.SUB},
         "let a = x[i]\ny[i] = a * 3u - a * 5u\ny[i + 32u] = a * 5u - a * 3u",
     ),
     Fault(

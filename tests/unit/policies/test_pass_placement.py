@@ -39,14 +39,25 @@ def test_a_pass_runs_where_it_takes_less_time(nodes: int, names: tuple[str, ...]
 
 def test_the_reason_has_both_times() -> None:
     found = place_passes(INPUTS, TABLES)
-    assert str(found.why) == "for 100 nodes 1 passes take 250 ns on the device and 300 ns on the host"
+    assert str(found.why) == "for 100 nodes dead_code/1 take 250 ns on the device and 300 ns on the host"
     assert found.label == "device"
 
 
 def test_equal_times_leave_a_pass_on_the_host() -> None:
     found = place_passes(replace(INPUTS, engine=EngineKind.NATIVE), TABLES)
     assert found.names == () and found.label == "host"
-    assert str(found.why) == "for 100 nodes no pass takes less time on an engine of kind native than on the host"
+    assert str(found.why) == "for 100 nodes folding/1 take 300 ns on the device and 300 ns on the host"
+
+
+def test_nothing_runs_on_an_engine_that_was_not_measured() -> None:
+    found = place_passes(replace(INPUTS, engine=EngineKind.INTERPRETER), TABLES)
+    assert found.names == () and str(found.why) == "no times were measured on an engine of kind interpreter"
+
+
+@pytest.mark.parametrize("engine", EngineKind)
+@pytest.mark.parametrize("nodes", [1, 10**3, 10**6, 2**40])
+def test_no_measured_pass_pays(engine: EngineKind, nodes: int) -> None:
+    assert place_passes(PlacementInputs(engine=engine, nodes=nodes)).names == ()
 
 
 def test_nothing_runs_on_a_device_that_the_session_does_not_ask_for() -> None:

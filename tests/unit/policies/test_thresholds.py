@@ -80,6 +80,7 @@ from vyre.policies.launching.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.optimizing.pass_placement import PassTime, PlacementInputs, place_passes
 from vyre.policies.optimizing.program_passes import MEASURED, EngineKind, PassGain, PassInputs, choose_passes
 from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory
 from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
@@ -353,6 +354,11 @@ def reads(most_packed: int | None, *ranges: tuple[int, int]) -> PackingInputs:
 SIX_READS = reads(None, (0, 1), (126_872, 1), *((10**6 * i, 1) for i in range(1, 5)))
 """Packing them costs 1 ns less than reading the first gap and making five copies."""
 
+
+def placed(engine: EngineKind) -> Callable[[Any], object]:
+    return lambda t: str(place_passes(PlacementInputs(engine=engine, nodes=1), t))
+
+
 OFTEN = PassInputs(engine=EngineKind.INTERPRETER, nodes=1, runs=16)
 """A program that has run often enough for every pass."""
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
@@ -360,6 +366,12 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
         ("PassTables", f"interpreter.{place}.{field.name}"): lambda t: str(choose_passes(OFTEN, t))
         for place in range(len(MEASURED.interpreter))
         for field in fields(PassGain)
+    },
+    **{
+        ("PlacementTables", f"{engine.value}.{place}.{field.name}"): placed(engine)
+        for engine in (EngineKind.INTERPRETER, EngineKind.NATIVE)
+        for place in range(3)
+        for field in fields(PassTime)
     },
     ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
         FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t

@@ -16,6 +16,7 @@ from vyre.app.cli.chart import Curve, chart, marks
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import PROGRAM_HELP, AsJson, BackendName, Spec
+from vyre.app.device_passes.placement import HOST
 from vyre.app.explain.curves import price_curves
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
@@ -47,6 +48,9 @@ def explain(
         Path | None, typer.Option("--replay", help="Decide the decisions of this file again, and compare.")
     ] = None,
     backend: BackendName = "auto",
+    optimizer: Annotated[
+        str, typer.Option("--optimizer", help="Where the session's passes run: host, or device where that pays.")
+    ] = HOST,
     as_json: AsJson = False,
 ) -> int:
     """Explain how a program would be run and why; or replay recorded decisions, with exit code 1 if one differs."""
@@ -57,7 +61,7 @@ def explain(
     assert program is not None
     loaded = load_valid(program)
     wanted = costs if costs in (None, ASSUMED_COSTS, MEASURED_COSTS) else Path(str(costs))
-    with open_session(backend) as session:
+    with open_session(backend, optimizer=optimizer) as session:
         found = session.explain(
             loaded.program,
             batch=batch,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vyre.app.device_passes import liveness_kernels as liveness
 from vyre.app.device_passes import reach_kernels as reach
@@ -20,6 +19,7 @@ from vyre.domain.optimize.flat_facts import (
     grouped,
     innermost_loops,
     is_impure,
+    padded,
     uses,
 )
 from vyre.domain.optimize.flat_program import NONE, FlatProgram, Lists, Row, flatten, selected, unflatten
@@ -52,18 +52,22 @@ def _reached(flat: FlatProgram, counts: Counts, rounds: Rounds) -> FlatProgram:
     rows = np.stack([flat.row_kind, *flat.links, flat.roots.start[:-1]])
     labels = _labels(flat)
     literals = {
-        "roots": _padded(flat.roots.items),
-        "nodes": _padded(np.stack([flat.node_kind, flat.node_tag])),
-        "bits": _padded(flat.node_bits),
+        "roots": padded(flat.roots.items),
+        "nodes": padded(np.stack([flat.node_kind, flat.node_tag])),
+        "bits": padded(flat.node_bits),
         "labels_start": labels[0],
         "labels": labels[1],
     }
     zeros = np.zeros(count, np.uint32)
-    decided = rounds.once(reach.decide_branches, count, {"rows": rows, **literals, "fate": zeros, "decided": zeros})
+    decided = rounds.once(
+        reach.decide_branches.program, count, {"rows": rows, **literals, "fate": zeros, "decided": zeros}
+    )
     given = {"rows": rows, "fate": decided["fate"]}
     given["ends_at"] = rounds.settled(reach.find_ends, count, given, "ends_at")["ends_at"]
-    cut = rounds.once(reach.cut_rows, count, {**given, "made": zeros, "reached": zeros})
-    made = rounds.once(reach.trim_ends, count, {**given, "reached": cut["reached"], "made": cut["made"]})["made"]
+    cut = rounds.once(reach.cut_rows.program, count, {**given, "made": zeros, "reached": zeros})
+    made = rounds.once(reach.trim_ends.program, count, {**given, "reached": cut["reached"], "made": cut["made"]})[
+        "made"
+    ]
     is_reached = cut["reached"] == 1
     trimmed = (made == Fate.TRIMMED) & (flat.row_kind == Row.CONTINUE)
     _count(counts, "unreachable", np.count_nonzero(made == Fate.CUT) + np.count_nonzero(trimmed))
@@ -119,7 +123,7 @@ def _live(flat: FlatProgram, counts: Counts, rounds: Rounds) -> FlatProgram:
     found = rounds.settled(
         liveness.settle,
         count,
-        {"rows": rows, "names": np.stack([assigned, starts[3], starts[4]]), "items": _padded(items)},
+        {"rows": rows, "names": np.stack([assigned, starts[3], starts[4]]), "items": padded(items)},
         "verdicts",
         ("first_write",),
     )
@@ -158,7 +162,7 @@ def _labels(flat: FlatProgram) -> tuple[Words, Words]:
     ]
     start = np.zeros(len(found) + 1, np.uint32)
     np.cumsum([len(labels) for labels in found], out=start[1:])
-    return start, _padded(np.array([bits for labels in found for bits in labels], np.uint64))
+    return start, padded(np.array([bits for labels in found for bits in labels], np.uint64))
 
 
 def _joined(*lists: Lists) -> tuple[Words, list[Words]]:
@@ -168,11 +172,6 @@ def _joined(*lists: Lists) -> tuple[Words, list[Words]]:
         starts.append(found.start + np.uint32(before))
         before += len(found.items)
     return np.concatenate([found.items for found in lists]), starts
-
-
-def _padded(items: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns an array that is not empty, as buffers must not be."""
-    return items if items.size else np.zeros((*items.shape[:-1], 1), items.dtype)
 
 
 def _count(counts: Counts, name: str, number: Any) -> None:

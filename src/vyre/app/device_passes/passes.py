@@ -8,6 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from vyre.app.device_passes.dead_code import remove_dead_code
+from vyre.app.device_passes.folding import fold
+from vyre.app.device_passes.numbering import share
 from vyre.app.device_passes.placement import placement
 from vyre.app.device_passes.rounds import Rounds
 from vyre.domain.errors import VyreError
@@ -20,7 +22,11 @@ from vyre.policies.optimizing.program_passes import EngineKind
 if TYPE_CHECKING:
     from vyre.app.session import Session
 
-_ON_DEVICE: Final[Mapping[str, Callable[[Program, Counts, Rounds], Program]]] = {"dead_code": remove_dead_code}
+_ON_DEVICE: Final[Mapping[str, Callable[[Program, Counts, Rounds], Program]]] = {
+    "folding": fold,
+    "numbering": share,
+    "dead_code": remove_dead_code,
+}
 _WALKS: Final = 256
 """The lanes that walk over a program on an engine that runs many of them at once."""
 

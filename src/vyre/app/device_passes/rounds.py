@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,8 +14,10 @@ from vyre.domain.dispatch import DispatchConfig
 
 if TYPE_CHECKING:
     from vyre.app.device_passes.pass_kernel import PassKernel
+    from vyre.app.resident import ResidentArray
     from vyre.app.result import Result
     from vyre.app.session import Session
+    from vyre.domain.ir.program import Program
 
     Words: TypeAlias = npt.NDArray[np.uint32]
 
@@ -35,9 +37,15 @@ class Rounds:
         self._session = session
         self._lanes = lanes
 
-    def once(self, kernel: PassKernel, extent: int, inputs: Mapping[str, Any]) -> Result:
-        """Runs a kernel with so many lanes; returns what it wrote, by name."""
-        return self._session.dispatch(kernel.program, inputs, _lanes(extent))
+    def once(self, program: Program, extent: int, inputs: Mapping[str, Any]) -> Result:
+        """Runs a program with so many lanes; returns what it wrote to arrays of the host, by name."""
+        return self._session.dispatch(program, inputs, _lanes(extent))
+
+    @contextmanager
+    def held(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[dict[str, ResidentArray]]:
+        """Keeps arrays in the memory of the device for the launches of a block."""
+        with ExitStack() as stack:
+            yield {name: stack.enter_context(self._session.resident(array)) for name, array in arrays.items()}
 
     def settled(
         self, kernel: PassKernel, rows: int, inputs: Mapping[str, Any], result: str, extra: tuple[str, ...] = ()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import Atomic, Load, Var
+from vyre.domain.ir.stmt import GridLoop, Let, Loop
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row
 from vyre.domain.optimize.purity import IMPURE
+from vyre.domain.optimize.static_types import StaticTypes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,6 +88,43 @@ def innermost_loops(flat: FlatProgram) -> Column:
         if kind in (Row.LOOP, Row.GRID_LOOP):
             loops.append(row)
     return np.array(made, np.uint32)
+
+
+def levels(flat: FlatProgram) -> Lists:
+    """Returns the nodes of each level: those without operands, and then those whose operands are below."""
+    import numpy as np
+
+    start, items = flat.operands.start.tolist(), flat.operands.items.tolist()
+    level: list[int] = []
+    for node in range(len(flat.exprs)):
+        below = [level[operand] for operand in items[start[node] : start[node + 1]] if operand != NONE]
+        level.append(max(below) + 1 if below else 0)
+    order = np.argsort(level, kind="stable").astype(np.uint32)
+    starts = np.zeros(max(level, default=-1) + 2, np.uint32)
+    np.cumsum(np.bincount(level), out=starts[1:])
+    return Lists(starts, order)
+
+
+def node_types(flat: FlatProgram) -> Column:
+    """Returns the tags of the types of the values of nodes."""
+    import numpy as np
+
+    types = StaticTypes(flat.program)
+    for stmt in flat.objects:
+        if type(stmt) is Let:
+            types.declare(stmt.name, types.of(stmt.value))
+        elif type(stmt) is Loop:
+            types.declare(stmt.var, types.of(stmt.start))
+        elif type(stmt) is GridLoop:
+            types.declare(stmt.name, ScalarType.U32)
+    return np.array([types.of(expr).value for expr in flat.exprs], np.uint32)
+
+
+def padded(items: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns an array that is not empty, as buffers must not be."""
+    import numpy as np
+
+    return items if items.size else np.zeros((*items.shape[:-1], 1), items.dtype)
 
 
 def classes(flat: FlatProgram, wanted: Column) -> Column:

@@ -390,10 +390,13 @@ def _links(row_kind: Column) -> Links:
 
 
 # ---------------------------------------------------------------- back
-def unflatten(flat: FlatProgram) -> Program:
-    """Returns the program of columns, whose expressions and statements are the objects of the rows where they fit."""
-    exprs = _expressions(flat)
-    start, items = flat.roots.start.tolist(), flat.roots.items.tolist()
+def unflatten(flat: FlatProgram, roots: Sequence[list[Expr]] | None = None) -> Program:
+    """Returns the program of columns, whose expressions and statements are the objects of the rows where they fit.
+
+    ``roots``: the expressions that each row evaluates; None: those of its nodes.
+    """
+    if roots is None:
+        roots = _roots(flat)
     bodies: list[list[Stmt]] = [[]]
     """The statements so far of each open body."""
     opened: list[list[tuple[int, Body]]] = []
@@ -405,7 +408,7 @@ def unflatten(flat: FlatProgram) -> Program:
             if kind == Row.END:
                 opened.pop()
                 if opened:
-                    bodies[-1].append(_closed(flat, parts, exprs))
+                    bodies[-1].append(_closed(flat, parts, roots))
                 continue
             parts.append((row, ()))
             bodies.append([])
@@ -413,23 +416,27 @@ def unflatten(flat: FlatProgram) -> Program:
             opened.append([(row, ())])
             bodies.append([])
         else:
-            roots = [exprs[node] for node in items[start[row] : start[row + 1]]]
-            bodies[-1].append(_plain(kind, flat.objects[row], roots))
+            bodies[-1].append(_plain(kind, flat.objects[row], roots[row]))
     return replace(flat.program, body=parts[0][1])
 
 
-def _expressions(flat: FlatProgram) -> list[Expr]:
-    start, items = flat.operands.start.tolist(), flat.operands.items.tolist()
-    made: list[Expr] = []
-    for number, expr in enumerate(flat.exprs):
-        first, last = start[number], start[number + 1]
-        if first != last:
-            operands = [None if node == NONE else made[node] for node in items[first:last]]
-            old = CHILDREN[type(expr)](expr)
-            if any(one is not other for one, other in zip(old, operands, strict=True)):
-                expr = EXPRESSIONS[type(expr)](expr, *operands)
-        made.append(expr)
-    return made
+def _roots(flat: FlatProgram) -> list[list[Expr]]:
+    start, items = flat.roots.start.tolist(), flat.roots.items.tolist()
+    return [[flat.exprs[node] for node in items[start[row] : start[row + 1]]] for row in range(flat.rows)]
+
+
+def with_operands(expr: Expr, operands: Sequence[Expr | None]) -> Expr:
+    """Returns an expression with other operands, of which there may be more than it has; the very expression if they
+    are its own.
+    """
+    kind = type(expr)
+    if kind in LEAVES:
+        return expr
+    old = CHILDREN[kind](expr)
+    new = operands[: len(old)]
+    if all(one is other for one, other in zip(old, new, strict=True)):
+        return expr
+    return cast("Expr", EXPRESSIONS[kind](expr, *new))
 
 
 def _plain(kind: int, stmt: Stmt, roots: list[Expr]) -> Stmt:
@@ -445,9 +452,8 @@ def _with_roots(stmt: Stmt, roots: list[Expr]) -> Stmt:
     return cast("Stmt", STATEMENTS[type(stmt)](stmt, *roots))
 
 
-def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], exprs: list[Expr]) -> Stmt:
+def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], roots: Sequence[list[Expr]]) -> Stmt:
     """Returns a statement of its bodies, each with the row that began it."""
-    start, items = flat.roots
     row, body = parts[0]
     kind, stmt = flat.row_kind[row], flat.objects[row]
     if kind == Row.IF:
@@ -456,13 +462,12 @@ def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], exprs: list[Expr])
             if flat.row_kind[row] == Row.ELSE:
                 otherwise = body
                 continue
-            condition = exprs[items[start[row]]]
-            otherwise = (If(condition, body, otherwise, loc=flat.objects[row].loc),)
+            otherwise = (If(roots[row][0], body, otherwise, loc=flat.objects[row].loc),)
         return otherwise[0]
     if kind == Row.SWITCH:
         arms = tuple([Arm(arm.labels, body, loc=arm.loc) for arm, body in _arms(flat, parts[1:-1])])
-        return Switch(exprs[items[start[row]]], arms, parts[-1][1], loc=stmt.loc)
-    return with_body(_with_roots(stmt, [exprs[node] for node in items[start[row] : start[row + 1]]]), body)
+        return Switch(roots[row][0], arms, parts[-1][1], loc=stmt.loc)
+    return with_body(_with_roots(stmt, roots[row]), body)
 
 
 def _arms(flat: FlatProgram, parts: list[tuple[int, Body]]) -> list[tuple[Arm, Body]]:

@@ -44,7 +44,7 @@ from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 _Simpler = TypeVar("_Simpler", bound=Expr)
 _U32, _BOOL = ScalarType.U32, ScalarType.BOOL
-_SUBGROUP_LANES: Final = 32
+SUBGROUP_LANES: Final = 32
 _ONE: Final = {ScalarType.F32: 0x3F80_0000, ScalarType.F64: 0x3FF0_0000_0000_0000}
 
 
@@ -111,7 +111,7 @@ class _Folding(Rewriter):
         return self._literal(node, _U32, count) if count else node
 
     def _subgroup_size(self, node: SubgroupSize) -> Expr:
-        return self._literal(node, _U32, _SUBGROUP_LANES)
+        return self._literal(node, _U32, SUBGROUP_LANES)
 
     def _binary(self, node: Binary) -> Expr:
         left, right = node.left, node.right
@@ -129,15 +129,15 @@ class _Folding(Rewriter):
         """Returns an operator of which one operand is a literal, simplified."""
         op = node.op
         dtype = literal.dtype
-        if left_is_literal and op not in _COMMUTING:
+        if left_is_literal and op not in COMMUTING:
             return node
         if dtype is _BOOL:
             return self._with_bool(node, other, literal)
-        if literal.bits == _neutral(op, dtype):
+        if literal.bits == neutral(op, dtype):
             return self._simpler(other)
-        if op in _COUNTED and not literal.bits & (self._types.of(other).bits - 1):
+        if op in COUNTED and not literal.bits & (self._types.of(other).bits - 1):
             return self._simpler(other)
-        result = _absorbing(op, dtype)
+        result = absorbing(op, dtype)
         if result is not None and result[0] == literal.bits and self._is_free(other):
             return self._literal(node, dtype, result[1])
         return node
@@ -242,8 +242,8 @@ _RULES: Final[dict[type[Node], Callable[[_Folding, Any], Expr]]] = {
 }
 
 # ---------------------------------------------------------------- literal operands that decide or change nothing
-_COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
-_COMMUTING: Final = frozenset(
+COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
+COMMUTING: Final = frozenset(
     {
         BinaryOp.ADD,
         BinaryOp.MUL,
@@ -282,7 +282,7 @@ def _greatest(dtype: ScalarType) -> int:
     return (1 << (dtype.bits - dtype.is_signed)) - 1
 
 
-def _neutral(op: BinaryOp, dtype: ScalarType) -> int | None:
+def neutral(op: BinaryOp, dtype: ScalarType) -> int | None:
     """Returns the bits of the right operand, of a number type, with which ``op`` gives its left operand; None: none.
 
     Of a float, the result may be another NaN than the operand.
@@ -304,7 +304,7 @@ def _neutral(op: BinaryOp, dtype: ScalarType) -> int | None:
     return _least(dtype) if op is BinaryOp.MAX else None
 
 
-def _absorbing(op: BinaryOp, dtype: ScalarType) -> tuple[int, int] | None:
+def absorbing(op: BinaryOp, dtype: ScalarType) -> tuple[int, int] | None:
     """Returns the bits of the right operand, of an integer type, with which ``op`` gives the same for every left
     operand, and what it gives; None: there are none.
     """

@@ -12,7 +12,8 @@ costs.  Nothing is shared across barriers of the grid, so that programs can be s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from vyre.domain.ir.expr import (
@@ -60,12 +61,12 @@ _Number: TypeAlias = int
 
 def share(program: Program, counts: Counts) -> Program:
     """Returns the program with equal expressions shared; counts ``shared`` expressions and ``named`` ones."""
-    return rewritten_by(_Sharing, program, counts)
+    return rewritten_by(lambda unique, counts: Sharing(unique, counts, found_in(unique)), program, counts)
 
 
 NUMBERING: Final = Pass("numbering", 1, share)
 
-_LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
+LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
     Literal: lambda e: (Literal, e.dtype, e.bits),
     BufferLength: lambda e: (BufferLength, e.buffer),
     LaunchId: lambda e: (LaunchId, e.kind, e.axis),
@@ -86,7 +87,7 @@ _OPERATORS: Final[dict[type[Node], Callable[[Any], object]]] = {
     Fma: lambda e: None,
     Call: lambda e: e.op,
 }
-_COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
+COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
     {
         BinaryOp.ADD,
         BinaryOp.MUL,
@@ -108,7 +109,7 @@ _COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
 """Operators of which both orders give the same bits, or a NaN each."""
 
 
-class _First:
+class First:
     """The first expression with a number on the way to a point: where it is, and the later ones that it dominates."""
 
     __slots__ = ("later", "name", "node", "place", "segment")
@@ -132,14 +133,14 @@ class _Numbering(FlowRewriter):
         self._next: _Number = 0
         self._locals: dict[str, _Number] = {}
         """The numbers of locals that are never assigned."""
-        self._firsts: dict[_Number, _First] = {}
-        self._trail: list[tuple[_Number, _First | None]] = []
+        self._firsts: dict[_Number, First] = {}
+        self._trail: list[tuple[_Number, First | None]] = []
         self._place = 0
         self._segment = 0
         self._names_only = False
         """Whether no local can be declared in front of the expression."""
         self._split = containers(program.body, splits_grid)
-        self.found: list[_First] = []
+        self.found: list[First] = []
         """The first expressions that have later ones."""
 
     # ---- scopes
@@ -224,7 +225,7 @@ class _Numbering(FlowRewriter):
 
     def _of_leaf(self, node: Expr) -> _Number:
         if type(node) is not Var:
-            return self._of_key(_LEAF_KEYS[type(node)](node))
+            return self._of_key(LEAF_KEYS[type(node)](node))
         name = node.name
         return self._of_key((Var, name, self.time(name))) if name in self._facts.assigned else self._locals[name]
 
@@ -232,7 +233,7 @@ class _Numbering(FlowRewriter):
         kind = type(node)
         if kind is Binary:
             op = node.op  # type: ignore[union-attr]
-            if op in _COMMUTING:
+            if op in COMMUTING:
                 operands.sort()
             return self._of_key((op, *operands))
         if type(node) is Load:
@@ -266,31 +267,39 @@ class _Numbering(FlowRewriter):
             if kind in IMPURE or self._names_only:
                 seen.add(id(node))
             else:
-                made = _First(node, self._place, self._segment, name if node is root else None)
+                made = First(node, self._place, self._segment, name if node is root else None)
                 self._trail.append((number, first))
                 self._firsts[number] = made
             stack += below[::-1]
 
-    def _match(self, first: _First, node: Expr) -> None:
+    def _match(self, first: First, node: Expr) -> None:
         if not first.later:
             self.found.append(first)
         first.later.append((self._place, id(node)))
 
 
-class _Sharing(Rewriter):
+def found_in(program: Program) -> Sequence[First]:
+    """Returns the first expressions that have later ones, in the order in which the second ones stand.
+
+    Every local of the program must have a name of its own.
+    """
+    numbering = _Numbering(program, Counter())
+    numbering.body(program.body)
+    return numbering.found
+
+
+class Sharing(Rewriter):
     """Writes the program with the equal expressions that were found."""
 
-    def __init__(self, program: Program, counts: Counts) -> None:
+    def __init__(self, program: Program, counts: Counts, found: Sequence[First]) -> None:
         super().__init__(program, counts)
-        numbering = _Numbering(program, counts)
-        numbering.body(program.body)
         names = _names(program)
         self._has_room: bool | None = None
         self._declared: dict[int, dict[int, str]] = {}
         """The expressions that get a local, by place and identity."""
         self._replaced: dict[int, dict[int, str]] = {}
         """The expressions that read one."""
-        for first in numbering.found:
+        for first in found:
             if first.name is None:
                 if not self._pays(first):
                     continue
@@ -300,7 +309,7 @@ class _Sharing(Rewriter):
                 self._replaced.setdefault(place, {})[key] = first.name
         self._place = 0
 
-    def _pays(self, first: _First) -> bool:
+    def _pays(self, first: First) -> bool:
         """Returns whether a local saves operators, and leaves no more nodes than there are.
 
         One more node is no reason to read memory twice.

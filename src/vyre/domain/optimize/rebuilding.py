@@ -99,6 +99,9 @@ def rewritten_from(root: Expr, rule: Callable[[Any, Any], Expr], made: dict[int,
     stack = [root]
     while stack:
         node = stack[-1]
+        if id(node) in made:  # an operand that stands twice in one expression
+            stack.pop()
+            continue
         kind = type(node)
         new: Expr
         if kind in LEAVES:

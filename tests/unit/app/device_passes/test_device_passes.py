@@ -16,7 +16,7 @@ from vyre.domain.optimize.flat_program import flatten, unflatten
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.passes import Pass
 
-NAMES = ("dead_code",)
+NAMES = ("folding", "numbering", "dead_code")
 Sessions: TypeAlias = Callable[[str], vyre.Session]
 
 
@@ -62,6 +62,61 @@ def test_a_pass_on_the_reference(sessions: Sessions, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pass_on_the_emulated_device(sessions: Sessions, name: str) -> None:
     check(passes_on(sessions("cuda-machine"), 7)[name], random_programs(150, 300)[150::60])
+
+
+HEAD = """program edge
+workgroup_size 32, 1, 1
+buffer y @0 read_write u32[4]
+buffer z @1 read_write u32[runtime]
+"""
+EDGES = {
+    "a store behind the end": ("folding", "y[2u + 2u] = 1u + 2u"),
+    "a store to the last element": ("folding", "y[2u + 1u] = 1u + 2u"),
+    "a negative index": ("folding", "z[1i - 2i] = 1u + 2u"),
+    "a negative index of 64 bits": ("folding", "y[1i64 - 2i64] = 1u + 2u"),
+    "an open length": ("folding", "z[4294967295u + 0u] = len(z) + len(y)"),
+    "a loop that stands still": ("folding", "for k in 0u .. 4u step 1u - 1u { y[k] = 1u + 1u }"),
+    "an operand that stands twice": ("folding", "y[0u] = len(y) * len(y)"),
+    "the same load around a store": (
+        "numbering",
+        """
+        let a = z[0u] * 3u
+        z[1u] = a
+        y[0u] = z[0u] * 3u + a""",
+    ),
+    "a branch that changes a local": (
+        "numbering",
+        """
+        let a = gid.x
+        y[0u] = a * 7u + 1u
+        if gid.x < 2u {
+          a := 3u
+          y[1u] = a * 7u + 1u
+        } else {
+          y[2u] = a * 7u + 1u
+        }
+        y[3u] = a * 7u + 1u""",
+    ),
+    "a loop that changes a buffer": (
+        "numbering",
+        """
+        let a = z[5u] * 3u + 1u
+        for k in 0u .. 4u step 1u {
+          y[k] = z[5u] * 3u + a
+          z[k] = z[5u] * 3u + k
+        }
+        y[0u] = z[5u] * 3u + 1u""",
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference", "cuda-machine"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_pass_on_an_edge(sessions: Sessions, edge: str, backend: str) -> None:
+    name, body = EDGES[edge]
+    program = vyre.ir.Program.from_text(f"{HEAD}body {{\n{body}\n}}\n")
+    assert vyre.validate(program).ok
+    assert difference(program, PASSES[name], passes_on(sessions(backend))[name]) == ""
 
 
 def test_columns_keep_a_program() -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from support.ptx_interpreter.backend import interpreter
-from support.ptx_interpreter.campaign import compare_case, compare_example
+from support.ptx_interpreter.campaign import Comparable, compare_case, compare_example, matrix
 from support.ptx_interpreter.engine import SCHEDULES, Schedule
 from vyre import ProgramBuilder, u32
 from vyre.domain.errors import TrapError
 from vyre.gallery.registry import MODULES
 from vyre.testing.execution import execute, open_backend
-from vyre.testing.operator_matrix import operator_matrix
-from vyre.testing.operator_programs import OperatorCase
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
-def test_every_case_of_the_matrix_agrees(case: OperatorCase) -> None:
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in matrix()])
+def test_every_case_of_the_matrix_agrees(case: Comparable) -> None:
     assert [finding.complaint for finding in (compare_case(case, schedule) for schedule in SCHEDULES)] == [""] * 3
 
 
@@ -51,7 +51,7 @@ FLIPS = [
 
 @pytest.mark.parametrize(("name", "old", "new"), FLIPS)
 def test_a_changed_instruction_is_noticed(name: str, old: str, new: str) -> None:
-    case = next(case for case in operator_matrix() if case.name == name)
+    case = next(case for case in matrix() if case.name == name)
     wanted = execute(open_backend("reference"), case.program, case.inputs)
     seen: list[str] = []
 
@@ -61,6 +61,15 @@ def test_a_changed_instruction_is_noticed(name: str, old: str, new: str) -> None
 
     found = execute(interpreter(edit=edited), case.program, case.inputs)
     assert old in seen[0] and found != wanted
+
+
+def test_a_comparison_names_every_engine_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = partial(interpreter, edit=lambda text: text.replace("add.u32", "sub.u32").replace("%f1, %f2;", "%f1, %f1;"))
+    monkeypatch.setattr("support.ptx_interpreter.campaign.interpreter", wrong)
+    case = next(case for case in matrix() if case.name == "add u32 u32")
+    assert compare_case(case, SCHEDULES[0]).complaint == "reference gives other bytes; cuda-machine gives other bytes"
+    complaint = compare_example("basics.p01_saxpy", SCHEDULES[0]).complaint
+    assert "elements differ" in complaint and complaint.count("gives another") == 2
 
 
 @pytest.mark.parametrize("schedule", [pytest.param(schedule, id=schedule.name) for schedule in SCHEDULES])

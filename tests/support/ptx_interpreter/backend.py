@@ -22,7 +22,7 @@ from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, DispatchTiming
-from vyre.domain.errors import TrapError
+from vyre.domain.errors import TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId
@@ -64,6 +64,8 @@ class InterpreterExecutor:
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         """Implements ``ProgramExecutor.execute``; its timing is 0.  Raises ``PtxError`` where the kernel is wrong."""
         program, config = request.program, request.config
+        if config.step_budget is not None or config.race_check or config.profile is not None:
+            raise UnsupportedFeature(feature="a budget, a check or a profile", backend=str(NAME))
         sizes = resolve_launch(program, tuple([view.nbytes for view in request.inputs]), config, _LIMITS)
         if config.workgroup is not None:
             program = replace(program, workgroup_size=config.workgroup)

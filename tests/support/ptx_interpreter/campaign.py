@@ -1,9 +1,9 @@
-"""Compares the interpreter with the reference and the emulated device on the gallery and the operator matrix.
+"""Compares the interpreter with the reference and the emulated device.
 
 From the root of the repository, ``PYTHONPATH=src:tests python -m support.ptx_interpreter.campaign --out FILE`` runs
-every program in every form of its PTX (``FORMS``) and in every schedule, the shuffled one with several seeds, and
-writes the counts; ``benchmarks/results/ptx-interpreter.json`` is such a file.  The tests run the usual form with one
-seed.
+the operator matrix, the gallery, the widened language and random programs in every form of their PTX (``FORMS``) and in
+every schedule, the shuffled one with several seeds, and writes the counts, as in
+``benchmarks/results/ptx-interpreter.json``.  The tests run matrix and gallery in the usual form with one seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import argparse
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,9 +24,11 @@ import vyre
 from support.ptx_interpreter.backend import interpreter
 from support.ptx_interpreter.engine import SCHEDULES, Schedule
 from support.ptx_interpreter.syntax import PtxError
+from support.widened_programs import widened_cases
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import ALL_OFF, DEFAULT_OPTIONS, EmitOptions
 from vyre.adapters.terminal import put
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import order_sensitive
@@ -35,7 +38,8 @@ from vyre.ports.backend import Backend, BackendCatalog
 from vyre.testing.execution import execute, find_scheduled
 from vyre.testing.fakes import registration_of
 from vyre.testing.operator_matrix import operator_matrix
-from vyre.testing.operator_programs import OperatorCase
+from vyre.testing.random_programs.generator import generate
+from vyre.testing.random_programs.memory import Order
 
 MACHINE: Final = {"in order": "lockstep", "reversed": "reverse", "shuffled": "shuffled"}
 """The emulated device's own name of each schedule."""
@@ -52,24 +56,33 @@ FORMS: Final = {
 """Forms of the PTX of one program, which differ in instructions and parameters and in no byte of a result."""
 
 
+class Comparable(NamedTuple):
+    """One dispatch of a program."""
+
+    name: str
+    program: Program
+    inputs: Mapping[str, bytes]
+    config: DispatchConfig = DEFAULT_CONFIG
+
+
 class Finding(NamedTuple):
     """The comparison of one program in one schedule; ``complaint`` is empty where all agree."""
 
-    name: str
     schedule: str
     form: str
     complaint: str
     compared_bytes: int
 
 
-def compare_case(case: OperatorCase, schedule: Schedule, form: str = "usual", seed: int = 0) -> Finding:
-    """Compares all bytes of a case of the matrix; its order of lanes shows in no result."""
-    program, inputs = case.program, case.inputs
-    found = execute(interpreter(schedule, seed=seed, options=FORMS[form]), program, inputs)
+def compare_case(case: Comparable, schedule: Schedule, form: str = "usual", seed: int = 0) -> Finding:
+    """Compares all bytes of a program whose order of lanes shows in no result."""
+    found = execute(interpreter(schedule, seed=seed, options=FORMS[form]), case.program, case.inputs, case.config)
     wrong = [
-        f"{name} gives other bytes" for name in RIVALS if execute(_kept(name, schedule, seed), program, inputs) != found
+        f"{name} gives other bytes"
+        for name in RIVALS
+        if execute(_kept(name, schedule, seed), case.program, case.inputs, case.config) != found
     ]
-    return Finding(case.name, schedule.name, form, "; ".join(wrong), sum(map(len, found.values())))
+    return Finding(schedule.name, form, "; ".join(wrong), sum(map(len, found.values())))
 
 
 def compare_example(module: str, schedule: Schedule, form: str = "usual", seed: int = 0) -> Finding:
@@ -77,16 +90,16 @@ def compare_example(module: str, schedule: Schedule, form: str = "usual", seed: 
 
     A program whose result depends on the order of lanes is compared with the others in the canonical order only.
     """
-    example, program, case = _loaded(module)
+    _, program, case = _loaded(module)
     found = _outputs(module, interpreter(schedule, seed=seed, options=FORMS[form]))
     wrong = mismatches(case, found)
-    if schedule is SCHEDULES[0] or not order_sensitive(program):
+    if schedule is SCHEDULES[0] or not order_sensitive(program):  # else its answer alone tells
         for name in RIVALS:
             others = (
                 _reference_outputs(module) if name == "reference" else _outputs(module, _made(name, schedule, seed))
             )
             wrong += [f"{name} gives another {key}" for key in found if found[key].tobytes() != others[key].tobytes()]
-    return Finding(example.name, schedule.name, form, "; ".join(wrong), sum(array.nbytes for array in found.values()))
+    return Finding(schedule.name, form, "; ".join(wrong), sum(array.nbytes for array in found.values()))
 
 
 @cache
@@ -115,39 +128,60 @@ def _reference_outputs(module: str) -> Outputs:
     return _outputs(module, _made("reference", SCHEDULES[0], 0))
 
 
-def comparisons(forms: Iterable[str], seeds: int) -> Iterator[tuple[str, Callable[[], Finding]]]:
-    """Yields every comparison with its name; only the shuffled schedule has more than one seed."""
-    for form in forms:
+def matrix() -> Iterator[Comparable]:
+    """Yields the operator matrix."""
+    return (Comparable(*case) for case in operator_matrix())
+
+
+def others(programs: int) -> Iterator[Comparable]:
+    """Yields the programs of the widened language, and random ones; the order of lanes shows in none."""
+    for name, case in widened_cases():
+        if case.order is Order.INDEPENDENT:
+            yield Comparable(name, case.program, case.inputs, case.config)
+    for seed in range(programs):
+        case = generate(seed, work=8000)
+        yield Comparable(f"seed {seed}", case.program, case.inputs, replace(case.config, step_budget=None))
+
+
+def comparisons(seeds: int, programs: int) -> Iterator[tuple[str, str, Callable[[], Finding]]]:
+    """Yields every comparison with the group and the name of its program; only the shuffled schedule has several
+    seeds.
+    """
+    for form in FORMS:
         for schedule in SCHEDULES:
             for seed in range(seeds if schedule is SCHEDULES[-1] else 1):
-                for case in operator_matrix():
-                    yield f"{case.name}, {form}, {schedule.name}", partial(compare_case, case, schedule, form, seed)
+                for group, cases in (("matrix", matrix()), ("others", others(programs))):
+                    for case in cases:
+                        yield group, case.name, partial(compare_case, case, schedule, form, seed)
                 for module in MODULES:
-                    yield f"{module}, {form}, {schedule.name}", partial(compare_example, module, schedule, form, seed)
+                    yield "gallery", module, partial(compare_example, module, schedule, form, seed)
 
 
 def main() -> int:
     """Runs the whole campaign and writes its counts; returns 1 if anything differed or failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the shuffled schedule")
+    parser.add_argument("--programs", type=int, default=300, help="random programs beside those of the repository")
     parser.add_argument("--out", type=Path, help="the file for the counts")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
+    names: dict[str, set[str]] = {}
     failures: list[str] = []
     compared = 0
-    for name, compare in comparisons(FORMS, arguments.seeds):
+    for group, name, compare in comparisons(arguments.seeds, arguments.programs):
+        names.setdefault(group, set()).add(name)
         try:
             finding = compare()
         except (PtxError, VyreError) as error:
-            failures.append(f"{name}: {type(error).__name__}: {error}")
+            failures.append(f"{group}, {name}: {type(error).__name__}: {error}")
             continue
         counts[f"{finding.form}, {finding.schedule}"] += 1
         compared += finding.compared_bytes
         if finding.complaint:
-            failures.append(f"{name}: {finding.complaint}")
+            failures.append(f"{group}, {name}, {finding.form}, {finding.schedule}: {finding.complaint}")
     record = {
-        "matrix": len(operator_matrix()),
-        "gallery": len(MODULES),
+        "programs": {group: len(found) for group, found in names.items()},
+        "answer_only_out_of_order": [module for module in MODULES if order_sensitive(_loaded(module)[1])],
         "seeds": arguments.seeds,
         "comparisons": dict(counts),
         "compared_bytes": compared,

@@ -19,6 +19,7 @@ from support.ptx_interpreter.syntax import Entry, PtxError
 WARP: Final = 32
 SHARED_BASE: Final = 0x1000
 LOCAL_BASE: Final = 0x2000
+PARAM_BASE: Final = 0x3000
 PATIENCE: Final = 16
 """Backward jumps of a lane in one turn of its gang, so that one that waits for another gives way to it."""
 MOST_BLOCKS: Final = 4_000_000
@@ -33,12 +34,15 @@ class Gang(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """An order of lanes.  ``gangs`` gives the turns of one pass over a grid, from its lanes by block and a source of
-    random numbers.
+    """An order of lanes.
+
+    ``gangs`` gives the turns of one pass over a grid, from its lanes by block and a source of random numbers.
+    ``whole_warps`` says that lanes of a warp that have not parted go on together.
     """
 
     name: str
     gangs: Callable[[Array, np.random.Generator], Iterator[Gang]]
+    whole_warps: bool = True
 
 
 def _in_order(blocks: Array, random: np.random.Generator) -> Iterator[Gang]:
@@ -59,7 +63,11 @@ def _shuffled(blocks: Array, random: np.random.Generator) -> Iterator[Gang]:
         yield Gang(part, int(random.integers(1, 30)))
 
 
-SCHEDULES: Final = (Schedule("in order", _in_order), Schedule("reversed", _reversed), Schedule("shuffled", _shuffled))
+SCHEDULES: Final = (
+    Schedule("in order", _in_order),
+    Schedule("reversed", _reversed),
+    Schedule("shuffled", _shuffled, False),
+)
 
 
 class Launch(NamedTuple):
@@ -107,7 +115,7 @@ class Grid:
             max((v.offset + v.nbytes for v in variables.values()), default=0)
             for variables in (entry.shared, entry.local)
         )
-        parameters = Space("param", 0, len(launch.parameters), 1, self.noise)
+        parameters = Space("param", PARAM_BASE, len(launch.parameters), 1, self.noise)
         parameters.bytes[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
         self.spaces: dict[str, Space] = {
             "global": memory,
@@ -119,6 +127,7 @@ class Grid:
         self.regions = {"global": nowhere, "param": nowhere, "shared": block, "local": lanes}
         self.symbols = {
             **constants,
+            **{v.name: PARAM_BASE + v.offset for v in entry.parameters.values()},
             **{v.name: SHARED_BASE + v.offset for v in entry.shared.values()},
             **{v.name: LOCAL_BASE + v.offset for v in entry.local.values()},
         }
@@ -172,7 +181,13 @@ class Grid:
             self.patience[lanes] -= 1
 
     def check_uniform(self, lanes: Array, taken: Array) -> None:
-        """Raises ``PtxError`` if lanes of one warp part at a branch that is marked as uniform."""
+        """Raises ``PtxError`` if lanes of one warp part at a branch that is marked as uniform.
+
+        A schedule that splits warps may bring lanes to a branch together that are in different rounds of a loop; the
+        mark tells nothing about them.
+        """
+        if not self.schedule.whole_warps:
+            return
         warps = self.warp_of[lanes]
         if np.intersect1d(warps[taken], warps[~taken]).size:
             raise PtxError("a warp parts at bra.uni")

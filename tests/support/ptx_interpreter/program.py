@@ -340,13 +340,7 @@ class _Preparation:
         if found is None:
             raise PtxError(f"unknown address: {text}")
         name, offset = found[1], int(found[2] or "0", 0)
-        if space == "param":
-            if name not in self.entry.parameters:
-                raise PtxError(f"no parameter {name}")
-            start = np.array([self.entry.parameters[name].offset], np.uint64)
-            base: Source = lambda lanes: start  # noqa: E731
-        else:
-            base = self._source(name, "u64" if WIDTHS[self.entry.registers.get(name, "b32")] == 8 else "u32")
+        base = self._source(name, "u64" if WIDTHS[self.entry.registers.get(name, "b32")] == 8 else "u32")
         memory, regions = self.grid.spaces[space], self.grid.regions[space]
 
         def places(lanes: Array) -> Array:

@@ -92,6 +92,11 @@ def test_inc_wraps_behind_its_limit() -> None:
     assert changed(kernel(body), words(33)).tolist() == [32 % 3, *(k % 3 for k in range(32))]
 
 
+def test_a_parameter_has_an_address() -> None:
+    body = f"mov.b64 %rd3, a; ld.param.u64 %rd4, [%rd3]; sub.u64 %rd4, %rd4, %rd0; cvt.u32.u64 %r7, %rd4; {STORE}"
+    assert changed(kernel(body), np.ones(32, np.uint32)).tolist() == [0] * 32
+
+
 def test_schedules_differ_where_the_order_shows() -> None:
     text = kernel("st.global.b32 [%rd1], %r3;")
     found = [int(changed(text, words(1), grid=2, schedule=schedule, seed=1)[0]) for schedule in SCHEDULES]
@@ -127,7 +132,7 @@ def test_a_branch_table() -> None:
         ("add.u32 %r7, %r0, 0x100000000;", "no value of u32"),
         ("add.rn.f32 %f1, %f2, 1;", "unknown operand"),
         ("bra $Nowhere;", "no label"),
-        ("ld.param.u64 %rd2, [b];", "no parameter"),
+        ("ld.param.u64 %rd2, [b];", "unknown operand"),
         ("ld.global.b32 %r7, [%rd1+2];", "not aligned"),
         ("ld.global.b32 %r7, [%rd1+128];", "outside every allocation"),
         ("st.global.v2.b32 [%rd1+4], {%r0, %r0};", "not aligned"),

@@ -92,6 +92,15 @@ def test_inc_wraps_behind_its_limit() -> None:
     assert changed(kernel(body), words(33)).tolist() == [32 % 3, *(k % 3 for k in range(32))]
 
 
+def test_the_active_mask_names_the_lanes_of_a_warp_that_execute_together() -> None:
+    body = f"""
+        setp.lt.u32 %p1, %r0, 40; @%p1 bra $Low; activemask.b32 %r7; bra $Join;
+        $Low: activemask.b32 %r7; $Join: {STORE}
+    """
+    found = changed(kernel(body, block=64), words(64)).tolist()
+    assert found == [0xFFFF_FFFF] * 32 + [0xFF] * 8 + [0xFFFF_FF00] * 24
+
+
 def test_a_parameter_has_an_address() -> None:
     body = f"mov.b64 %rd3, a; ld.param.u64 %rd4, [%rd3]; sub.u64 %rd4, %rd4, %rd0; cvt.u32.u64 %r7, %rd4; {STORE}"
     assert changed(kernel(body), np.ones(32, np.uint32)).tolist() == [0] * 32

@@ -24,6 +24,7 @@ from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, DispatchTiming
 from vyre.domain.errors import TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.grid_sync import has_grid_loops
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId
 from vyre.domain.specialization import spec_literals
@@ -66,6 +67,8 @@ class InterpreterExecutor:
         program, config = request.program, request.config
         if config.step_budget is not None or config.race_check or config.profile is not None:
             raise UnsupportedFeature(feature="a budget, a check or a profile", backend=str(NAME))
+        if has_grid_loops(program) and not self.options.native_grid_sync:  # its rounds need a host between them
+            raise UnsupportedFeature(feature="a grid loop in parts", backend=str(NAME))
         sizes = resolve_launch(program, tuple([view.nbytes for view in request.inputs]), config, _LIMITS)
         if config.workgroup is not None:
             program = replace(program, workgroup_size=config.workgroup)

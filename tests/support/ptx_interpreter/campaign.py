@@ -29,7 +29,7 @@ from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import ALL_OFF, DEFAULT_OPTIONS, EmitOptions
 from vyre.adapters.terminal import put
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import order_sensitive
 from vyre.gallery.example import Case, Example, Outputs, mismatches
@@ -167,11 +167,15 @@ def main() -> int:
     counts: Counter[str] = Counter()
     names: dict[str, set[str]] = {}
     failures: list[str] = []
+    refused: set[str] = set()
     compared = 0
     for group, name, compare in comparisons(arguments.seeds, arguments.programs):
         names.setdefault(group, set()).add(name)
         try:
             finding = compare()
+        except UnsupportedFeature as error:
+            refused.add(f"{group}, {name}: {error.feature}")
+            continue
         except (PtxError, VyreError) as error:
             failures.append(f"{group}, {name}: {type(error).__name__}: {error}")
             continue
@@ -187,6 +191,7 @@ def main() -> int:
         "compared_bytes": compared,
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "refused": sorted(refused),
         "failures": failures,
     }
     text = json.dumps(record, indent=1) + "\n"

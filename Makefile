@@ -107,6 +107,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs r
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py tests/fault/test_cpu_sessions.py tests/fault/test_cpu_store_faults.py \
 		tests/unit/reference/test_large_buffers.py
+	PYTHONPATH=tests $(BIN)/python -m support.ptx_interpreter.campaign --out benchmarks/results/ptx-interpreter.json
 	PYTHONPATH=tests $(BIN)/python -m support.persistent_soak --out benchmarks/results/persistent-soak.json
 	PYTHONPATH=tests $(BIN)/python -m support.egraph_soak --out benchmarks/results/egraph-soak.json
 	$(BIN)/python -m benchmarks.correct_rounding

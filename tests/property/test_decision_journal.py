@@ -31,12 +31,12 @@ UNRECORDED: Final = {
     "facts_of": "answers one by one",
     "reached_from": "takes a function",
     "parts_of": "a detail of the key's text",
-    "dag_cost": "takes an answer that no random one can stand for",
-    "pair_rows": "takes an answer that no random one can stand for",
     "conflicts": "answers one by one",
     "unknown_target": "makes an error",
     "as_source": "a context",
     "plan_frontier_execution": "takes a cache",
+    "plan_token_fact": "takes a cache",
+    "chunks_of": "answers one by one",
 }
 """Public functions whose arguments or answers are not values, and why."""
 

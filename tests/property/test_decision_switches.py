@@ -233,7 +233,9 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     "is what the device is": ("emission.target", "cuda.ordinal"),
     "follows from cuda.grid_sync and config.cooperative": ("emission.native_grid_sync",),
     "has switches of its own": ("emission.switches",),
-    "prepares programs for other engines: no pass pays on a device yet": ("config.optimize", "open.optimize"),
+    "prepares programs for other engines: no pass pays on a device yet": (
+        *("config.optimize", "open.optimize", "open.optimizer"),
+    ),
     "follows from config.optimize": ("emission.passes",),
     "is for kernels of persistent engines": ("emission.mailbox",),
     "is an adapter of this process": ("open.backend", "open.catalog", "open.telemetry", "open.environment"),

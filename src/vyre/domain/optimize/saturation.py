@@ -119,8 +119,12 @@ RULES: Final = Rules(LAWS, _is_wanted)
 
 
 @lru_cache(maxsize=16)
+def _more_rules(laws: tuple[Law, ...]) -> Rules:
+    return Rules((*LAWS, *laws), _is_wanted)
+
+
 def _rules_with(laws: tuple[Law, ...]) -> Rules:
-    return Rules((*LAWS, *laws), _is_wanted) if laws else RULES
+    return _more_rules(laws) if laws else RULES
 
 
 def with_laws(laws: tuple[Law, ...], cost: Callable[[Head], int] = cost_of) -> Pass:
@@ -182,11 +186,11 @@ class _Saturation(Rewriter):
         counts: Counts,
         rewrites: list[Rewrite] | None = None,
         cost: Callable[[Head], int] = cost_of,
-        rules: Rules = RULES,
+        rules: Rules | None = None,
     ) -> None:
         super().__init__(program, counts)
         self._cost = cost
-        self._rules = rules
+        self._rules = RULES if rules is None else rules
         self._rewrites = rewrites
         self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
         """The e-graphs that may still be made."""
@@ -204,7 +208,7 @@ class _Saturation(Rewriter):
         elements = {b.name: b.element.widened for b in program.buffers if isinstance(b.element, ScalarType)}
         types, spellings = _used(program)
         self._scope = Scope(self._locals, elements, self._values, self._types.of, types, spellings)
-        self._starts = _starts(rules.of(types, spellings))
+        self._starts = _starts(self._rules.of(types, spellings))
 
     def expression(self, expr: Expr) -> Expr:
         return rewritten(expr, self._rule, self._made)

@@ -19,7 +19,6 @@ NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_
 _SHOWN: Final = 3
 
 WAITING: Final[Mapping[str, str]] = {
-    "claims": "bundles of evidence for measured claims",
     "routing": "sorting, in the library of primitives",
     "speculation": "races of rewritten variants",
     "subgroup": "reductions, in the library of primitives",

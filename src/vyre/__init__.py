@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts as KnownCosts
     from vyre.app.drain_program import DrainProgram as DrainProgram, drain_program as drain_program
     from vyre.app.emission import emit as emit
+    from vyre.app.evidence.bundle import EvidenceBundle as EvidenceBundle, read_evidence as read_evidence
+    from vyre.app.evidence.replaying import EvidenceReplay as EvidenceReplay, replay_evidence as replay_evidence
     from vyre.app.explain.explanation import Explanation as Explanation
     from vyre.app.explain.journals import replay_file as replay_file
     from vyre.app.invalidation import InvalidationReport as InvalidationReport
@@ -157,6 +159,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.calibration.service": "KnownCosts",
     "vyre.app.drain_program": "DrainProgram drain_program",
     "vyre.app.emission": "emit",
+    "vyre.app.evidence.bundle": "EvidenceBundle read_evidence",
+    "vyre.app.evidence.replaying": "EvidenceReplay replay_evidence",
     "vyre.app.explain.explanation": "Explanation",
     "vyre.app.explain.journals": "replay_file",
     "vyre.app.invalidation": "InvalidationReport",

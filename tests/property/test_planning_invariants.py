@@ -28,6 +28,7 @@ from vectors.seeds.egraph_plans import (
     plan_work,
 )
 from vectors.seeds.occupancy_choices import BlockSizeInputs, pick_block_size
+from vectors.seeds.speedup_gate import GateInputs, SpeedupSample, validate
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.domain.record import U64, U64_MAX
@@ -41,7 +42,6 @@ from vyre.policies.devices.occupancy import (
     diagnose_shape,
 )
 from vyre.policies.egraphs.egraph_kernels import LaunchConfig
-from vyre.policies.evidence.claims import GateInputs, SpeedupSample, validate
 from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,

@@ -208,6 +208,11 @@ class Pipeline:
             self.launch_timings.append(timing)
             self._lease.launched()
 
+    @property
+    def on(self) -> Backend:
+        """The backend that compiled the program and runs it."""
+        return self._lease.backend
+
     def check_open(self) -> None:
         """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a forked process."""
         self._lease.check_open()

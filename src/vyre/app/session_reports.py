@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from vyre.domain.arguments import path_of
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
@@ -12,9 +12,14 @@ from vyre.domain.validation.validator import validate
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import CalibrationService, KnownCosts
+    from vyre.app.host_arrays import Shapes
     from vyre.app.journal import DecisionJournal
     from vyre.app.lease import BackendLease
+    from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.prediction import PredictionReport, ShapeObserver
+    from vyre.app.shorthand import Keywords
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.evidence.records import Evidence
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.validation.report import Report
 
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 class SessionReports:
     """The part of ``Session`` that runs no program of the caller."""
 
+    _compiled_launch: Callable[..., tuple[Pipeline, Inputs, Shapes | None]]
     _calibration: Callable[[], CalibrationService]
     _journal: DecisionJournal | None
     _lease: BackendLease
@@ -63,6 +69,32 @@ class SessionReports:
 
         self._lease.check_process()
         return write_journal(self._journal, path_of("path", path))
+
+    def write_evidence(
+        self,
+        path: Path | str,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        *,
+        runs: int = 1,
+        **shorthand: Unpack[Keywords],
+    ) -> Evidence:
+        """Runs ``program`` ``runs`` times and writes what somebody else needs to check the answer; returns its
+        manifest.
+
+        The file holds the program, the bytes of inputs and outputs, the times of every run, the decisions in the
+        journal, if the session has one, and the backend, device, source revision and versions; every part has a digest.
+        ``vyre replay`` and ``vyre.replay_evidence`` run the program again and compare the bytes.  ``inputs``,
+        ``config`` and ``shorthand`` as for ``dispatch``; resident memory cannot be recorded.
+
+        Raises what ``dispatch`` raises, ``InvalidInput`` for runs whose bytes differ and for more bytes than a bundle
+        holds, ``InvalidConfig`` for ``runs`` outside 1 to 10 000, and ``UnreadableFile``.
+        """
+        from vyre.app.evidence.writing import record_run
+
+        pipeline, given, _ = self._compiled_launch(program, inputs, config, shorthand)
+        return record_run(path, pipeline, given, runs, self._journal)
 
     def predictions(self) -> PredictionReport:
         """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from vyre.domain.dispatch import SpeculationMode
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import Access, AccessMode
-from vyre.policies.evidence.claims import RepetitionInputs, claim_from_repetitions
+from vyre.policies.evidence.claims import ClaimInputs, MeasuredSide, judge_claim
 from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
@@ -120,6 +121,7 @@ PRODUCER, CONSUMER = kernel("a", "bcdef"), kernel("fedcb", "g")
 OWN_LANE = dict.fromkeys("bcdef", AccessRelation.POINTWISE)
 NEIGHBOURS = OWN_LANE | {"b": AccessRelation.WORKGROUP}
 
+SIDE, OTHER = MeasuredSide("a", "d", "r", (3.0,) * 6), MeasuredSide("b", "d", "r", (10.0,) * 6)
 CASES = [
     Case(decide_persistent_kernel, (PersistentKernelInputs(1, 9, 9, 9),), "a batch of 1 is below the minimum of 2"),
     Case(
@@ -387,15 +389,24 @@ CASES = [
         "cos within 0.5 needs degree 6",
     ),
     Case(select_precision_lowering, (PrecisionInputs(True, True, DefaultHint()),), "no cheaper lowering is offered"),
-    Case(
-        claim_from_repetitions,
-        (RepetitionInputs((1.0,), (2.0,), 1.0),),
-        "1 repetitions are too few for a bound",
-    ),
-    Case(
-        claim_from_repetitions,
-        (RepetitionInputs((10.0,) * 6, (3.0,) * 6, 2.0),),
-        "the median is at least 3.333; 2.0 is required",
+    *(
+        Case(judge_claim, (ClaimInputs(faster, slower, factor),), text)
+        for faster, slower, factor, text in (
+            (SIDE, OTHER, 0.0, "a factor of 0.0"),
+            (SIDE, None, 2.0, "a side was not measured"),
+            (SIDE, SIDE, 2.0, "`a` is compared with itself"),
+            (SIDE, replace(OTHER, run="s"), 2.0, "`a` and `b` were measured in different runs"),
+            (SIDE, replace(OTHER, device="e"), 2.0, "one side was measured on `d`, the other on `e`"),
+            (SIDE, replace(OTHER, samples=(1.0,)), 2.0, "one side has 6 samples, the other 1"),
+            (SIDE, replace(OTHER, samples=(9.0,) * 5 + (0.0,)), 2.0, "the samples of round 5 are 0.0 and 3.0"),
+            (
+                replace(SIDE, samples=(3.0,)),
+                replace(OTHER, samples=(10.0,)),
+                2.0,
+                "1 samples are too few for a bound",
+            ),
+            (SIDE, OTHER, 2.0, "the median is at least 3.333; 2.0 is claimed"),
+        )
     ),
 ]
 

@@ -13,6 +13,8 @@ from vectors.seeds.cache_invalidation import InvalidationInputs
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs
 from vectors.seeds.fused_speculation import CounterTail, read_fused_result
 from vectors.seeds.ratios import align_up, float_to_u64
+from vectors.seeds.speedup_gate import HEADER, GateInputs, SpeedupSample, parse_csv
+from vectors.seeds.speedup_gate import validate as validate_samples
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.app.work_graph.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import VyreError
@@ -21,15 +23,6 @@ from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
 from vyre.policies.egraphs.egraph_kernels import LaunchConfig
-from vyre.policies.evidence.claims import (
-    HEADER,
-    GateInputs,
-    RepetitionInputs,
-    SpeedupSample,
-    claim_from_repetitions,
-    parse_csv,
-)
-from vyre.policies.evidence.claims import validate as validate_samples
 from vyre.policies.frontiers import fixpoint
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
@@ -438,22 +431,6 @@ CLAIMS = [
         parse_csv,
         (f"{HEADER}\ncuda,0,1099511627776,9,0,1000000,1000000,100,x,100,1,0,0,0,0", 1.0),
         f"invalid evidence value: line = 2, field = host_orchestrated_ns, value = x. {ANY_VALUES}",
-    ),
-    Refusal(
-        claim_from_repetitions,
-        (RepetitionInputs((1.0,), (1.0, 2.0), 1.0),),
-        f"repetition count mismatch: host = 1, resident = 2. {ANY_VALUES}",
-    ),
-    Refusal(claim_from_repetitions, (RepetitionInputs((), (), 1.0),), f"empty samples. {ANY_VALUES}"),
-    Refusal(
-        claim_from_repetitions,
-        (RepetitionInputs((1.0, 0.0), (1.0, 1.0), 1.0),),
-        f"invalid timing: index = 1. {ANY_VALUES}",
-    ),
-    Refusal(
-        claim_from_repetitions,
-        (RepetitionInputs((1.0, 1.0), (1.0, 0.0), 1.0),),
-        f"invalid timing: index = 1. {ANY_VALUES}",
     ),
 ]
 

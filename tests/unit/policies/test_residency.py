@@ -1,4 +1,4 @@
-"""Invariants of resident data, captures, pass selection and speed-up claims."""
+"""Invariants of resident data, captures, pass selection and vyre-driver's speed-up gate."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
-from vyre.domain.errors import PlanError
-from vyre.policies.evidence.claims import (
+from vectors.seeds.speedup_gate import (
     HEADER,
-    ClaimThresholds,
     GateInputs,
     GateThresholds,
-    MeasuredSession,
-    RepetitionInputs,
     SpeedupSample,
-    claim_from_repetitions,
     format_csv,
     parse_csv,
-    sample_from_session,
     validate,
 )
+from vyre.domain.errors import PlanError
 from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,
@@ -299,43 +294,3 @@ def test_what_is_written_passed_the_gate() -> None:
     one = GateThresholds(min_samples=1)
     written = format_csv(few, one)
     assert parse_csv(written, 4.0, one) == validate(few, one)
-
-
-def test_a_session_becomes_evidence_only_with_measured_counters() -> None:
-    plan = plan_session(SessionProfile(1, 1, 64, 1, 1, 1, 100, Readback.FINAL_ONLY))
-    measured = MeasuredSession("cuda", 0, 2**35, 9, 0, 10_000, 80_000, 64_000.0, 6_400.0, 10.0, 1, 0, 0, 0)
-    sample = sample_from_session(plan, measured)
-    assert (sample.repetitions, sample.timed_graph_uploads) == (64, 1)
-    assert kind_of(GateInputs((sample, GOOD), 4.0)) == "PollutedTimedRegion"
-    clean = sample_from_session(plan, replace(measured, timed_graph_uploads=0))
-    assert validate(GateInputs((clean, GOOD), 4.0)).min_speedup_x == 10.0
-
-
-def test_claims_from_repetitions() -> None:
-    host = tuple(100.0 + i for i in range(20))
-    sure = claim_from_repetitions(RepetitionInputs(host, (10.0,) * 20, 9.0))
-    assert sure.supported and sure.lower_bound_x == 10.5  # the 6th smallest of 20 ratios
-    assert not claim_from_repetitions(RepetitionInputs(host, (10.0,) * 20, 10.5)).supported
-    few = claim_from_repetitions(RepetitionInputs(host[:5], (10.0,) * 5, 1.0))
-    assert (few.supported, few.lower_bound_x, few.median_speedup_x) == (False, None, 10.2)
-    assert sure.median_speedup_x == 10.95
-    lax = claim_from_repetitions(RepetitionInputs(host[:5], (10.0,) * 5, 1.0), ClaimThresholds(40_000))
-    assert lax.lower_bound_x == 10.0
-    certain = claim_from_repetitions(RepetitionInputs((9.0,), (1.0,), 1.0), ClaimThresholds(1_000_000))
-    assert certain.lower_bound_x == 9.0
-    even = claim_from_repetitions(RepetitionInputs((9.0,), (1.0,), 1.0), ClaimThresholds(500_000))
-    assert even.lower_bound_x == 9.0  # right half of the time, exactly
-    middle = claim_from_repetitions(RepetitionInputs((7.0, 8.0, 9.0), (1.0,) * 3, 1.0), ClaimThresholds(500_000))
-    assert middle.lower_bound_x == 8.0
-
-
-@pytest.mark.parametrize(
-    ("host", "resident", "kind"),
-    [((1.0,), (), "RepetitionCountMismatch"), ((), (), "EmptySamples"), ((1.0,), (0.0,), "InvalidTiming")],
-)
-def test_repetitions_must_be_paired_and_positive(
-    host: tuple[float, ...], resident: tuple[float, ...], kind: str
-) -> None:
-    with pytest.raises(PlanError) as error:
-        claim_from_repetitions(RepetitionInputs(host, resident, 1.0))
-    assert error.value.kind == kind

@@ -44,7 +44,6 @@ from vyre.app.work_graph import plan_cache as plan_cache_held
 from vyre.app.work_graph.plan_cache import DEFAULT_CAPACITY
 from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.analysis.lane_facts import LaneFacts
-from vyre.domain.errors import PlanError
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch_costs import Measured, Provenance
@@ -59,15 +58,7 @@ from vyre.policies.egraphs.extraction_cost import (
     NodeHints,
     device_aware_cost,
 )
-from vyre.policies.evidence.claims import (
-    ClaimThresholds,
-    GateInputs,
-    GateThresholds,
-    RepetitionInputs,
-    SpeedupSample,
-    claim_from_repetitions,
-    validate,
-)
+from vyre.policies.evidence.claims import ClaimInputs, ClaimThresholds, MeasuredSide, judge_claim
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
@@ -108,7 +99,6 @@ from vyre.policies.tuning.workgroup_candidates import (
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 STEMS = {
-    "claims": "megakernel_speedup_gate",
     "fixpoint": "device_convergence",
     "fusion_pressure": "megakernel_scheduler",
     "plan_cache": "megakernel_plan_cache",
@@ -218,23 +208,15 @@ def seen_by_vectors(default: Default, monkeypatch: pytest.MonkeyPatch) -> bool:
         return failures(default.module) > 0
 
 
-SAMPLE = SpeedupSample("cuda", 0, 2**35, 9, 0, 10_000, 80_000, 64, 64_000.0, 6_400.0, 10.0, 0, 0, 1, 0)
 CONSTANT = NodeHints(compile_time_constant=True)
 PROFILE = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=False)
-
-
-def gate_accepts(thresholds: GateThresholds) -> bool:
-    try:
-        return bool(validate(GateInputs((SAMPLE, SAMPLE), 1.0), thresholds))
-    except PlanError:
-        return False
 
 
 def lower_bound(thresholds: ClaimThresholds) -> float | None:
     """Of 2 252 ratios, for which 25 000 and 25 001 ppm are on two sides of a rank."""
     count = 2252
-    inputs = RepetitionInputs(tuple(float(1 + i) for i in range(count)), (1.0,) * count, 1.0)
-    return claim_from_repetitions(inputs, thresholds).lower_bound_x
+    slower = MeasuredSide("b", "d", "r", tuple(float(1 + i) for i in range(count)))
+    return judge_claim(ClaimInputs(MeasuredSide("a", "d", "r", (1.0,) * count), slower, 1.0), thresholds).lower_bound_x
 
 
 def race(t: RaceThresholds) -> tuple[PairedRace, RaceVerdict]:
@@ -376,7 +358,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
         FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t
     ),
-    ("GateThresholds", "max_timed_host_syncs"): gate_accepts,
     ("ClaimThresholds", "error_ppm"): lower_bound,
     ("BiasThresholds", "tile_bps"): biased(NodeHints(fp16_eligible=True), autotune=AutotuneRecord(1, (2, 1, 1))),
     ("BiasThresholds", "speculate_bps"): biased(CONSTANT, trace_jit=TraceJitInputs(9, 9_000, 0, 100)),

@@ -48,7 +48,8 @@ def test_who_asks_is_named(read: Any) -> None:
     assert "app/selection.py" in asked["backend_ranking"].by
     assert asked["dispatch_policy"].by == () and "plan_execution" in asked["dispatch_policy"].through
     assert asked["egraph_kernels"].by == ("graphs/egraph_closing.py",)
-    assert asked["claims"].text.startswith("not yet called; planned: ")
+    assert asked["claims"].by == ("app/evidence/claims.py",)
+    assert asked["routing"].text.startswith("not yet called; planned: ")
 
 
 @pytest.fixture

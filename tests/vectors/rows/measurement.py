@@ -7,6 +7,7 @@ from typing import Final
 
 from vectors.codec import Json, PlanCodec, Row
 from vectors.seeds.launch_diagnosis import DiagnosisInputs, LaunchDiagnosis, diagnose
+from vectors.seeds.speedup_gate import HEADER, GateInputs, SpeedupEvidence, format_csv, parse_csv, validate
 from vyre.policies.devices.occupancy import (
     SM_MODELS,
     CooperativeLaunch,
@@ -19,7 +20,6 @@ from vyre.policies.devices.occupancy import (
     diagnose_shape,
     estimate,
 )
-from vyre.policies.evidence.claims import HEADER, GateInputs, SpeedupEvidence, format_csv, parse_csv, validate
 
 CODEC: Final = PlanCodec()
 

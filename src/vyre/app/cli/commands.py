@@ -20,7 +20,7 @@ from vyre.domain.ir.collector import collector_paused
 _MODULES: Final = {
     **dict.fromkeys(("run", "show", "emit", "aot", "validate"), "program_commands"),
     **dict.fromkeys(("backends", "doctor", "demo"), "machine_commands"),
-    **{name: name for name in ("explain", "tune", "calibrate", "new")},
+    **{name: name for name in ("explain", "replay", "tune", "calibrate", "new")},
     "cache": "cache_commands",
     **{name: name for name in ("optimize", "dialects")},
     "conform": "vyre.testing.conform.command",

@@ -32,8 +32,10 @@ from vyre.app.cli.options import (
     Target,
     Timeout,
 )
+from vyre.app.journal import DecisionJournal
 from vyre.app.opening import open as open_session
 from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
+from vyre.app.shorthand import Keywords
 from vyre.app.source_lines import with_source_lines
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
@@ -56,6 +58,9 @@ def run(
     expect: Annotated[
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
     ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option("--evidence", help="Run once more, and write a bundle for `vyre replay` here.")
+    ] = None,
     check: Checks = None,
     timeout: Timeout = None,
     backend: BackendName = "auto",
@@ -68,6 +73,8 @@ def run(
     if program.suffix == BUNDLE_SUFFIX:
         if spec:
             raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
+        if evidence is not None:
+            raise InvalidConfig("--evidence records programs, not bundles", fix="name the program of the bundle.")
         with load_bundle(program, backend=backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
             given = arguments.inputs(input_, bundle)
@@ -82,18 +89,22 @@ def run(
     check_digest(f"the program {program}", expect, call.program.digest)
     targets = arguments.outputs(out, call.program)
     arguments.expect_inputs(call.inputs, call.program)
-    with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
+    launch = Keywords(
+        grid=groups,
+        extent=call.extent if groups is None and lanes is None else lanes,
+        spec=arguments.constants(spec),
+        output_counts=call.output_counts,
+        race_check=races,
+    )
+    journal = None if evidence is None else DecisionJournal()
+    with (
+        open_session(backend, journal=journal) as session,
+        report.progress(f"running {program.name} on {session.backend}"),
+    ):
         keep_verdict(call.program, session)
-        result = session.dispatch(
-            call.program,
-            call.inputs,
-            config,
-            grid=groups,
-            extent=call.extent if groups is None and lanes is None else lanes,
-            spec=arguments.constants(spec),
-            output_counts=call.output_counts,
-            race_check=races,
-        )
+        result = session.dispatch(call.program, call.inputs, config, **launch)
+        if evidence is not None:
+            session.write_evidence(evidence, call.program, call.inputs, config, **launch)
         reason = session.explain().reason if result.backend == session.backend else RACE_CHECKS_WHY
     shaped = {name: array.reshape(call.shapes.get(name, array.shape)) for name, array in result.items()}
     write_files({path: report.file_content(path, shaped[name]) for name, path in targets.items()})

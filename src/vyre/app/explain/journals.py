@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from vyre.adapters.evidence_files import ARCHIVE
 from vyre.adapters.files import read_file, write_files
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.app.journal import DecisionJournal
@@ -32,12 +33,18 @@ def write_journal(journal: DecisionJournal | None, path: Path) -> int:
 
 
 def replay_file(path: Path | str) -> Iterator[Replayed]:
-    """Yields every decision of a file, decided again, in order.
+    """Yields every decision of a journal, or of the journal in an evidence bundle, decided again, in order.
 
-    Raises ``UnreadableFile``, and ``MalformedJson`` for a file that is not a journal.
+    Raises ``UnreadableFile``, ``MalformedJson`` for a file that is neither, and ``MalformedBundle`` for a bundle that
+    is damaged or holds no run.
     """
+    data = read_file(path_of("path", path), max_bytes=MAX_BYTES)
+    if data.startswith(ARCHIVE):
+        from vyre.app.evidence.bundle import read_evidence
+
+        return (replay(record, find_policy) for record in read_evidence(path).decisions)
     try:
-        text = read_file(path_of("path", path), max_bytes=MAX_BYTES).decode()
+        text = data.decode()
     except UnicodeDecodeError:
         raise MalformedJson(
             f"{path} is no journal: it is not UTF-8", fix="use the journal as it was written."

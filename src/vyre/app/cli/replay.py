@@ -1,0 +1,99 @@
+"""``vyre replay``: runs the program of an evidence bundle again, and judges its claims again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vyre.adapters.terminal import put
+from vyre.app.cli import report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.options import AsJson
+from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
+from vyre.app.evidence.claims import judge_speed_claim
+from vyre.app.evidence.replaying import EvidenceReplay, replay_on
+from vyre.app.opening import open as open_session
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.evidence.records import Evidence
+from vyre.domain.printable import one_line
+
+
+def replay(
+    bundle: Annotated[Path, typer.Argument(help="An evidence bundle, as `vyre run --evidence` writes it.")],
+    backend: Annotated[
+        str | None, typer.Option("--backend", "-b", help="Run on this backend; default: that of the bundle.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run the program of an evidence bundle again and compare the bytes; exit code 1 if one differs."""
+    held = read_evidence(bundle)
+    if held.evidence.run is None:
+        if backend is not None:
+            raise InvalidConfig(f"{bundle} holds no run", fix="leave --backend out: its claims are judged again.")
+        return _measured(held.evidence, as_json=as_json)
+    named = held.run.got.by if backend is None else backend
+    with open_session(named) as session, report.progress(f"running {bundle.name} on {session.backend}"):
+        found = replay_on(session, held)
+    if as_json:
+        report.put_json(_document(held, found))
+    else:
+        _print(held, found)
+    return Exit.OK if found.ok else Exit.WRONG
+
+
+def _print(held: EvidenceBundle, found: EvidenceReplay) -> None:
+    evidence, run = held.evidence, held.run
+    made = f"{one_line(evidence.made_at)} by {one_line(evidence.source.fingerprint)}"
+    put(f"`{one_line(run.name or 'unnamed')}` of {made}")
+    for difference in found.differences:
+        put(f"DIFFERS {one_line(str(difference))}")
+    count = sum(slot.content.nbytes for slot in run.got.slots)
+    verdict = (
+        f"{len(found.differences)} of {len(run.got.slots)} outputs differ from" if not found.ok else "the bytes of"
+    )
+    put(f"{one_line(found.backend)}: {verdict} the answer of {one_line(found.expected_by)} ({count} bytes)")
+    if run.expected is not None:
+        same = "gives the recorded bytes again" if found.as_recorded else "gives other bytes than were recorded"
+        put(f"{one_line(found.backend)} {same}, which were those of {one_line(run.got.by)}")
+
+
+def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
+    return {
+        "program": held.run.name,
+        "digest": held.run.digest,
+        "made_at": held.evidence.made_at,
+        "source": held.evidence.source.fingerprint,
+        "backend": found.backend,
+        "recorded": found.recorded,
+        "expected_by": found.expected_by,
+        "ok": found.ok,
+        "as_recorded": found.as_recorded,
+        "differences": [difference._asdict() for difference in found.differences],
+    }
+
+
+def _measured(evidence: Evidence, *, as_json: bool) -> int:
+    """Prints the claims of a bundle of measurements, which reading has found to be supported."""
+    judged = [judge_speed_claim(evidence.measurements, claim) for claim in evidence.claims]
+    if as_json:
+        claims = [
+            {
+                "measurement": each.claim.measurement,
+                "faster": each.claim.faster,
+                "slower": each.claim.slower,
+                "factor": each.claim.factor,
+                "median": each.verdict.median_x,
+                "lower_bound": each.verdict.lower_bound_x,
+            }
+            for each in judged
+        ]
+        report.put_json(
+            {"made_at": evidence.made_at, "measurements": len(evidence.measurements), "supported_claims": claims}
+        )
+        return Exit.OK
+    for each in judged:
+        put(one_line(str(each)))
+    put(f"{len(evidence.measurements)} measurements, {len(judged)} claims, all supported by their samples; nothing ran")
+    return Exit.OK

@@ -1,0 +1,116 @@
+"""Reads evidence bundles, and checks that what they say belongs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from vyre.adapters.evidence_files import Stored, read_bundle
+from vyre.app.evidence.claims import refused_claims
+from vyre.app.evidence.writing import inputs_digest
+from vyre.domain.arguments import path_of
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import MalformedBundle, MalformedJson, VyreError
+from vyre.domain.evidence.config_fields import config_of
+from vyre.domain.evidence.records import Answer, Evidence, RecordedRun, Slot
+from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import check_rules
+from vyre.policies.journal import DecisionRecord, from_lines
+
+_FIX: Final = "use the file as it was written, or write the evidence again."
+
+
+@dataclass(frozen=True)
+class EvidenceBundle:
+    """A bundle that was read and checked.
+
+    ``evidence`` is its manifest.  ``program``, ``config`` and ``decisions`` are those of its run; they raise
+    ``MalformedBundle`` where there is none.
+    """
+
+    evidence: Evidence
+    files: Mapping[str, bytes]
+
+    @cached_property
+    def program(self) -> Program:
+        """The program of the run."""
+        text = self.files[self.run.program.path].decode("utf-8", "surrogatepass")
+        return Program.from_text(text, self.run.program.path)
+
+    @cached_property
+    def config(self) -> DispatchConfig:
+        """The configuration of the run."""
+        return config_of(self.run.config)
+
+    @cached_property
+    def decisions(self) -> tuple[DecisionRecord, ...]:
+        """The recorded decisions, oldest first."""
+        held = self.run.decisions
+        return () if held is None else from_lines(self.files[held.path].decode())
+
+    @property
+    def run(self) -> RecordedRun:
+        """The recorded run."""
+        if self.evidence.run is None:
+            raise MalformedBundle("the evidence holds no run, only measurements", fix="name a bundle of a run.")
+        return self.evidence.run
+
+    def bytes_of(self, slot: Slot) -> bytes:
+        """Returns the content of a buffer."""
+        return self.files[slot.content.path]
+
+
+def read_evidence(path: Path | str) -> EvidenceBundle:
+    """Reads a bundle of ``Session.write_evidence`` or ``make bench``; every file in it is checked.
+
+    Raises ``UnreadableFile``, and ``MalformedBundle`` for a file that is not, or no longer, the bundle that was
+    written, and for one that claims what it did not measure.
+    """
+    path = path_of("path", path)
+    return checked(read_bundle(path), str(path))
+
+
+def checked(stored: Stored, title: str) -> EvidenceBundle:
+    """Returns the bundle, if its parts belong together; raises ``MalformedBundle``, which begins with ``title``."""
+    bundle = EvidenceBundle(stored.evidence, stored.files)
+    try:
+        problem = next(_problems(bundle), None)
+    except UnicodeDecodeError as error:
+        problem = f"a text in it is no UTF-8 ({error.reason} at byte {error.start})"
+    except MalformedJson as error:
+        problem = f"the decisions are refused: {error.message}"
+    except VyreError as error:
+        problem = f"the program or its config is refused: {error.message}"
+    if problem is not None:
+        raise MalformedBundle(f"{title}: {problem}", fix=_FIX)
+    return bundle
+
+
+def _problems(bundle: EvidenceBundle) -> Iterator[str]:
+    for refusal in refused_claims(bundle.evidence):
+        yield f"it claims what was not measured: {refusal}"
+    run = bundle.evidence.run
+    if run is None:
+        return
+    program = bundle.program
+    if program.digest.hex() != run.digest or program.name != run.name:
+        yield f"`{run.program.path}` is another program than the manifest names"
+    if not (report := check_rules(program)).ok:
+        yield f"the program is invalid: {report.errors[0].message}"
+    taken = tuple(buffer for buffer in program.abi_buffers if buffer.takes_input)
+    returned = tuple(buffer for buffer in program.abi_buffers if buffer.is_returned)
+    sides: list[tuple[str, tuple[Buffer, ...], tuple[Slot, ...]]] = [("inputs", taken, run.inputs)]
+    answers: list[Answer] = [run.got] if run.expected is None else [run.got, run.expected]
+    sides += [(f"answer of {answer.by}", returned, answer.slots) for answer in answers]
+    for title, buffers, slots in sides:
+        if [(b.name, b.element.text) for b in buffers] != [(slot.name, slot.element) for slot in slots]:
+            yield f"the {title} are not those of the program"
+    if inputs_digest(run.inputs) != run.inputs_digest:
+        yield "the digest of the inputs is not that of the inputs in it"
+    if bundle.evidence.device is None or bundle.evidence.device.backend != run.got.by:
+        yield "it does not describe the backend that gave the answer"
+    _ = (bundle.config, bundle.decisions)

@@ -1,0 +1,82 @@
+"""Where and by what source evidence is made: the parts of a manifest that do not depend on what was run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.git import GitRepository
+from vyre.adapters.machine_facts import environment
+from vyre.app.calibration.service import source_of
+from vyre.domain.device_signatures import signature_of
+from vyre.domain.errors import BackendError
+from vyre.domain.evidence.provenance import SourceState, source_state
+from vyre.domain.evidence.records import FORM, Device, Evidence
+from vyre.ports.backend import Backend, BackendCatalog
+from vyre.ports.provenance import SourceRepository
+
+PACKAGES: Final = ("vyre", "numpy", "blake3")
+GENERATED: Final = ("benchmarks/results",)
+"""Where the repository of vyre keeps evidence: writing it makes no tree dirty."""
+_PACKAGE: Final = Path(__file__).parents[2]
+_UUID: Final = re.compile(r" [0-9a-f]{32}$")
+
+
+def vyre_repository() -> SourceRepository:
+    """Returns the repository of the vyre that runs."""
+    return GitRepository(_PACKAGE, GENERATED)
+
+
+def empty_evidence(packages: Sequence[str], repository: SourceRepository | None) -> Evidence:
+    """Returns a manifest without run and measurements, made now."""
+    return Evidence(
+        form=FORM,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        source=_source(repository or vyre_repository()),
+        environment=environment(dict.fromkeys((*PACKAGES, *packages))),
+        device=None,
+        run=None,
+        measurements=(),
+        claims=(),
+    )
+
+
+def _source(repository: SourceRepository) -> SourceState:
+    from vyre import __version__
+
+    return source_state("vyre", __version__, repository.working_tree())
+
+
+def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device:
+    """Returns the description of a backend and its device.  ``catalog`` has its registration, if any."""
+    source = source_of(backend)
+    family = signature_of(_UUID.sub("", source.device))
+    return Device(
+        backend=str(backend.id),
+        version=backend.version,
+        name=source.device,
+        driver=source.driver,
+        signature=None if family is None else family.id,
+        toolchain=backend.toolchain(),
+        facts=_facts(backend, catalog or load_catalog()),
+    )
+
+
+def packages_of(backend_id: str, catalog: BackendCatalog | None = None) -> tuple[str, ...]:
+    """Returns the distributions that a backend uses where they are installed."""
+    registration = (catalog or load_catalog()).get(backend_id)
+    return () if registration is None else registration.packages
+
+
+def _facts(backend: Backend, catalog: BackendCatalog) -> Mapping[str, str]:
+    registration = catalog.get(backend.id)
+    if registration is None or registration.facts is None:
+        return {}
+    try:
+        return dict(registration.facts())
+    except BackendError as error:
+        return {"unknown": error.message}

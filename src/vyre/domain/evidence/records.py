@@ -1,0 +1,161 @@
+"""The manifest of an evidence bundle: what was run or measured, where, by which source, and the digest of every file.
+
+Records are written by ``value_json``, so that reading refuses everything that writing does not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from vyre.domain.evidence.provenance import SourceState
+
+FORM: Final = 1
+"""Version of the written form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file of the bundle: its path in it, its size in bytes, and its BLAKE3 digest in hexadecimal."""
+
+    path: str
+    nbytes: int
+    blake3: str
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The machine and the versions: ``cores`` counts processors, ``packages`` maps distributions to versions."""
+
+    python: str
+    system: str
+    processor: str
+    cores: int
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A backend and the device that it ran on.
+
+    ``name`` and ``driver`` are what the backend calls its device and its driver; ``signature`` is the id of the known
+    family of the device, None for others.  ``toolchain`` names everything that makes code, ``facts`` holds what the
+    backend says about the device, by topic.
+    """
+
+    backend: str
+    version: str
+    name: str
+    driver: str
+    signature: str | None
+    toolchain: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The content of a buffer: its name, the type of its elements as text, and the file of its bytes."""
+
+    name: str
+    element: str
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class RunTiming:
+    """The durations of one run in nanoseconds, as in ``DispatchTiming``; None means not measured."""
+
+    wall_ns: int
+    device_ns: int | None
+    enqueue_ns: int | None
+    wait_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The returned buffers in binding order, and who returned them: the id of a backend, or another name."""
+
+    by: str
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A program with its inputs, in binding order, and what came out.
+
+    ``digest`` is that of the program, ``inputs_digest`` that of all inputs together; ``config`` holds the fields of the
+    ``DispatchConfig`` that differ from the default.  ``got`` is the answer of the backend; ``expected`` is another
+    answer that the backend should have given, None where nobody gave one.  ``decisions`` is the journal, and
+    ``dropped`` the number of decisions that it no longer held.
+    """
+
+    name: str | None
+    digest: str
+    program: Content
+    inputs_digest: str
+    inputs: tuple[Slot, ...]
+    config: tuple[tuple[str, object], ...]
+    got: Answer
+    expected: Answer | None
+    timings: tuple[RunTiming, ...]
+    decisions: Content | None
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the things that were measured in turn, on ``device``; ``samples`` are in the order of the rounds."""
+
+    name: str
+    device: str
+    samples: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A quantity that was measured in one run for one side or several: its ``unit``, and what was cached.
+
+    ``run`` names the run of the program that measured; only samples of one run may be compared.
+    """
+
+    name: str
+    unit: str
+    state: str
+    run: str
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedClaim:
+    """The claim that ``faster`` takes at most 1 / ``factor`` of the time of ``slower`` in a measurement."""
+
+    measurement: str
+    faster: str
+    slower: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The manifest.  ``made_at`` is in the form of ISO 8601; a bundle holds a run, measurements, or both."""
+
+    form: int
+    made_at: str
+    source: SourceState
+    environment: Environment
+    device: Device | None
+    run: RecordedRun | None
+    measurements: tuple[Measurement, ...]
+    claims: tuple[SpeedClaim, ...]
+
+    def contents(self) -> Iterator[Content]:
+        """Yields every file that the manifest names, in the order in which the bundle holds them."""
+        if self.run is None:
+            return
+        yield self.run.program
+        answers = (self.run.got,) if self.run.expected is None else (self.run.got, self.run.expected)
+        for slots in (self.run.inputs, *(answer.slots for answer in answers)):
+            yield from (slot.content for slot in slots)
+        if self.run.decisions is not None:
+            yield self.run.decisions

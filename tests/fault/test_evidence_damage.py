@@ -1,0 +1,221 @@
+"""Evidence that is damaged, cut, swapped or crafted: a typed error that says what and where, never accepted damage."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from blake3 import blake3
+
+import vyre
+from support.evidence import measured, write
+from vyre.adapters import evidence_files
+from vyre.adapters.evidence_files import decode
+from vyre.app.evidence.bundle import checked
+from vyre.domain.errors import MalformedBundle, UnreadableFile
+from vyre.domain.evidence.records import SpeedClaim
+from vyre.domain.value_json import canonical
+
+MUTANTS: Final = 1_500
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("evidence") / "e.zip"
+    write(path)
+    return path.read_bytes()
+
+
+def refusal(data: bytes) -> str:
+    """Returns the message of the refusal; fails if the bytes are accepted, or by any other error."""
+    with pytest.raises(MalformedBundle) as error:
+        checked(decode(data), "e.zip")
+    assert error.value.fix
+    return error.value.message
+
+
+def sealed(body: bytes) -> bytes:
+    return body + blake3(body).hexdigest().encode()
+
+
+def rebuilt(data: bytes, change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> bytes:
+    """A whole archive of other files, with a digest that matches."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in change(held).items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+        archive.comment = bytes(64)
+    return sealed(stream.getvalue()[:-64])
+
+
+def test_random_damage_is_never_accepted(bundle: bytes) -> None:
+    draw = random.Random(21)
+    for _ in range(MUTANTS):
+        data = bytearray(bundle)
+        match draw.randrange(5):
+            case 0:
+                data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+            case 1:
+                del data[draw.randrange(len(data)) :]
+            case 2:
+                at = draw.randrange(len(data))
+                data[at:at] = draw.randbytes(draw.randrange(1, 40))
+            case 3:
+                start = draw.randrange(len(data) - 1)
+                del data[start : start + draw.randrange(1, 40)]
+            case _:
+                one, other, size = draw.randrange(len(data)), draw.randrange(len(data)), draw.randrange(1, 60)
+                data[one : one + size], data[other : other + size] = data[other : other + size], data[one : one + size]
+        if bytes(data) != bundle:
+            refusal(bytes(data))
+
+
+def test_random_damage_that_is_sealed_again_is_a_typed_error_or_no_damage(bundle: bytes) -> None:
+    """A forger can seal anything; what is accepted then has files that match its manifest."""
+    draw, body = random.Random(22), bundle[:-64]
+    original = checked(decode(bundle), "e.zip")
+    accepted = 0
+    for _ in range(MUTANTS):
+        data = bytearray(body)
+        for _ in range(draw.randrange(1, 4)):
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        try:
+            found = checked(decode(sealed(bytes(data))), "e.zip")
+        except MalformedBundle:
+            continue
+        accepted += 1
+        assert (found.evidence, found.files) == (original.evidence, original.files), "only the archive's own tables"
+    assert accepted < MUTANTS // 2
+
+
+@pytest.mark.parametrize("bit", [0, 7])
+def test_every_flipped_bit_is_noticed(bundle: bytes, bit: int) -> None:
+    data = bytearray(bundle)
+    for at in range(0, len(data), 3):
+        data[at] ^= 1 << bit
+        refusal(bytes(data))
+        data[at] ^= 1 << bit
+
+
+def test_what_is_damaged_is_named(bundle: bytes) -> None:
+    at = bundle.index((65).to_bytes(4, "little"), bundle.index(b"outputs/0.bin"))
+    flipped = bundle[:at] + b"B" + bundle[at + 1 :]
+    assert refusal(flipped).startswith("`outputs/0.bin` (from byte ")
+    assert "ends too early" in refusal(bundle[:-100])
+    assert "the first bytes are others" in refusal(b"no archive")
+    assert refusal(bundle + b"!").startswith("every file in it is whole")
+    assert refusal(bundle[:-64] + b"0" * 64).startswith("every file in it is whole")
+
+
+def crafted(change: Callable[[Any], object]) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    """Changes the manifest as JSON, and writes it canonically."""
+
+    def changed(held: dict[str, bytes]) -> dict[str, bytes]:
+        document = json.loads(held["manifest.json"])
+        change(document)
+        return held | {"manifest.json": canonical(document).encode()}
+
+    return changed
+
+
+def swapped(held: dict[str, bytes]) -> dict[str, bytes]:
+    return held | {"inputs/0.bin": held["inputs/1.bin"], "inputs/1.bin": held["inputs/0.bin"]}
+
+
+CRAFTED: Final[dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]]] = {
+    "swapped": (swapped, "`inputs/0.bin` is not what was written"),
+    "added": (lambda held: held | {"more.bin": b"?"}, "`more.bin` was added"),
+    "missing": (lambda held: {n: c for n, c in held.items() if n != "inputs/2.bin"}, "`inputs/2.bin` is missing"),
+    "longer": (lambda held: held | {"outputs/0.bin": held["outputs/0.bin"] + b"\0"}, "has 21 bytes, and 20 were"),
+    "no manifest": (lambda held: {n: c for n, c in held.items() if n != "manifest.json"}, "holds no `manifest.json`"),
+    "no JSON": (lambda held: held | {"manifest.json": b"{"}, "`manifest.json` is not JSON"),
+    "no text": (lambda held: held | {"manifest.json": b"\xff"}, "is no ASCII text"),
+    "a list": (lambda held: held | {"manifest.json": b"[]"}, "`manifest.json` is refused"),
+    "spaces": (lambda held: held | {"manifest.json": held["manifest.json"] + b"\n"}, "not written canonically"),
+    "other order": (lambda held: dict(reversed(held.items())), "in another order"),
+    "another field": (crafted(lambda d: d.update(more=1)), "has no field `more`"),
+    "a number for a text": (crafted(lambda d: d.update(made_at=1)), "is not a text"),
+    "another digest": (crafted(lambda d: d["run"].update(digest="0" * 64)), "another program"),
+    "another element": (crafted(lambda d: d["run"]["inputs"][0].update(element="f64")), "not those of the program"),
+    "a path out": (crafted(lambda d: d["run"]["program"].update(path="../../x")), "`../../x` is missing"),
+    "a name twice": (
+        crafted(lambda d: d["run"]["inputs"][1].update(content=d["run"]["inputs"][0]["content"])),
+        "was added",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), CRAFTED.values(), ids=CRAFTED)
+def test_crafted_bundles_are_refused(
+    bundle: bytes, change: Callable[[dict[str, bytes]], dict[str, bytes]], said: str
+) -> None:
+    assert said in refusal(rebuilt(bundle, change))
+
+
+def test_a_compressed_file_is_not_unpacked(bundle: bytes) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", bytes(1 << 20))
+        archive.comment = bytes(64)
+    assert "is compressed" in refusal(sealed(stream.getvalue()[:-64]))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice_in_the_archive_is_refused() -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("manifest.json", b"{}")
+        archive.writestr("manifest.json", b"{}")
+        archive.comment = bytes(64)
+    assert "holds `manifest.json` twice" in refusal(sealed(stream.getvalue()[:-64]))
+
+
+def test_damaged_measurements_are_never_accepted() -> None:
+    data = evidence_files.encode(measured(SpeedClaim("row", "ours", "theirs", 1.5)), {})
+    assert checked(decode(data), "m.zip").evidence.claims
+    for at in range(len(data)):
+        refusal(data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1 :])
+
+
+# ---- writing
+def test_a_failed_write_leaves_the_old_bundle_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "e.zip"
+    write(path)
+    before = path.read_bytes()
+    for name in ("fsync", "fdopen"):
+        with monkeypatch.context() as broken:
+
+            def fail(*arguments: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            broken.setattr(os, name, fail)
+            with pytest.raises(UnreadableFile, match="No space left"):
+                write(path)
+        assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["e.zip"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that end at once")
+def test_a_process_that_ends_in_the_middle_leaves_no_half_bundle(tmp_path: Path) -> None:
+    path = tmp_path / "e.zip"
+    write(path)
+    before = path.read_bytes()
+    child = os.fork()
+    if child == 0:  # the file is complete beside the target, and the process ends before it is renamed
+        Path.replace = lambda self, target: os._exit(7)  # type: ignore[method-assign]
+        try:
+            write(path)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert path.read_bytes() == before
+    assert vyre.read_evidence(path)

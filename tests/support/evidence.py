@@ -1,0 +1,80 @@
+"""Small evidence bundles, with a repository that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import vyre
+from vyre.adapters.evidence_files import encode
+from vyre.app.evidence.provenance import empty_evidence
+from vyre.app.evidence.writing import write_bundle
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.evidence.provenance import SourceFile, WorkingTree
+from vyre.domain.evidence.records import Evidence, Measurement, Side, SpeedClaim
+from vyre.domain.ir.program import Program
+from vyre.testing.execution import execute, open_backend
+
+TREE: Final = WorkingTree(
+    commit="1" * 40,
+    branch="main",
+    parent="2" * 40,
+    committed_at="2026-01-02T03:04:05+00:00",
+    status=b"",
+    diff=b"",
+    untracked=(),
+    files=(SourceFile("__init__.py", b"pass\n"),),
+)
+
+
+class FakeRepository:
+    """A ``SourceRepository`` that says what it was told."""
+
+    def __init__(self, tree: WorkingTree | None = TREE) -> None:
+        self._tree = tree
+
+    def working_tree(self) -> WorkingTree | None:
+        return self._tree
+
+
+def scale() -> Program:
+    """y = a * x + y, on u32."""
+    with vyre.ProgramBuilder("scale", workgroup=4) as p:
+        x, y = p.input("x", vyre.u32), p.inout("y", vyre.u32)
+        a = p.param("a", vyre.u32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = a * x[i] + y[i]
+    return p.build()
+
+
+def words(*values: int) -> bytes:
+    return b"".join(value.to_bytes(4, "little") for value in values)
+
+
+INPUTS: Final[Mapping[str, bytes]] = {"a": words(3), "x": words(1, 2, 3, 4, 5), "y": words(10, 20, 30, 40, 50)}
+
+
+def write(
+    path: Path, *, backend: str = "reference", config: DispatchConfig = DEFAULT_CONFIG, **options: Any
+) -> Evidence:
+    """Writes the evidence of one run of ``scale``."""
+    opened, program = open_backend(backend), scale()
+    got = execute(opened, program, INPUTS, config)
+    chosen: dict[str, Any] = {"repository": FakeRepository(), "got": got} | options
+    return write_bundle(path, program, INPUTS, config=config, backend=opened, **chosen)
+
+
+def measured(*claims: SpeedClaim, count: int = 9, **others: Any) -> Evidence:
+    """A manifest with a measurement in which ``ours`` takes half as long as ``theirs``."""
+    sides = (Side("ours", "device", (1.0,) * count), Side("theirs", "device", (2.0,) * count))
+    measurement = Measurement("row", "s", "warm", "run", sides)
+    evidence = empty_evidence((), FakeRepository())
+    return replace(evidence, measurements=(measurement,), claims=claims, **others)
+
+
+def encoded(evidence: Evidence) -> bytes:
+    """The bytes of a bundle without files."""
+    return encode(evidence, {})

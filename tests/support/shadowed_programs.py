@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 import vyre
 from support.conform_defects import DEFECTS
-from support.seeded_backends import Wrong
+from support.seeded_backends import SEEDED, Wrong, seeded
 from vyre.domain.ir.program import Program
 
 
@@ -61,3 +62,21 @@ def numbers(length: int = 100, above: int = 7) -> Any:
     made = np.full(length, 0.5, np.float32)
     made[above:] = np.arange(length - above, dtype=np.float32) + 2
     return made
+
+
+WAIT_S: Final = 60.0
+
+
+def shadowed(
+    wrong: Wrong, place: Path, base: str = "cpu", telemetry: Any = None, *, always: bool = False, **settings: Any
+) -> vyre.Session:
+    """A session on a seeded backend that samples everything, unless ``settings`` say otherwise."""
+    shadow = vyre.Shadow(**{"rate": 1.0, "budget": None, "on": "reference", "directory": place} | settings)
+    return vyre.open(SEEDED, catalog=seeded(wrong, base, always=always), shadow=shadow, telemetry=telemetry)
+
+
+def settled(result: Any) -> vyre.ShadowState:
+    """The final state of a result."""
+    state: vyre.ShadowState = result.shadow
+    assert state.wait(WAIT_S)
+    return state

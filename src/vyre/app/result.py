@@ -65,10 +65,9 @@ class Result(ForeignResultUse):
     @property
     def shadow(self) -> ShadowState:
         """Whether the dispatch was sampled by the shadow of its session, and what that has found so far."""
-        from vyre.app.shadow.state import NOT_SAMPLED  # imported on use
+        from vyre.app.shadow.state import state_of  # imported on use
 
-        found: ShadowState = getattr(self.timing, "shadow", NOT_SAMPLED)
-        return found
+        return state_of(self.timing)
 
     @property
     def launch(self) -> LaunchGeometry:

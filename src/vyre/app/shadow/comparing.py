@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre.app.shadow.report import Evidence
 from vyre.app.shadow.state import Difference
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import Decision
     from vyre.ports.backend import Backend
+
+
+Quarantine: TypeAlias = "Callable[[Program], None]"
+"""Removes all code of a program, and has its pipelines take code without optimizations."""
 
 
 class Outcome(NamedTuple):
@@ -48,15 +53,16 @@ def compare(
     )
 
 
-def difference_in(program: Program, name: str, expected: bytes, got: bytes) -> Difference:
-    """Returns the first difference in what is returned of the buffer ``name``."""
+def difference_in(program: Program, name: str, expected: bytes, got: bytes, *, whole: bool = False) -> Difference:
+    """Returns the first difference in the ``whole`` buffer of this name, or in what is returned of it."""
     slot, binding = next(
         (slot, each) for slot, each in enumerate(plan_bindings(program).bindings) if each.buffer.name == name
     )
     byte = first_difference(expected, got)
     size = binding.element_size
     at = slice(byte // size * size, (byte // size + 1) * size)
-    byte += (binding.buffer.output_range or (0, 0))[0]
+    if not whole:
+        byte += (binding.buffer.output_range or (0, 0))[0]
     return Difference(
         program.name or "unnamed", slot, name, byte // size, byte, expected[at][::-1].hex(), got[at][::-1].hex()
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, WeakValueDictionary
 
 from vyre.app.shadow.checker import Incomparable, check_comparable, checking_config, unoptimized
-from vyre.app.shadow.comparing import Outcome, compare
+from vyre.app.shadow.comparing import Outcome, Quarantine, compare
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
@@ -58,9 +58,12 @@ class KeptStorage:
 
 
 class HostSamples:
-    """Samples dispatches of host data, and has them compared.  ``fall_back`` puts code of a program in quarantine."""
+    """Samples dispatches of host data, and has them compared.
 
-    def __init__(self, service: ShadowService, fall_back: Callable[[Program, DispatchConfig, Outcome], str]) -> None:
+    ``fall_back`` replaces the code of a program, and returns whether that gives the same outputs for some inputs.
+    """
+
+    def __init__(self, service: ShadowService, fall_back: Callable[[Program, DispatchConfig, Outcome], bool]) -> None:
         self.service: Final = service
         self._fall_back = fall_back
 
@@ -123,6 +126,7 @@ class HostSamples:
             return None
         right = outcome._replace(got=expected)
         return Found(
+            (outcome.program,),
             partial(compare, outcome, right, self.service.usual, checker),
             lambda: self._fall_back(outcome.program, outcome.config, right),
         )
@@ -173,21 +177,18 @@ class ShadowedCompiler:
         """Implements ``PipelineCompiler.forget``."""
         return self._inner.forget(programs)
 
-    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> str:
+    def quarantine(self, program: Program) -> None:
+        """Removes all code of a program, and has its pipelines take code without optimizations."""
         self._clean(program)
         with self._lock:
             pipelines = list(self._made.get(program_digest(program), ()))
         for pipeline in pipelines:
             pipeline.take(self._inner.compile(program, unoptimized(pipeline.config)).pipeline)
+
+    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
+        self.quarantine(program)
         verified = self._inner.compile(program, unoptimized(config)).pipeline
-        return told_fallback(run_on(_dispatching(verified), program, config, right.inputs) == right.got)
-
-
-def told_fallback(agrees: bool) -> str:
-    """Returns what is said of the code that a program in quarantine runs."""
-    if agrees:
-        return "its dispatches run code without optimizations now, which gives the right bytes for these inputs"
-    return "its dispatches run code without optimizations now, which differs from the shadow for these inputs, too"
+        return run_on(_dispatching(verified), program, config, right.inputs) == right.got
 
 
 def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, OutputStorage], DispatchTiming]:
@@ -252,8 +253,8 @@ class ShadowedPreparable(ShadowedPipeline):
 class ShadowedExecutor:
     """``ProgramExecutor`` of which dispatches are sampled; programs in quarantine run without optimizations."""
 
-    def __init__(self, inner: ProgramExecutor, service: ShadowService) -> None:
-        self._inner, self._service = inner, service
+    def __init__(self, inner: ProgramExecutor, service: ShadowService, quarantine: Quarantine) -> None:
+        self._inner, self._service, self._quarantine = inner, service, quarantine
         self.samples: Final = HostSamples(service, self._fall_back)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
@@ -270,15 +271,16 @@ class ShadowedExecutor:
 
         return self.samples.run(program, config, request.inputs, outputs, run, number)
 
-    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> str:
-        return told_fallback(run_on(self._inner.execute, program, unoptimized(config), right.inputs) == right.got)
+    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
+        self._quarantine(program)
+        return run_on(self._inner.execute, program, unoptimized(config), right.inputs) == right.got
 
 
 class ShadowedAsyncExecutor:
     """``AsyncExecutor`` of which dispatches are sampled."""
 
-    def __init__(self, inner: AsyncExecutor, service: ShadowService, samples: HostSamples) -> None:
-        self._inner, self._service, self._samples = inner, service, samples
+    def __init__(self, inner: AsyncExecutor, samples: HostSamples) -> None:
+        self._inner, self._service, self._samples = inner, samples.service, samples
 
     def submit(self, request: DispatchRequest, /) -> PendingDispatch:
         """Implements ``AsyncExecutor.submit``."""

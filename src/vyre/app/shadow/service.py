@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 NAMED: Final = 256
 """Programs that are named because they were skipped, at most."""
 REMEMBERED: Final = 4096
+FALLBACK: Final = (
+    "its dispatches run code without optimizations now, which differs from the shadow for these inputs, too",
+    "its dispatches run code without optimizations now, which gives the right bytes for these inputs",
+)
 
 
 class Clock(NamedTuple):
@@ -47,11 +51,14 @@ class Clock(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a comparison found: the evidence of a difference without what the service knows itself."""
+    """What a comparison found: programs whose code is wrong, or may be, and the evidence.
 
+    ``fall_back`` replaces the code of these programs, and returns whether that gives the right bytes.
+    """
+
+    programs: tuple[Program, ...]
     evidence: Callable[[tuple[Decision, ...]], Evidence]
-    fall_back: Callable[[], str]
-    """Puts the program's code in quarantine, and returns what its dispatches run now."""
+    fall_back: Callable[[], bool]
 
 
 class Check(Protocol):
@@ -223,14 +230,13 @@ class ShadowService:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
         entry = Quarantined(evidence.difference, place, "code without optimizations is being made for it")
-        digest = program_digest(evidence.program)
-        first = self.quarantined.setdefault(digest, entry)
+        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in map(program_digest, found.programs)}
         self.generation += 1
         try:
-            fallback = found.fall_back()
+            fallback = FALLBACK[found.fall_back()]
         except Exception as error:
             fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
-        self.quarantined[digest] = first._replace(fallback=fallback)
+        self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})
         state.difference, state.evidence = evidence.difference, place
         self._telemetry.event(
             "vyre.shadow.differs",

@@ -108,6 +108,11 @@ class ShadowedTiming(DispatchTiming):
         return made
 
 
+def state_of(timing: DispatchTiming) -> ShadowState:
+    """Returns the state of the dispatch with these times."""
+    return timing.shadow if isinstance(timing, ShadowedTiming) else NOT_SAMPLED
+
+
 class Quarantined(NamedTuple):
     """A program whose code gave other bytes than the shadow, and what has become of its dispatches."""
 

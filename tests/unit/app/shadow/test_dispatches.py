@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import vyre
-from support.seeded_backends import SEEDED, Wrong, seeded
-from support.shadowed_programs import LOST_UPDATE, RIGHT, ULP, histogram, numbers, roots, roots_in_place
-from vyre import Shadow, ShadowStatus
+from support.shadowed_programs import (
+    LOST_UPDATE,
+    RIGHT,
+    ULP,
+    WAIT_S,
+    histogram,
+    numbers,
+    roots,
+    roots_in_place,
+    settled,
+    shadowed,
+)
+from vyre import ShadowStatus
 from vyre.testing.recording_telemetry import RecordingTelemetry
-
-WAIT_S = 60.0
-
-
-def opened(
-    wrong: Wrong, place: Path, base: str = "cpu", telemetry: Any = None, *, always: bool = False, **settings: Any
-) -> vyre.Session:
-    shadow = Shadow(**{"rate": 1.0, "budget": None, "on": "reference", "directory": place} | settings)
-    return vyre.open(SEEDED, catalog=seeded(wrong, base, always=always), shadow=shadow, telemetry=telemetry)
-
-
-def settled(result: vyre.Result) -> vyre.ShadowState:
-    assert result.shadow.wait(WAIT_S)
-    return result.shadow
 
 
 @pytest.mark.parametrize("base", ["cpu", "reference", "cuda-machine"])
@@ -38,7 +33,7 @@ def test_an_operation_that_is_an_ulp_off_is_named_and_its_program_runs_right_cod
     x = numbers(above=7)
     expected = np.where(x > 1, np.sqrt(x), x)
     program = roots()
-    with opened(ULP, tmp_path, base, telemetry) as session:
+    with shadowed(ULP, tmp_path, base, telemetry) as session:
         first = session.dispatch(program, {"x": x})
         state = settled(first)
         assert state.status is ShadowStatus.DIFFERS
@@ -60,7 +55,7 @@ def test_an_operation_that_is_an_ulp_off_is_named_and_its_program_runs_right_cod
 
 def test_a_lost_update_is_found(tmp_path: Path) -> None:
     x = np.arange(103, dtype=np.uint32)
-    with opened(LOST_UPDATE, tmp_path) as session:
+    with shadowed(LOST_UPDATE, tmp_path) as session:
         program = histogram()
         found = settled(session.dispatch(program, {"x": x})).difference
         assert found is not None and (found.slot, found.buffer, found.element, found.byte) == (1, "counts", 0, 0)
@@ -69,7 +64,7 @@ def test_a_lost_update_is_found(tmp_path: Path) -> None:
 
 
 def test_what_was_updated_in_place_is_compared_with_what_it_was_before(tmp_path: Path) -> None:
-    with opened(ULP, tmp_path) as session:
+    with shadowed(ULP, tmp_path) as session:
         x = numbers(above=9)
         before = x.copy()
         found = settled(session.dispatch(roots_in_place(), {"x": x}, out={"x": x}))
@@ -80,7 +75,7 @@ def test_what_was_updated_in_place_is_compared_with_what_it_was_before(tmp_path:
 
 def test_the_evidence_is_plain_files(tmp_path: Path) -> None:
     x = numbers()
-    with opened(ULP, tmp_path) as session:
+    with shadowed(ULP, tmp_path) as session:
         result = session.dispatch(roots(), {"x": x}, extent=100)
         state = settled(result)
     place = state.evidence
@@ -99,7 +94,7 @@ def test_the_evidence_is_plain_files(tmp_path: Path) -> None:
 
 
 def test_code_that_is_wrong_without_optimizations_too_is_called_so(tmp_path: Path) -> None:
-    with opened(ULP, tmp_path, always=True) as session:
+    with shadowed(ULP, tmp_path, always=True) as session:
         program = roots()
         assert settled(session.dispatch(program, {"x": numbers()})).status is ShadowStatus.DIFFERS
         assert settled(session.dispatch(program, {"x": numbers()})).status is ShadowStatus.DIFFERS
@@ -109,7 +104,7 @@ def test_code_that_is_wrong_without_optimizations_too_is_called_so(tmp_path: Pat
 
 
 def test_a_right_backend_agrees_and_counts(tmp_path: Path) -> None:
-    with opened(RIGHT, tmp_path) as session:
+    with shadowed(RIGHT, tmp_path) as session:
         pipeline = session.compile(roots())
         bound = session.bind(pipeline.program, {"x": numbers()})
         results = [bound(), pipeline({"x": numbers()}), session.dispatch(pipeline.program, {"x": numbers()})]

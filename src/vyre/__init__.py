@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from vyre.app.result import Result as Result
     from vyre.app.selection import SelectionReport as SelectionReport
     from vyre.app.session import Session as Session
+    from vyre.app.shadow.settings import Shadow as Shadow
+    from vyre.app.shadow.state import (
+        ShadowReport as ShadowReport, ShadowState as ShadowState, ShadowStatus as ShadowStatus,
+    )
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
@@ -182,6 +186,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.result": "Result",
     "vyre.app.selection": "SelectionReport",
     "vyre.app.session": "Session",
+    "vyre.app.shadow.settings": "Shadow",
+    "vyre.app.shadow.state": "ShadowReport ShadowState ShadowStatus",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.transfers.reading": "BoundDownload",
     "vyre.app.transfers.report": "Downloaded TransferReport",

@@ -29,8 +29,12 @@ class BackgroundCompiler:
     and the interpreter can exit after at most ``waiting + 1`` pieces of work.  Failures are reported to telemetry.
     """
 
-    def __init__(self, telemetry: Telemetry, waiting: int = WAITING) -> None:
+    def __init__(
+        self, telemetry: Telemetry, waiting: int = WAITING, name: str = "vyre-background", *, daemon: bool = False
+    ) -> None:
+        """``name`` is that of the thread.  ``daemon``: the interpreter exits without waiting for it."""
         self._telemetry = telemetry
+        self._name, self._daemon = name, daemon
         self._most = waiting
         self._wishes: OrderedDict[Hashable, Callable[[], object]] = OrderedDict()
         self._running: Hashable = None
@@ -68,27 +72,32 @@ class BackgroundCompiler:
         with self._lock:
             return BackgroundCounts(self._done, self._failed, self._dropped)
 
-    def join(self) -> None:
-        """Waits until every request so far is completed."""
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits until every request so far is completed, at most ``timeout`` seconds; returns whether they are."""
         with self._lock:
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
 
-    def close(self) -> None:
-        """Waits for the running request and drops the others; idempotent."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Waits for the running request, at most ``timeout`` seconds, and drops the others; idempotent.
+
+        Returns whether nothing runs any more.
+        """
         with self._lock:
             self._closed = True
             self._dropped += len(self._wishes)
             self._wishes.clear()
-        self.join()
+        return self.join(timeout)
 
     # ---- details
     def _started(self) -> bool:
         """Returns whether a thread serves the queue, starting one if needed.  Call with the lock held."""
         if self._thread is not None and self._thread.is_alive():  # in a forked process the thread does not exist
             return True
-        thread = threading.Thread(target=self._work, name="vyre-background", daemon=False)
+        thread = threading.Thread(target=self._work, name=self._name, daemon=self._daemon)
         try:
             self._thread = thread
             thread.start()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from weakref import finalize
 
 import numpy as np
@@ -38,6 +38,9 @@ from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep
 
+if TYPE_CHECKING:
+    from vyre.app.shadow.state import ShadowState
+
 ExecutorName: TypeAlias = "FixpointExecutor | str"
 
 
@@ -54,6 +57,13 @@ class FixedPointResult(NamedTuple):
     executor: FixpointExecutor
     why: str
     timing: DispatchTiming
+
+    @property
+    def shadow(self) -> ShadowState:
+        """Whether the run was sampled by the shadow of its session, and what that has found so far."""
+        from vyre.app.shadow.state import state_of  # imported on use
+
+        return state_of(self.timing)
 
     def __repr__(self) -> str:
         end = "converged after" if self.converged else "NOT converged after"

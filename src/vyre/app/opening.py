@@ -27,6 +27,7 @@ from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
     from vyre.app.prediction import PredictionConfig
+    from vyre.app.shadow.settings import Shadow
     from vyre.ports.support import Environment, Telemetry
 
 
@@ -46,6 +47,7 @@ def open(
     resident_budget: int | None = None,
     optimize: bool = True,
     optimizer: str = HOST,
+    shadow: Shadow | None = None,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -62,7 +64,8 @@ def open(
     queues and work graphs of the session may take at once; arrays of its resident caches move to the host where others
     need room.  None: as many as the device has.  ``optimize``: whether the optimizer may prepare programs where that
     pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or on the ``"device"`` of
-    the session those of which there are kernels, where that pays.  ``catalog``, ``telemetry`` and ``environment``
+    the session those of which there are kernels, where that pays.  ``shadow``: what ``vyre.Shadow`` says is run again
+    on another backend, and the bytes compared; None: nothing.  ``catalog``, ``telemetry`` and ``environment``
     replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
     Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
     affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
@@ -105,6 +108,10 @@ def open(
             optimize=False,
         )
         device_passes.bind(selection.backend.optimizes, again)
+    if shadow is not None:
+        from vyre.app.shadow.opening import with_shadow  # imported on use
+
+        selection = with_shadow(selection, shadow, catalog, telemetry)
     return Session(selection, telemetry, tuning, predict, journal, max_in_flight, resident_budget)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from vyre.app.launches import Launches
     from vyre.app.resident import ResidentArray
+    from vyre.app.shadow.state import ShadowState
     from vyre.domain.geometry import LaunchGeometry
 
 Output: TypeAlias = "npt.NDArray[Any]"
@@ -60,6 +61,13 @@ class Result(ForeignResultUse):
         return Result(
             self._names, tuple(arrays), self.timing, self.backend, self._launches, self._lengths, self.resident
         )
+
+    @property
+    def shadow(self) -> ShadowState:
+        """Whether the dispatch was sampled by the shadow of its session, and what that has found so far."""
+        from vyre.app.shadow.state import state_of  # imported on use
+
+        return state_of(self.timing)
 
     @property
     def launch(self) -> LaunchGeometry:

@@ -29,6 +29,7 @@ from vyre.ports.backend import (
 from vyre.ports.support import Telemetry
 
 if TYPE_CHECKING:
+    from vyre.app.shadow.service import ShadowService
     from vyre.policies.launching.plan_execution import ExecutionPlan
     from vyre.ports.planning import PlannedExecution
 
@@ -52,7 +53,8 @@ class SelectionReport:
 
     ``str(report)`` has one line per candidate, per plug-in that could not be loaded, and per planned execution.
     ``planned``: the plans that the backend has made in the session so far, oldest first.  ``race_checks``: the backend
-    that has run race checks instead of the chosen one, and why; empty if there were none.
+    that has run race checks instead of the chosen one, and why; empty if there were none.  ``shadow``: what the shadow
+    has found so far; empty without one.
     """
 
     requested: str
@@ -62,6 +64,7 @@ class SelectionReport:
     failures: tuple[DiscoveryFailure, ...] = ()
     planned: tuple[PlannedExecution, ...] = ()
     race_checks: str = ""
+    shadow: str = ""
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
@@ -75,6 +78,7 @@ class SelectionReport:
         lines += [f"  ! {failure.entry_point}: {failure.reason}" for failure in self.failures]
         if self.race_checks:
             lines.append(f"  race checks: {self.race_checks}")
+        lines += [f"  {line}" for line in self.shadow.splitlines()]
         times = Counter(planned.work for planned in self.planned)
         latest = {planned.work: planned.plan for planned in self.planned}
         lines += [f"  {work}: {_planned(plan, times[work])}" for work, plan in latest.items()]
@@ -91,13 +95,15 @@ class Selection:
     """A constructed backend with the report on its selection.
 
     ``services``: those that it was given.  ``race_checker`` makes the backend that runs race checks in its place; None
-    if it runs them itself or was asked for by name, so that it says what it does not support.
+    if it runs them itself or was asked for by name, so that it says what it does not support.  ``shadow`` samples what
+    the backend runs; None: nobody does.
     """
 
     backend: Backend
     report: SelectionReport
     services: BackendServices = NO_SERVICES
     race_checker: Callable[[], Backend] | None = None
+    shadow: ShadowService | None = None
 
 
 class BackendSelector:

@@ -495,7 +495,8 @@ class Session(
             self._lease.check_process()
             planning = self._lease.backend.planning
             planned = () if planning is None else planning.plans()
-            return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report)
+            shadow = "" if (found := self.shadow()) is None else str(found)
+            return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report, shadow=shadow)
         if isinstance(program, ProgramSource):
             if inputs is not None:
                 launch = self._launch(program, inputs, config, shorthand)
@@ -571,6 +572,8 @@ class Session(
             if not stops:
                 self._work.close()
             self._kept_jobs.close()
+            if self._selection.shadow is not None:
+                self._selection.shadow.close()
             try:
                 self._lease.close()
             finally:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.prediction import PredictionReport, ShapeObserver
+    from vyre.app.selection import Selection
+    from vyre.app.shadow.state import ShadowReport
     from vyre.app.shorthand import Keywords
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.evidence.records import Evidence
@@ -32,6 +34,7 @@ class SessionReports:
     _journal: DecisionJournal | None
     _lease: BackendLease
     _observer: ShapeObserver | None
+    _selection: Selection
 
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
         """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.
@@ -107,6 +110,15 @@ class SessionReports:
 
         self._lease.check_process()
         return OFF if self._observer is None else self._observer.report()
+
+    def shadow(self, *, wait_s: float = 0.0) -> ShadowReport | None:
+        """Returns the counts of what the shadow of the session did, and the programs in quarantine; None without one.
+
+        Waits for pending samples for at most ``wait_s`` seconds.
+        """
+        self._lease.check_process()
+        service = self._selection.shadow
+        return None if service is None else service.report(wait_s)
 
     def metrics(self) -> Mapping[str, int]:
         """Returns the backend's counters since the session was opened, by name; empty if it counts nothing."""

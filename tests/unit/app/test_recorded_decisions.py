@@ -185,6 +185,7 @@ def test_the_page_lists_what_is_recorded() -> None:
 
 ONE_OUTCOME: Final = {
     "least_worth": "somebody leaves, or it is not asked",
+    "next_sample": "a number of dispatches",
     "plan_closure": "launches of a round and a table of slots, or it raises",
     "plan_queue_grid": "a number of workgroups",
     "plan_session": "a number of bytes, or it raises",

@@ -59,6 +59,7 @@ from vyre.policies.egraphs.extraction_cost import (
     device_aware_cost,
 )
 from vyre.policies.evidence.claims import ClaimInputs, ClaimThresholds, MeasuredSide, judge_claim
+from vyre.policies.evidence.shadow import ShadowLoad, admit_sample
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
@@ -432,6 +433,9 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ),
     ("PackingThresholds", "pack_ns"): lambda t: plan_packing(SIX_READS, t),
     ("PackingThresholds", "launch_ns"): lambda t: plan_packing(SIX_READS, t),
+    ("ShadowLimits", "budget"): lambda t: admit_sample(ShadowLoad(10**6, 50 * 10**6 - 1, 0, 0, 0), t),
+    ("ShadowLimits", "most_waiting"): lambda t: admit_sample(ShadowLoad(0, 0, 8, 0, 0), t),
+    ("ShadowLimits", "most_bytes"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 0, (64 << 20) + 1), t),
     ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
     ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
         SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
 from vyre.policies.transfer.residency import SessionPlan
+
+if TYPE_CHECKING:
+    from vyre.app.shadow.state import ShadowState
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,13 @@ class SequenceRun(NamedTuple):
     bound_bytes: int
     allocations: int = 0
     allocated_bytes: int = 0
+
+    @property
+    def shadow(self) -> ShadowState:
+        """Whether the run was sampled by the shadow of its session, and what that has found so far."""
+        from vyre.app.shadow.state import state_of  # imported on use
+
+        return state_of(self.timing)
 
     def followed_by(self, other: SequenceRun) -> SequenceRun:
         """Returns both runs as one, with the plan of the second."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.op_ids import required_ops
@@ -126,12 +127,6 @@ def element_size(case: Case, name: str) -> int:
     element = case.program.buffer(name).element
     assert isinstance(element, ScalarType)
     return element.size
-
-
-def first_difference(right: bytes, wrong: bytes) -> int:
-    """Returns the first byte at which two results differ; the length of the shorter one if it begins the other."""
-    shorter = min(len(right), len(wrong))
-    return next((at for at in range(shorter) if right[at] != wrong[at]), shorter)
 
 
 def _told(result: Result) -> str:

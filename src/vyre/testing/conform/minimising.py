@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import InvalidConfig, StepBudgetExceeded, VyreError
 from vyre.ports.backend import Backend
 from vyre.testing.conform.cases import ConformCase
@@ -16,7 +17,6 @@ from vyre.testing.conform.judging import (
     Result,
     element_size,
     expected_of,
-    first_difference,
     judge,
     result_on,
 )

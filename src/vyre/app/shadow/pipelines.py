@@ -1,0 +1,346 @@
+"""Facets for dispatches of host data: the compiler, the executor and the async executor of a shadowed backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet, WeakValueDictionary
+
+from vyre.app.shadow.checker import Incomparable, check_comparable, checking_config, unoptimized
+from vyre.app.shadow.comparing import Outcome, Quarantine, compare
+from vyre.app.shadow.service import Found, ShadowService
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.identity import program_digest
+from vyre.ports.backend import (
+    CacheCounters,
+    CompiledPipeline,
+    CompileResult,
+    DispatchRequest,
+    PreparablePipeline,
+)
+
+if TYPE_CHECKING:
+    from vyre.app.shadow.state import ShadowState
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import (
+        AsyncExecutor,
+        Backend,
+        HostBytes,
+        OutputStorage,
+        PendingDispatch,
+        PipelineCompiler,
+        ProgramExecutor,
+    )
+
+
+class KeptStorage:
+    """Storage of a caller that remembers the views of the outputs."""
+
+    __slots__ = ("_storage", "views")
+
+    def __init__(self, storage: OutputStorage) -> None:
+        self._storage = storage
+        self.views: tuple[memoryview, ...] = ()
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Implements ``OutputStorage.begin``."""
+        self.views = self._storage.begin(sizes)
+        return self.views
+
+    def clear(self) -> None:
+        """Implements ``OutputStorage.clear``."""
+        self.views = ()
+        self._storage.clear()
+
+
+class HostSamples:
+    """Samples dispatches of host data, and has them compared.
+
+    ``fall_back`` replaces the code of a program, and returns whether that gives the same outputs for some inputs.
+    """
+
+    def __init__(self, service: ShadowService, fall_back: Callable[[Program, DispatchConfig, Outcome], bool]) -> None:
+        self.service: Final = service
+        self._fall_back = fall_back
+
+    def run(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        inputs: Sequence[HostBytes],
+        outputs: OutputStorage,
+        run: Callable[[Sequence[HostBytes], OutputStorage], DispatchTiming],
+        number: int,
+    ) -> DispatchTiming:
+        """Runs a dispatch that is due to be sampled, and returns its times with the state of the sample."""
+        service = self.service
+        state = service.sample(number, (program,), sum(map(len, inputs)))
+        if state is None:
+            return run(inputs, outputs)
+        held = self.held(state, inputs)
+        if held is None:
+            return service.timing(run(inputs, outputs), state)
+        kept = KeptStorage(outputs)
+        try:
+            timing = run(inputs, kept)
+        except BaseException:
+            service.drop(state, "an error of the dispatch")
+            raise
+        self.compare(state, program, config, held, kept.views)
+        return service.timing(timing, state)
+
+    def held(self, state: ShadowState, inputs: Sequence[HostBytes]) -> tuple[bytes, ...] | None:
+        """Returns copies of the inputs of a sample that is pending; else None."""
+        held: tuple[bytes, ...] | None = None
+        if state.is_pending:
+            with self.service.copying(state):
+                held = tuple(map(bytes, inputs))
+        return held
+
+    def compare(
+        self,
+        state: ShadowState,
+        program: Program,
+        config: DispatchConfig,
+        inputs: tuple[bytes, ...],
+        outputs: Sequence[memoryview],
+    ) -> None:
+        """Copies the outputs of a dispatch that has ended, and queues the comparison."""
+        with self.service.copying(state):
+            got = tuple(map(bytes, outputs))
+            outcome = Outcome(program, config, inputs, got)
+            self.service.queue(state, partial(self._check, outcome), program.name or "unnamed")
+
+    def _check(self, outcome: Outcome, checker: Backend) -> Found | None:
+        check_comparable(outcome.program, outcome.config, checker)
+        config = checking_config(outcome.config, self.service.settings.timeout_s)
+        try:
+            expected = run_on(checker.executor.execute, outcome.program, config, outcome.inputs)
+        except UnsupportedFeature as error:
+            raise Incomparable(outcome.program, error.message, always=False) from None
+        if expected == outcome.got:
+            return None
+        right = outcome._replace(got=expected)
+        return Found(
+            (outcome.program,),
+            partial(compare, outcome, right, self.service.usual, checker),
+            lambda: self._fall_back(outcome.program, outcome.config, right),
+        )
+
+
+def run_on(
+    execute: Callable[[DispatchRequest, OutputStorage], DispatchTiming],
+    program: Program,
+    config: DispatchConfig,
+    inputs: Sequence[bytes],
+) -> tuple[bytes, ...]:
+    """Returns the outputs of a dispatch."""
+    arena = OutputArena()
+    execute(DispatchRequest(program, tuple(map(memoryview, inputs)), config), arena)
+    return arena.to_bytes()
+
+
+class ShadowedCompiler:
+    """``PipelineCompiler`` whose pipelines are sampled, and run unoptimized code once they are in quarantine."""
+
+    def __init__(self, inner: PipelineCompiler, service: ShadowService, clean: Callable[[Program], None]) -> None:
+        """``clean`` removes all code of a program that is stored or in memory."""
+        self._inner = inner
+        self.service: Final = service
+        self._clean = clean
+        self.samples: Final = HostSamples(service, self._fall_back)
+        self._made: WeakValueDictionary[bytes, WeakSet[ShadowedPipeline]] = WeakValueDictionary()
+        self._lock = Lock()
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        """Implements ``PipelineCompiler.compile``."""
+        quarantined = self.service.quarantine_of(program) is not None
+        made = self._inner.compile(program, unoptimized(config) if quarantined else config)
+        kind = ShadowedPreparable if isinstance(made.pipeline, PreparablePipeline) else ShadowedPipeline
+        with self._lock:
+            siblings = self._made.setdefault(program_digest(program), WeakSet())
+            pipeline = kind(made.pipeline, program, config, self.samples, siblings)
+            siblings.add(pipeline)
+        if not quarantined and self.service.quarantine_of(program) is not None:  # it came there meanwhile
+            pipeline.take(self._inner.compile(program, unoptimized(config)).pipeline)
+        return made._replace(pipeline=pipeline)
+
+    def cache_counters(self) -> CacheCounters:
+        """Implements ``PipelineCompiler.cache_counters``."""
+        return self._inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        """Implements ``PipelineCompiler.forget``."""
+        return self._inner.forget(programs)
+
+    def quarantine(self, program: Program) -> None:
+        """Removes all code of a program, and has its pipelines take code without optimizations."""
+        self._clean(program)
+        with self._lock:
+            pipelines = list(self._made.get(program_digest(program), ()))
+        for pipeline in pipelines:
+            pipeline.take(self._inner.compile(program, unoptimized(pipeline.config)).pipeline)
+
+    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
+        self.quarantine(program)
+        verified = self._inner.compile(program, unoptimized(config)).pipeline
+        return run_on(_dispatching(verified), program, config, right.inputs) == right.got
+
+
+def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, OutputStorage], DispatchTiming]:
+    return lambda request, outputs: pipeline.dispatch(request.inputs, outputs)
+
+
+class ShadowedPipeline:
+    """``CompiledPipeline`` of which dispatches are sampled."""
+
+    __slots__ = ("__weakref__", "_inner", "_numbers", "_run", "_samples", "_service", "_siblings", "config", "program")
+
+    def __init__(
+        self,
+        inner: CompiledPipeline,
+        program: Program,
+        config: DispatchConfig,
+        samples: HostSamples,
+        siblings: WeakSet[ShadowedPipeline],
+    ) -> None:
+        """``siblings``: all pipelines of the program, which are kept for as long as there is one."""
+        self._siblings = siblings
+        self.program: Final = program
+        self.config: Final = config
+        self._samples = samples
+        self._service = samples.service
+        self._numbers = samples.service.numbers
+        self.take(inner)
+
+    def take(self, inner: CompiledPipeline) -> None:
+        """Dispatches run ``inner`` from now on."""
+        self._inner = inner
+        self._run = inner.dispatch
+
+    @property
+    def id(self) -> str:
+        """Implements ``CompiledPipeline.id``."""
+        return self._inner.id
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``CompiledPipeline.dispatch``."""
+        number = next(self._numbers)
+        if number < self._service.at:
+            return self._run(inputs, outputs)
+        return self._samples.run(self.program, self.config, inputs, outputs, self._run, number)
+
+
+class ShadowedPreparable(ShadowedPipeline):
+    """``PreparablePipeline`` of which dispatches are sampled."""
+
+    __slots__ = ()
+    _inner: PreparablePipeline
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Implements ``PreparablePipeline.is_prepared``."""
+        return self._inner.is_prepared(input_nbytes)
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Implements ``PreparablePipeline.prepare``."""
+        self._inner.prepare(input_nbytes)
+
+
+class ShadowedExecutor:
+    """``ProgramExecutor`` of which dispatches are sampled; programs in quarantine run without optimizations."""
+
+    def __init__(self, inner: ProgramExecutor, service: ShadowService, quarantine: Quarantine) -> None:
+        self._inner, self._service, self._quarantine = inner, service, quarantine
+        self.samples: Final = HostSamples(service, self._fall_back)
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``ProgramExecutor.execute``."""
+        service = self._service
+        request = fallback_request(service, request)
+        number = next(service.numbers)
+        if number < service.at:
+            return self._inner.execute(request, outputs)
+        program, config = request.program, request.config
+
+        def run(inputs: Sequence[HostBytes], storage: OutputStorage) -> DispatchTiming:
+            return self._inner.execute(request, storage)
+
+        return self.samples.run(program, config, request.inputs, outputs, run, number)
+
+    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
+        self._quarantine(program)
+        return run_on(self._inner.execute, program, unoptimized(config), right.inputs) == right.got
+
+
+class ShadowedAsyncExecutor:
+    """``AsyncExecutor`` of which dispatches are sampled."""
+
+    def __init__(self, inner: AsyncExecutor, samples: HostSamples) -> None:
+        self._inner, self._service, self._samples = inner, samples.service, samples
+
+    def submit(self, request: DispatchRequest, /) -> PendingDispatch:
+        """Implements ``AsyncExecutor.submit``."""
+        service = self._service
+        request = fallback_request(service, request)
+        number = next(service.numbers)
+        if number < service.at:
+            return self._inner.submit(request)
+        state = service.sample(number, (request.program,), sum(map(len, request.inputs)))
+        if state is None:
+            return self._inner.submit(request)
+        held = self._samples.held(state, request.inputs)
+        try:
+            pending = self._inner.submit(request)
+        except BaseException:
+            service.drop(state, "an error of the dispatch")
+            raise
+        return _ShadowedPending(pending, request, held, state, self._samples)
+
+
+def fallback_request(service: ShadowService, request: DispatchRequest) -> DispatchRequest:
+    """Returns the request of code without optimizations for a program in quarantine; else the same."""
+    if service.quarantined and service.quarantine_of(request.program) is not None:
+        return replace(request, config=unoptimized(request.config))
+    return request
+
+
+class _ShadowedPending:
+    """``PendingDispatch`` that was sampled: it is compared when its outputs are first waited for."""
+
+    def __init__(
+        self,
+        inner: PendingDispatch,
+        request: DispatchRequest,
+        held: tuple[bytes, ...] | None,
+        state: ShadowState,
+        samples: HostSamples,
+    ) -> None:
+        self._request, self._held, self._state, self._samples = request, held, state, samples
+        self._inner = inner
+        self.done: Final = inner.done
+        self.add_done_callback: Final = inner.add_done_callback
+        self.cancel: Final = inner.cancel
+
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Implements ``PendingDispatch.wait``."""
+        service, state = self._samples.service, self._state
+        kept = KeptStorage(outputs)
+        try:
+            timing = self._inner.wait(kept, timeout=timeout)
+        except TimeoutError:
+            raise
+        except BaseException:
+            service.drop(state, "an error of the dispatch")
+            raise
+        held, self._held = self._held, None
+        if held is not None:
+            self._samples.compare(state, self._request.program, self._request.config, held, kept.views)
+        return service.timing(timing, state)
+
+    def __del__(self) -> None:
+        if getattr(self, "_held", None) is not None:
+            self._samples.service.drop(self._state, "nobody waited for its outputs")

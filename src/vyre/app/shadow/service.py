@@ -1,0 +1,317 @@
+"""``ShadowService``: samples dispatches, runs them again in the background, and keeps programs in quarantine."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from vyre.app.background import BackgroundCompiler
+from vyre.app.shadow.checker import Incomparable, open_checker
+from vyre.app.shadow.report import Evidence, write_evidence
+from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
+from vyre.domain.identity import program_digest
+from vyre.domain.printable import one_line
+from vyre.policies.evidence.shadow import (
+    SampleDraw,
+    ShadowAction,
+    ShadowLoad,
+    admit_sample,
+    next_sample,
+)
+from vyre.policies.journal import Decision, DecisionSink, decide
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vyre.app.shadow.settings import Shadow
+    from vyre.domain.dispatch import DispatchTiming
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import Backend, BackendRegistration
+    from vyre.ports.support import Telemetry
+
+NAMED: Final = 256
+"""Programs that are named because they were skipped, at most."""
+REMEMBERED: Final = 4096
+FALLBACK: Final = (
+    "its dispatches run code without optimizations now, which differs from the shadow for these inputs, too",
+    "its dispatches run code without optimizations now, which gives the right bytes for these inputs",
+)
+
+
+class Clock(NamedTuple):
+    """The clocks of a shadow in ns: time that passes, and time that the calling thread computes."""
+
+    passing: Callable[[], int] = time.monotonic_ns
+    computing: Callable[[], int] = time.thread_time_ns
+
+
+class Found(NamedTuple):
+    """What a comparison found: programs whose code is wrong, or may be, and the evidence.
+
+    ``fall_back`` replaces the code of these programs, and returns whether that gives the right bytes.
+    """
+
+    programs: tuple[Program, ...]
+    evidence: Callable[[tuple[Decision, ...]], Evidence]
+    fall_back: Callable[[], bool]
+
+
+class Check(Protocol):
+    """A comparison that waits to be made: runs on the thread of the shadow."""
+
+    def __call__(self, checker: Backend, /) -> Found | None:
+        """Returns None if the bytes are equal.  Raises ``Incomparable``, and anything, which is counted."""
+
+
+class _Noted:
+    """A ``DecisionSink`` that keeps the last decision, and passes each on."""
+
+    def __init__(self, sink: DecisionSink | None) -> None:
+        self._sink = sink
+        self.keeps: Final = sink is not None and sink.keeps
+        self.decision: Decision | None = None
+
+    def note(self, decision: Decision, /) -> None:
+        self.decision = decision
+        if self._sink is not None:
+            self._sink.note(decision)
+
+
+class ShadowService:
+    """The shadow of one session.  Nothing that it does raises to the caller; every method may be called by any thread.
+
+    A facet takes ``next(service.numbers)`` for each dispatch, and asks ``sample`` if that is at least ``service.at``.
+    """
+
+    def __init__(
+        self,
+        settings: Shadow,
+        checked_on: BackendRegistration,
+        usual: Backend,
+        telemetry: Telemetry,
+        sink: DecisionSink | None = None,
+        clock: Clock = Clock(),  # noqa: B008  # immutable
+    ) -> None:
+        self.settings: Final = settings
+        self.usual: Final = usual
+        self.numbers: Final[Iterator[int]] = count()
+        self.quarantined: Final[dict[bytes, Quarantined]] = {}
+        self.generation = 0
+        """Changes with every program that comes into quarantine."""
+        self._checked_on = checked_on
+        self._telemetry, self._sink, self._clock = telemetry, sink, clock
+        self._checker: Backend | None = None
+        self._background = BackgroundCompiler(telemetry, settings.most_waiting, "vyre-shadow", daemon=True)
+        self._lock = Lock()
+        self._pending: dict[ShadowState, Decision | None] = {}
+        self._outcomes: Counter[ShadowStatus] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._skipped: dict[str, str] = {}
+        self._incomparable: dict[bytes, str] = {}
+        self._sampled = self._samples = self._copied = self._spent = self._ran = self._running_ns = 0
+        self._owed, self._owed_at = 0, clock.passing()
+        self._closed = False
+        self.at: int = self._draw() - 1
+
+    # ------------------------------------------------------------ on the threads of callers
+    def sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
+        """Returns the state of a dispatch of this number, which is pending if its ``nbytes`` bytes are to be copied.
+
+        ``programs``: what it runs.  None: it is not sampled after all, since another thread was faster.
+        """
+        with self._lock:
+            if number < self.at:
+                return None
+            self.at = number + self._draw()
+            now = self._clock.passing()
+            ran = max(self._ran, 1)
+            load = ShadowLoad(
+                self._owed, max(0, now - self._owed_at), len(self._pending), self._running_ns // ran, nbytes
+            )
+            noted = _Noted(self._sink)
+            found = decide(noted, admit_sample, load, self.settings.limits)
+            self._owed, self._owed_at = found.owed_ns, now
+            self._sampled += 1
+            why = next((why for each in programs if (why := self._incomparable.get(program_digest(each)))), None)
+            if why is not None:
+                self._outcomes[ShadowStatus.SKIPPED] += 1
+                return ShadowState(ShadowStatus.SKIPPED, why)
+            if self._closed:
+                return self._drop("the end of the session", ShadowState(ShadowStatus.DROPPED))
+            if found.action is not ShadowAction.RUN:
+                state = ShadowState(ShadowStatus.DROPPED, str(found.why))
+                return self._drop(found.action.value, state)
+            state = ShadowState(ShadowStatus.PENDING)
+            self._pending[state] = noted.decision
+            self._copied += nbytes
+            return state
+
+    @contextmanager
+    def copying(self, state: ShadowState) -> Iterator[None]:
+        """Charges the time of the block to the budget; an exception of the block drops the sample, and ends here."""
+        started = self._clock.passing()
+        try:
+            yield
+        except Exception as error:
+            self.drop(state, f"a failure ({one_line(f'{type(error).__name__}: {error}')})")
+        finally:
+            self._charge(self._clock.passing() - started)
+
+    def drop(self, state: ShadowState, why: str) -> None:
+        """Drops a sample that was pending."""
+        with self._lock:
+            if self._ended(state):
+                self._drop(why.partition(" (")[0], state)
+                state.settle(ShadowStatus.DROPPED, why)
+
+    def _skip(self, state: ShadowState, error: Incomparable) -> None:
+        """Skips a sample that was pending, and names its program once."""
+        name, why = error.program.name or "unnamed", error.why
+        with self._lock:
+            if not self._ended(state):
+                return
+            self._outcomes[ShadowStatus.SKIPPED] += 1
+            first = name not in self._skipped and len(self._skipped) < NAMED
+            if first:
+                self._skipped[name] = why
+            if error.always and len(self._incomparable) < REMEMBERED:
+                self._incomparable[program_digest(error.program)] = why
+        state.settle(ShadowStatus.SKIPPED, why)
+        if first:
+            self._telemetry.event("vyre.shadow.skipped", program=name, reason=why)
+
+    def queue(self, state: ShadowState, check: Check, name: str) -> None:
+        """Has a sample compared in the background."""
+        if state.status is ShadowStatus.PENDING and not self._background.wish(
+            state, lambda: self._run(state, check, name)
+        ):
+            self.drop(state, "the end of the session")
+
+    def timing(self, timing: DispatchTiming, state: ShadowState) -> DispatchTiming:
+        """Returns the times of a sampled dispatch, by which its result finds its state."""
+        return ShadowedTiming.of(timing, state)
+
+    # ------------------------------------------------------------ on the thread of the shadow
+    def _run(self, state: ShadowState, check: Check, name: str) -> None:
+        started = self._clock.computing()
+        try:
+            if self._checker is None:
+                self._checker = open_checker(self._checked_on)
+            found = check(self._checker)
+            if found is None:
+                self._settle(state, ShadowStatus.AGREED)
+            else:
+                self._differs(state, found)
+        except Incomparable as error:
+            self._skip(state, error)
+        except Exception as error:  # the shadow has no caller to raise to
+            told = one_line(f"{type(error).__name__}: {error}")
+            self._telemetry.event("vyre.shadow.failed", level="warning", program=name, error=told)
+            self.drop(state, f"a failure ({told})")
+        finally:
+            spent = self._clock.computing() - started
+            self._charge(spent)
+            with self._lock:
+                self._ran += 1
+                self._running_ns += spent
+
+    def _differs(self, state: ShadowState, found: Found) -> None:
+        sampled = self._pending.get(state)
+        evidence = found.evidence(() if sampled is None else (sampled,))
+        place: Path | None = None
+        try:
+            place = write_evidence(evidence, self.settings.directory)
+        except Exception as error:
+            told = one_line(f"{type(error).__name__}: {error}")
+            self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
+        entry = Quarantined(evidence.difference, place, "code without optimizations is being made for it")
+        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in map(program_digest, found.programs)}
+        self.generation += 1
+        try:
+            fallback = FALLBACK[found.fall_back()]
+        except Exception as error:
+            fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
+        self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})
+        state.difference, state.evidence = evidence.difference, place
+        self._telemetry.event(
+            "vyre.shadow.differs",
+            level="error",
+            backend=str(self.usual.id),
+            shadow=str(self._checked_on.id),
+            **evidence.difference._asdict(),
+            evidence=str(place or ""),
+            fallback=fallback,
+        )
+        self._settle(state, ShadowStatus.DIFFERS, str(evidence.difference))
+
+    # ------------------------------------------------------------ for reports
+    def quarantine_of(self, program: Program) -> Quarantined | None:
+        """Returns the entry of a program that is in quarantine, or None."""
+        return self.quarantined.get(program_digest(program)) if self.quarantined else None
+
+    def report(self, wait_s: float = 0.0) -> ShadowReport:
+        """Returns the counts, after waiting for pending samples for at most ``wait_s`` seconds."""
+        end = time.monotonic() + wait_s
+        for state in tuple(self._pending):
+            state.wait(max(0.0, end - time.monotonic()))
+        with self._lock:
+            return ShadowReport(
+                str(self._checked_on.id),
+                self._sampled,
+                len(self._pending),
+                self._outcomes[ShadowStatus.AGREED],
+                self._outcomes[ShadowStatus.DIFFERS],
+                dict(self._dropped),
+                self._outcomes[ShadowStatus.SKIPPED],
+                dict(self._skipped),
+                self._copied,
+                self._spent,
+                tuple(self.quarantined.values()),
+            )
+
+    def close(self) -> None:
+        """Waits for the sample that is run, at most ``timeout_s``, drops the others, and closes the other backend."""
+        with self._lock:
+            self._closed = True
+        ended = self._background.close(self.settings.timeout_s)
+        for state in tuple(self._pending):
+            self.drop(state, "the end of the session")
+        checker, self._checker = self._checker, None
+        if checker is not None and ended:  # else its thread, which ends with the process, is still using it
+            checker.lifecycle.close()
+
+    # ------------------------------------------------------------ details
+    def _ended(self, state: ShadowState) -> bool:
+        """Returns whether a sample was pending, which it is no longer.  Call with the lock held."""
+        was_pending = state in self._pending
+        self._pending.pop(state, None)
+        return was_pending
+
+    def _draw(self) -> int:
+        draw = SampleDraw(self.settings.seed, self._samples, self.settings.rate)
+        self._samples += 1
+        return decide(self._sink, next_sample, draw)
+
+    def _charge(self, ns: int) -> None:
+        with self._lock:
+            self._owed += max(0, ns)
+            self._spent += max(0, ns)
+
+    def _drop(self, why: str, state: ShadowState) -> ShadowState:
+        self._dropped[why] += 1
+        self._outcomes[ShadowStatus.DROPPED] += 1
+        self._telemetry.count("vyre.shadow.dropped", reason=why)
+        return state
+
+    def _settle(self, state: ShadowState, status: ShadowStatus, reason: str = "") -> None:
+        with self._lock:
+            if not self._ended(state):
+                return
+            self._outcomes[status] += 1
+        self._telemetry.count("vyre.shadow.compared", outcome=status.value)
+        state.settle(status, reason)

@@ -1,0 +1,158 @@
+"""What callers learn: the state of one dispatch, and the counts of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from vyre.domain.dispatch import DispatchTiming
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ShadowStatus(Enum):
+    """What has become of a dispatch.
+
+    ``DROPPED``: it was sampled, and not compared for want of budget or room, or because it failed.  ``SKIPPED``: it
+    cannot be compared, because its bytes may depend on an order, or the other backend lacks a feature.
+    """
+
+    NOT_SAMPLED = "not sampled"
+    PENDING = "pending"
+    AGREED = "agreed"
+    DIFFERS = "differs"
+    DROPPED = "dropped"
+    SKIPPED = "skipped"
+
+
+class Difference(NamedTuple):
+    """The first byte that differs, and the elements that it is in, as hexadecimal digits, most significant first.
+
+    ``program``: the name of the program.  ``slot``: the position of ``buffer`` among its buffers, in binding order.
+    ``element`` and ``byte`` count from the begin of the buffer.  An empty text stands for an element that is missing.
+    """
+
+    program: str
+    slot: int
+    buffer: str
+    element: int
+    byte: int
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        got, expected = (f"0x{text}" if text else "missing" for text in (self.got, self.expected))
+        return (
+            f"`{self.program}`: slot {self.slot} `{self.buffer}`[{self.element}] (byte {self.byte}) is {got}, "
+            f"and the shadow gives {expected}"
+        )
+
+
+class ShadowState:
+    """The state of one dispatch, which changes once the shadow has run it.  Any thread may use it.
+
+    ``reason`` says in words why it was dropped or skipped.  ``difference`` is the first one, and ``evidence`` the
+    directory that holds it; None until the dispatch is known to differ.
+    """
+
+    __slots__ = ("_settled", "difference", "evidence", "reason", "status")
+
+    def __init__(self, status: ShadowStatus, reason: str = "") -> None:
+        self.status: ShadowStatus = status
+        self.reason: str = reason
+        self.difference: Difference | None = None
+        self.evidence: Path | None = None
+        self._settled: Event | None = Event() if status is ShadowStatus.PENDING else None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it will be compared."""
+        return self.status is ShadowStatus.PENDING
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the state is final, at most ``timeout`` seconds; returns whether it is."""
+        return self._settled is None or self._settled.wait(timeout)
+
+    def settle(self, status: ShadowStatus, reason: str = "") -> None:
+        """Makes the state final.  Only the shadow calls it."""
+        self.status, self.reason = status, reason
+        if self._settled is not None:
+            self._settled.set()
+
+    def __repr__(self) -> str:
+        more = f": {self.reason}" if self.reason else ""
+        return f"<ShadowState {self.status.value}{more}>"
+
+
+NOT_SAMPLED: Final = ShadowState(ShadowStatus.NOT_SAMPLED)
+
+
+class ShadowedTiming(DispatchTiming):
+    """The times of a dispatch that was sampled, and the state of its sample."""
+
+    shadow: ShadowState
+
+    @classmethod
+    def of(cls, timing: DispatchTiming, state: ShadowState) -> ShadowedTiming:
+        """Returns ``timing`` with a state."""
+        made = cls._make(timing)
+        made.shadow = state
+        return made
+
+    def _replace(self, **changes: Any) -> Self:
+        made = super()._replace(**changes)
+        made.shadow = self.shadow
+        return made
+
+
+def state_of(timing: DispatchTiming) -> ShadowState:
+    """Returns the state of the dispatch with these times."""
+    return timing.shadow if isinstance(timing, ShadowedTiming) else NOT_SAMPLED
+
+
+class Quarantined(NamedTuple):
+    """A program whose code gave other bytes than the shadow, and what has become of its dispatches."""
+
+    difference: Difference
+    evidence: Path | None
+    fallback: str
+
+    def __str__(self) -> str:
+        kept = "" if self.evidence is None else f"; evidence in {self.evidence}"
+        return f"{self.difference}; {self.fallback}{kept}"
+
+
+class ShadowReport(NamedTuple):
+    """Counts of what the shadow of a session did so far.
+
+    ``sampled`` dispatches became ``agreed``, ``differs``, ``dropped`` by reason, or ``skipped``; ``pending`` are left.
+    ``skipped_programs`` names programs that cannot be compared, with the reason.  ``copied_bytes`` were copied for
+    samples.  ``spent_ns`` is the time that it took: copies on the threads of callers, and runs on its own.
+    ``quarantined``: programs that run without optimizations now.
+    """
+
+    checked_on: str
+    sampled: int
+    pending: int
+    agreed: int
+    differs: int
+    dropped: Mapping[str, int]
+    skipped: int
+    skipped_programs: Mapping[str, str]
+    copied_bytes: int
+    spent_ns: int
+    quarantined: tuple[Quarantined, ...]
+
+    def __str__(self) -> str:
+        dropped = ", ".join(f"{count} for {why}" for why, count in sorted(self.dropped.items())) or "none"
+        lines = [
+            f"shadow on `{self.checked_on}`: {self.sampled} sampled, {self.agreed} agreed, {self.differs} differ, "
+            f"{self.skipped} skipped, {self.pending} pending; dropped: {dropped}",
+            f"  {self.copied_bytes} bytes copied, {self.spent_ns / 1e6:.3f} ms spent",
+        ]
+        lines += [f"  - `{name}` is skipped: {why}" for name, why in self.skipped_programs.items()]
+        lines += [f"  ! {each}" for each in self.quarantined]
+        return "\n".join(lines)

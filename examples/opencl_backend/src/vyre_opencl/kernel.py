@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
-from vyre.ir import Barrier, Program, walk_statements
+from vyre.ir import Barrier, Buffer, Program, walk_statements
 from vyre.lowering import ALL_OPS, OpId, required_ops
 from vyre_opencl.expressions import LOCAL_LINEAR
 from vyre_opencl.statements import BARRIER, LINEAR, STEPS, body
@@ -36,9 +36,9 @@ SUPPORTED_OPS: Final = ALL_OPS - LACKING
 class KernelText:
     """The source of one kernel.
 
-    Its arguments are a pointer and a u32 with the number of elements for every bound buffer, in binding order; then,
-    if the kernel can fail, a pointer to ``1 + len(traps)`` u64 of status that begin as all ones; then, if it counts
-    steps, a pointer to a u64 a lane and the budget as a u64.
+    Its arguments are, for every bound buffer in binding order, a pointer, a u64 with the first byte behind it, and a
+    u32 with the number of elements; then, if the kernel can fail, a pointer to ``1 + len(traps)`` u64 of status that
+    begin as all ones; then, if it counts steps, a pointer to a u64 for each lane, and the budget as a u64.
     """
 
     source: str
@@ -68,6 +68,7 @@ def emit(program: Program, *, counts_steps: bool = False) -> KernelText:
         f"__kernel __attribute__((reqd_work_group_size({', '.join(map(str, program.workgroup_size))})))",
         f"void {ENTRY}({', '.join(_parameters(w))}) {{",
         *(f"__local {ELEMENT[p.element]} {p.name}[{max(1, p.buffer.count)}];" for p in shared),
+        *_starts(w),
         *_zeroed(shared, prod(program.workgroup_size)),
         *_private(w),
         *_linear(w),
@@ -88,13 +89,26 @@ def _parameters(w: Writer) -> list[str]:
     found = []
     for buffer in w.program.abi_buffers:
         place = w.places[buffer.name]
-        constant = "" if buffer.is_writable else "const "
-        found += [f"__global {constant}{ELEMENT[place.element]}* {place.name}", f"uint {place.count}"]
+        found += [f"__global {_constant(buffer)}uchar* p_{place.name}", f"ulong o_{place.name}", f"uint {place.count}"]
     if w.traps or w.counts_steps:
         found.append("volatile __global ulong* vy_status")
     if w.counts_steps:
         found += [f"__global ulong* {STEPS}", "ulong vy_budget"]
     return found
+
+
+def _starts(w: Writer) -> list[str]:
+    """Returns the lines that make a pointer to the first element of every bound buffer."""
+    found = []
+    for buffer in w.program.abi_buffers:
+        place = w.places[buffer.name]
+        kind = f"__global {_constant(buffer)}{ELEMENT[place.element]}*"
+        found.append(f"{kind} {place.name} = ({kind})(p_{place.name} + o_{place.name});")
+    return found
+
+
+def _constant(buffer: Buffer) -> str:
+    return "" if buffer.is_writable else "const "
 
 
 def _zeroed(shared: list[Place], lanes: int) -> list[str]:

@@ -41,10 +41,11 @@ _NUMBERS: Final = count()
 
 
 class Slot(NamedTuple):
-    """Device memory that a buffer is bound to, with its number of elements."""
+    """Device memory that a buffer is bound to, with its number of elements and its first byte."""
 
     memory: Any
     elements: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class _Run:
         arguments: list[Any] = []
         for buffer in program.abi_buffers:
             slot = self._slots[buffer.name]
-            arguments += [slot.memory, np.uint32(slot.elements)]
+            arguments += [slot.memory, np.uint64(slot.offset), np.uint32(slot.elements)]
         status = None
         if part.text.can_fail:
             if prod(self._lanes) > 1 << 32:

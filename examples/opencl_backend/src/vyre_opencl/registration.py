@@ -9,6 +9,7 @@ from vyre_opencl import __version__
 from vyre_opencl.device import ID, Device, facts, find_device, profile_of
 from vyre_opencl.kernel import SUPPORTED_OPS
 from vyre_opencl.pipeline import executor_on
+from vyre_opencl.resident import ClMemory
 
 RANK: Final = 300
 """Behind vyre's own backends, so that ``auto`` does not change where this package is installed."""
@@ -21,12 +22,15 @@ def _probe() -> DeviceProfile:
 def _make(services: BackendServices) -> Backend:
     device = Device()
     executor = executor_on(device)
+    memory = ClMemory(device, executor)
     return Backend(
         id=ID,
         version=__version__,
         profile=_probe(),
         executor=executor,
         compiler=executor,
+        memory=memory,
+        resident_executor=memory,
         lifecycle=device,
         supported_ops=SUPPORTED_OPS,
     )

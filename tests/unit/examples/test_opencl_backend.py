@@ -6,16 +6,22 @@ The whole contract and the whole check of ``vyre conform`` take minutes, and the
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import vyre_opencl
 from vyre_opencl.device import find_device
 from vyre_opencl.kernel import LACKING, emit
 from vyre_opencl.registration import OPENCL
 
 import vyre
+from support.limits import LIMIT_S
 from vyre import BackendUnavailable, Program, UnsupportedFeature
 from vyre.domain.op_ids import required_ops
 from vyre.gallery.registry import examples
@@ -101,6 +107,7 @@ def test_contract(case: Case, subject: Subject) -> None:
         pytest.skip(str(reason))
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_check_finds_no_difference(device: str) -> None:
     with opened_registration(Scheduled(OPENCL, canonical_order=False)) as found:
         certificate = check(found, seed=0, budget_s=BUDGET_S)
@@ -108,6 +115,54 @@ def test_a_sample_of_the_check_finds_no_difference(device: str) -> None:
     assert set(certificate.missing_operations) == LACKING
     assert certificate.subject.device["device"]
     assert sum(certificate.witnesses.values()) > 1000
+
+
+@pytest.mark.slow
+def test_its_certificate_verifies_in_a_fresh_process(device: str, tmp_path: Path) -> None:
+    """The package is on the path with the metadata that an installation writes."""
+    metadata = tmp_path / "vyre_opencl-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vyre-opencl\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text("[vyre.backends]\nopencl = vyre_opencl.registration:OPENCL\n")
+    paths = [tmp_path, Path(vyre_opencl.__file__).parents[1], Path(vyre.__file__).parents[1]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+    def command(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "vyre", "conform", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return done.stdout
+
+    command("--backend", "opencl", "--budget", "5", "--programs", "3", "-o", "certificate.json")
+    assert command("--verify", "certificate.json").endswith("the certificate lists 0 failures; 0 objections\n")
+
+
+@pytest.mark.parametrize("lanes", [32, 128, 1024])
+def test_private_memory_of_a_workgroup_fits_the_stack_or_is_refused(device: str, lanes: int) -> None:
+    """64 KiB a lane, which the language allows."""
+    text = f"""
+    workgroup_size {lanes}, 1, 1
+    buffer y @0 write u32[{lanes}]
+    buffer p @- private u32[16384]
+    body {{
+      for k in 0u..16384u {{ p[(k * 7u + gid.x) % 16384u] = k + gid.x }}
+      barrier(seq_cst)
+      y[gid.x] = p[gid.x]
+    }}
+    """
+    with vyre.open("opencl", catalog=BackendCatalog((OPENCL,))) as session:
+        try:
+            found = session.dispatch(Program.from_text(text), {}, grid=1)["y"]
+        except UnsupportedFeature as error:
+            assert lanes > 64 and "private memory" in error.feature
+        else:
+            np.testing.assert_array_equal(found, np.arange(lanes))
 
 
 @pytest.mark.parametrize(

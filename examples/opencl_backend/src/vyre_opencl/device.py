@@ -18,6 +18,10 @@ from vyre_opencl.writer import NAME
 ID: Final = BackendId(NAME)
 OPTIONS: Final = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt")
 """The options of every compilation; contraction is off by a pragma in ``prelude.cl``."""
+CPU_LANES: Final = 1024
+"""The lanes of a workgroup on a processor: PoCL keeps what lanes hold across barriers on the stack of a thread."""
+CPU_PRIVATE_NBYTES: Final = 4 << 20
+"""The bytes of private memory of a workgroup on a processor, half of a usual stack: more would end the process."""
 _EXTENSIONS: Final = ("cl_khr_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
 _MODES: Final = ("DENORM", "INF_NAN", "ROUND_TO_NEAREST", "FMA", "CORRECTLY_ROUNDED_DIVIDE_SQRT")
 
@@ -65,9 +69,17 @@ def _lacking(module: Any, device: Any) -> list[str]:
     return lacking + [name for name in _MODES if not device.single_fp_config & getattr(wanted, name)]
 
 
+def is_cpu(device: Any) -> bool:
+    """Returns whether a device is a processor."""
+    return bool(device.type & cl().device_type.CPU)
+
+
 def profile_of(device: Any) -> DeviceProfile:
     """Returns the profile of a device, without opening it."""
-    x, y, z = device.max_work_item_sizes[:3]
+    lanes = device.max_work_group_size
+    if is_cpu(device):
+        lanes = min(lanes, CPU_LANES)
+    x, y, z = (min(size, lanes) for size in device.max_work_item_sizes[:3])
     return DeviceProfile(
         backend=ID,
         supports_specialization_constants=True,
@@ -81,7 +93,7 @@ def profile_of(device: Any) -> DeviceProfile:
         supports_device_timestamps=True,
         max_native_int_width=64,
         max_workgroup_size=(x, y, z),
-        max_invocations_per_workgroup=device.max_work_group_size,
+        max_invocations_per_workgroup=lanes,
         max_shared_memory_bytes=device.local_mem_size,
         max_storage_buffer_bytes=device.max_mem_alloc_size,
         compute_units=device.max_compute_units,

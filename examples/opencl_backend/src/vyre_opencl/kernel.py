@@ -45,6 +45,8 @@ class KernelText:
     traps: tuple[str, ...]
     counts_steps: bool
     local_nbytes: int
+    private_nbytes: int
+    """The bytes of arrays that each lane has for itself."""
 
     @property
     def can_fail(self) -> bool:
@@ -76,7 +78,8 @@ def emit(program: Program, *, counts_steps: bool = False) -> KernelText:
     ]
     source = "\n".join([prelude(), *w.functions.values(), *head, *w.lines, "}"]) + "\n"
     local_nbytes = sum(p.buffer.count * p.element.size for p in shared)
-    return KernelText(source, tuple(w.traps), counts_steps, local_nbytes)
+    private = sum(p.buffer.count * p.element.size for p in w.places.values() if p.space == "__private")
+    return KernelText(source, tuple(w.traps), counts_steps, local_nbytes, private + w.captured_nbytes)
 
 
 @cache

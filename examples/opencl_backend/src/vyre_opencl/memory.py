@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.ir import AsyncLoad, AsyncStore, AsyncWait, AtomicOp, Literal, ScalarType, walk_statements
-from vyre_opencl.types import ELEMENT, VALUE, Value, from_element, literal, to_element
+from vyre_opencl.types import VALUE, Value, from_element, literal, to_element
 from vyre_opencl.writer import Copies, Place, Writer, unsupported
 
 CAPTURED_LIMIT: Final = 16_384
@@ -107,7 +107,9 @@ def _copies(w: Writer, tag: str) -> Copies:
         w.top.append(f"int a{found.number} = -1;")
         for site, stmt in found.started.values():
             name = f"a{found.number}_{site}"
-            w.top.append(f"ulong {name}_start = 0, {name}_size = 0; uchar {name}[{_most(w, stmt)}];")
+            most = _most(w, stmt)
+            w.captured_nbytes += most
+            w.top.append(f"ulong {name}_start = 0, {name}_size = 0; uchar {name}[{most}];")
     return found
 
 
@@ -131,8 +133,3 @@ def _nbytes(place: Place) -> str:
 def _bytes(place: Place) -> str:
     constant = "const " if place.space == "__global" and not place.buffer.is_writable else ""
     return f"{place.space} {constant}uchar*"
-
-
-def element_type(place: Place) -> str:
-    """Returns the C type of the elements of a buffer."""
-    return ELEMENT[place.element]

@@ -31,7 +31,7 @@ from vyre.lowering import (
     with_constants,
 )
 from vyre.ports import HostBytes, OutputStorage
-from vyre_opencl.device import Device, cl, limits_of, profile_of, translated
+from vyre_opencl.device import CPU_PRIVATE_NBYTES, Device, cl, is_cpu, limits_of, profile_of, translated
 from vyre_opencl.kernel import ENTRY, KernelText, emit
 from vyre_opencl.writer import NAME, unsupported
 
@@ -68,6 +68,7 @@ class OpenClPipeline:
         self.device: Final = device
         self.config: Final = config
         self._profile: Final = profile_of(queue.device)
+        self._is_cpu: Final = is_cpu(queue.device)
         self._plan: Final = plan_bindings(program)
         self._program: Final = program
         self._workgroup: Final = config.workgroup or program.workgroup_size
@@ -91,6 +92,12 @@ class OpenClPipeline:
                     f"the program needs {text.local_nbytes} bytes of workgroup memory, `{NAME}` has"
                     f" {self._profile.max_shared_memory_bytes}",
                     fix="use smaller workgroup buffers.",
+                )
+            private = text.private_nbytes * prod(self._workgroup)
+            if self._is_cpu and private > CPU_PRIVATE_NBYTES:
+                raise unsupported(
+                    f"{private} bytes of private memory in a workgroup on a processor",
+                    f"use smaller workgroups, or private buffers of at most {CPU_PRIVATE_NBYTES} bytes together.",
                 )
             parts[id(part)] = _Part(text, self.device.kernel(text.source, ENTRY), Lock())
         return parts

@@ -41,8 +41,9 @@ class Copies:
 class Writer:
     """Collects the body of a kernel.
 
-    ``counts_steps``: loops count the back-edges of their lane.  ``top`` holds declarations for the whole kernel, and
-    ``traps`` the tags of the sites that may trap, in the order of their words of status.
+    ``counts_steps``: loops count the back-edges of their lane.  ``top`` holds declarations for the whole kernel,
+    ``traps`` the tags of the sites that may trap, in the order of their words of status, and ``captured_nbytes`` the
+    bytes that a lane keeps for asynchronous copies.
     """
 
     def __init__(self, program: Program, *, counts_steps: bool) -> None:
@@ -54,6 +55,7 @@ class Writer:
         self.functions: Final[dict[str, str]] = {}
         self.traps: Final[list[str]] = []
         self.copies: Final[dict[str, Copies]] = {}
+        self.captured_nbytes: int = 0
         self.places: Final = {b.name: _place(b, number) for number, b in enumerate(program.buffers)}
         self._names = 0
 

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding tinygrad coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding opencl tinygrad coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -81,6 +81,9 @@ contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python
+
+opencl: $(VENV)/.dev ## check the OpenCL example as an installed package; SECONDS=n for `vyre conform`
+	bash examples/opencl_backend/check.sh $(BIN)/python $(or $(SECONDS),120)
 
 # TESTS is a checkout of tinygrad. TESTS_FLAGS, such as --devices cpu --files test_ops, chooses a part. tinygrad takes a variable
 # PYTHON of the environment, which make passes on, for a number that chooses a device.

@@ -32,7 +32,7 @@ def test_generated_pages_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys:
     assert (exit_code, capsys.readouterr().out) == (0, ""), "run: python docs/generate.py"
 
 
-SHOWING = ("README", "coming-from", "debugging", "egraphs", "python", "tutorial")
+SHOWING = ("README", "coming-from", "debugging", "egraphs", "new-backend", "python", "tutorial")
 """Pages whose blocks of text are what their code prints."""
 
 

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds the wheels of vyre and of this backend, installs both in a fresh environment, type-checks the backend against
+# the installed wheel, and checks it from outside the tree: the contract, a short `vyre conform`, and its certificate.
+# Usage: check.sh PYTHON [SECONDS], a Python that has pip, mypy, PyOpenCL and `vyre[cli]`'s dependencies.
+set -euo pipefail
+
+python=$(realpath --no-symlinks "${1:?usage: check.sh PYTHON [SECONDS]}")
+seconds=${2:-60}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export POCL_CACHE_DIR="$work/pocl"
+mkdir "$POCL_CACHE_DIR"
+
+pip=("$python" -m pip --disable-pip-version-check --quiet)
+purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
+
+# A fresh environment that holds the two wheels and borrows third-party packages from PYTHON.
+"$python" -m venv --without-pip "$work/venv"
+fresh="$work/venv/bin/python"
+site=$("$fresh" -c "$purelib")
+"$python" -c "$purelib" > "$site/borrowed.pth"
+"${pip[@]}" wheel --no-deps --wheel-dir "$work/wheels" "$root" "$here"
+"${pip[@]}" install --no-deps --no-compile --target "$site" "$work"/wheels/*.whl
+
+cd "$work"
+"$python" -m mypy --strict --no-incremental --config-file= --python-executable "$fresh" -p vyre_opencl
+"$fresh" -c 'import vyre_opencl, sys; assert vyre_opencl.__file__.startswith(sys.prefix), vyre_opencl.__file__'
+"$fresh" -m vyre.testing.backend_contract opencl | tail -n 1
+"$fresh" -m vyre conform --backend opencl --budget "$seconds" -o certificate.json
+"$fresh" -m vyre conform --verify certificate.json

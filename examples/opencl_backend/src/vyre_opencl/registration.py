@@ -1,0 +1,47 @@
+"""What vyre finds through the entry point: how the backend is probed and made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.ports import Backend, BackendRegistration, BackendRole, BackendServices, DeviceProfile
+from vyre_opencl import __version__
+from vyre_opencl.device import ID, Device, facts, find_device, profile_of
+from vyre_opencl.kernel import SUPPORTED_OPS
+from vyre_opencl.pipeline import executor_on
+from vyre_opencl.resident import ClMemory
+
+RANK: Final = 300
+"""Behind vyre's own backends, so that ``auto`` does not change where this package is installed."""
+
+
+def _probe() -> DeviceProfile:
+    return profile_of(find_device())
+
+
+def _make(services: BackendServices) -> Backend:
+    device = Device()
+    executor = executor_on(device)
+    memory = ClMemory(device, executor)
+    return Backend(
+        id=ID,
+        version=__version__,
+        profile=_probe(),
+        executor=executor,
+        compiler=executor,
+        memory=memory,
+        resident_executor=memory,
+        lifecycle=device,
+        supported_ops=SUPPORTED_OPS,
+    )
+
+
+OPENCL: Final = BackendRegistration(
+    id=ID,
+    rank=RANK,
+    role=BackendRole.PRODUCTION,
+    factory=_make,
+    probe=_probe,
+    packages=("pyopencl",),
+    facts=facts,
+)

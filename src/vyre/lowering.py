@@ -1,0 +1,80 @@
+"""What a backend in another package needs besides the port: programs made ready for emission, launches, functions.
+
+``vyre.ports`` has the facets of a backend, and ``vyre.ir`` the nodes of programs.  This module has what every backend
+does between the two, so that none does it its own way:
+
+- ``expanded``, ``with_constants`` and ``plan_grid_sync`` leave programs without calls, specialization constants, grid
+  barriers and grid loops;
+- ``plan_bindings`` and ``resolve_launch`` say which bytes a caller passes and how many workgroups run;
+- ``transcendental`` is a function such as ``exp`` as a list of steps, each exact or rounded once, which gives the
+  reference's bits on every device with IEEE arithmetic in binary64;
+- ``PipelineExecutor`` makes the facets ``executor`` and ``compiler`` from a function that compiles one program.
+
+docs/new-backend.md shows them in use.  The names stay within a minor series, as those of ``vyre.ir`` do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+# fmt: off
+# isort: off
+if TYPE_CHECKING:
+    from vyre.adapters.pipelines import Compilation as Compilation, PipelineExecutor as PipelineExecutor
+    from vyre.domain.binding import (
+        Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings,
+    )
+    from vyre.domain.dialects.expansion import expanded as expanded
+    from vyre.domain.dispatch import TimingQuality as TimingQuality
+    from vyre.domain.geometry import LaunchLimits as LaunchLimits
+    from vyre.domain.grid_sync import (
+        Rounds as Rounds, Step as Step, grid_control as grid_control, plan_grid_sync as plan_grid_sync,
+        plan_programs as plan_programs,
+    )
+    from vyre.domain.interface import resolve_launch as resolve_launch
+    from vyre.domain.ir.bake import with_constants as with_constants
+    from vyre.domain.ir.operators import TRANSCENDENTALS as TRANSCENDENTALS
+    from vyre.domain.launch import Launch as Launch
+    from vyre.domain.memory_ranges import check_alignment as check_alignment, check_overlap as check_overlap
+    from vyre.domain.names import OpId as OpId
+    from vyre.domain.numerics.f64_program import (
+        Branch as Branch, F64Program as F64Program, Kind as Kind, Op as Op, Region as Region, Table as Table,
+    )
+    from vyre.domain.numerics.transcendentals import transcendental as transcendental
+    from vyre.domain.op_ids import ALL_OPS as ALL_OPS, required_ops as required_ops
+    from vyre.domain.scoped_names import ScopedNames as ScopedNames
+    from vyre.domain.specialization import spec_literals as spec_literals
+else:
+    from vyre.domain.lazy_names import homes, importer
+# isort: on
+# fmt: on
+
+# The same names for run time, where they are imported on first use: module -> names.
+_HOME: Final[dict[str, str]] = {
+    "vyre.adapters.pipelines": "Compilation PipelineExecutor",
+    "vyre.domain.binding": "Binding BindingPlan plan_bindings",
+    "vyre.domain.dialects.expansion": "expanded",
+    "vyre.domain.dispatch": "TimingQuality",
+    "vyre.domain.geometry": "LaunchLimits",
+    "vyre.domain.grid_sync": "Rounds Step grid_control plan_grid_sync plan_programs",
+    "vyre.domain.interface": "resolve_launch",
+    "vyre.domain.ir.bake": "with_constants",
+    "vyre.domain.ir.operators": "TRANSCENDENTALS",
+    "vyre.domain.launch": "Launch",
+    "vyre.domain.memory_ranges": "check_alignment check_overlap",
+    "vyre.domain.names": "OpId",
+    "vyre.domain.numerics.f64_program": "Branch F64Program Kind Op Region Table",
+    "vyre.domain.numerics.transcendentals": "transcendental",
+    "vyre.domain.op_ids": "ALL_OPS required_ops",
+    "vyre.domain.scoped_names": "ScopedNames",
+    "vyre.domain.specialization": "spec_literals",
+}
+
+__all__ = sorted(name for names in _HOME.values() for name in names.split())
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
+    __getattr__ = importer(__name__, homes(_HOME))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

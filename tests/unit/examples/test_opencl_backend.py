@@ -1,0 +1,197 @@
+"""The OpenCL backend of the examples: what it emits, and where there is a device, what it computes.
+
+The whole contract and the whole check of ``vyre conform`` take minutes, and their record is
+``examples/opencl_backend/certificate.json``; these tests take a sample of both.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import vyre_opencl
+from vyre_opencl.device import find_device
+from vyre_opencl.kernel import LACKING, emit
+from vyre_opencl.registration import OPENCL
+
+import vyre
+from support.limits import LIMIT_S
+from vyre import BackendUnavailable, Program, UnsupportedFeature
+from vyre.domain.op_ids import required_ops
+from vyre.gallery.registry import examples
+from vyre.lowering import expanded, plan_grid_sync, plan_programs
+from vyre.ports import BackendCatalog
+from vyre.testing.backend_contract import CASES, Skipped, Subject, check_case
+from vyre.testing.backend_contract.case import Case
+from vyre.testing.conform.checking import check, opened_registration
+from vyre.testing.execution import Scheduled
+from vyre.testing.operator_matrix import operator_matrix
+
+SAMPLED = 12
+"""One contract case of so many is run."""
+BUDGET_S = 20.0
+
+
+# ---------------------------------------------------------------- emission, which needs no device
+def test_every_gallery_program_is_emitted_or_refused_by_name() -> None:
+    emitted = 0
+    for name, example in examples().items():
+        for part in plan_programs(plan_grid_sync(expanded(example.program()))):
+            if lacking := required_ops(part) & LACKING:
+                with pytest.raises(UnsupportedFeature, match=min(lacking)):
+                    emit(part)
+            else:
+                assert emit(part).source.count("__kernel") == 1, name
+                emitted += 1
+    assert emitted > 40
+
+
+def test_every_operator_of_every_type_is_emitted_or_refused_by_name() -> None:
+    refused = set()
+    for case in operator_matrix():
+        try:
+            emit(case.program)
+        except UnsupportedFeature as error:
+            refused.add(error.feature)
+    assert refused <= LACKING
+
+
+def test_the_same_program_gives_the_same_source() -> None:
+    program = examples()["P01"].program()
+    assert emit(program).source == emit(program).source
+
+
+def test_a_step_budget_with_barriers_is_refused() -> None:
+    text = """
+    workgroup_size 4, 1, 1
+    buffer y @0 write u32[4]
+    body { barrier(seq_cst) y[gid.x] = 1u }
+    """
+    assert not emit(Program.from_text(text)).can_fail
+    with pytest.raises(UnsupportedFeature, match="a step budget with barriers"):
+        emit(Program.from_text(text), counts_steps=True)
+
+
+# ---------------------------------------------------------------- on a device
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POCL_CACHE_DIR", str(tmp_path_factory.mktemp("pocl")))
+        try:
+            found = find_device()
+        except BackendUnavailable as error:
+            pytest.skip(str(error))
+        yield str(found.name)
+
+
+@pytest.fixture(scope="module")
+def subject(device: str) -> Iterator[Subject]:
+    with Subject(OPENCL) as opened:
+        yield opened
+
+
+SAMPLE = [case for case in CASES if zlib.crc32(case.id.encode()) % SAMPLED == 0]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
+def test_contract(case: Case, subject: Subject) -> None:
+    try:
+        check_case(case, subject)
+    except Skipped as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_check_finds_no_difference(device: str) -> None:
+    with opened_registration(Scheduled(OPENCL, canonical_order=False)) as found:
+        certificate = check(found, seed=0, budget_s=BUDGET_S)
+    assert certificate.failures == ()
+    assert set(certificate.missing_operations) == LACKING
+    assert certificate.subject.device["device"]
+    assert sum(certificate.witnesses.values()) > 1000
+
+
+@pytest.mark.slow
+def test_its_certificate_verifies_in_a_fresh_process(device: str, tmp_path: Path) -> None:
+    """The package is on the path with the metadata that an installation writes."""
+    metadata = tmp_path / "vyre_opencl-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: vyre-opencl\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text("[vyre.backends]\nopencl = vyre_opencl.registration:OPENCL\n")
+    paths = [tmp_path, Path(vyre_opencl.__file__).parents[1], Path(vyre.__file__).parents[1]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+    def command(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "vyre", "conform", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            timeout=LIMIT_S,
+        )
+        return done.stdout
+
+    command("--backend", "opencl", "--budget", "5", "--programs", "3", "-o", "certificate.json")
+    assert command("--verify", "certificate.json").endswith("the certificate lists 0 failures; 0 objections\n")
+
+
+@pytest.mark.parametrize("lanes", [32, 128, 1024])
+def test_private_memory_of_a_workgroup_fits_the_stack_or_is_refused(device: str, lanes: int) -> None:
+    """64 KiB a lane, which the language allows."""
+    text = f"""
+    workgroup_size {lanes}, 1, 1
+    buffer y @0 write u32[{lanes}]
+    buffer p @- private u32[16384]
+    body {{
+      for k in 0u..16384u {{ p[(k * 7u + gid.x) % 16384u] = k + gid.x }}
+      barrier(seq_cst)
+      y[gid.x] = p[gid.x]
+    }}
+    """
+    with vyre.open("opencl", catalog=BackendCatalog((OPENCL,))) as session:
+        try:
+            found = session.dispatch(Program.from_text(text), {}, grid=1)["y"]
+        except UnsupportedFeature as error:
+            assert lanes > 64 and "private memory" in error.feature
+        else:
+            np.testing.assert_array_equal(found, np.arange(lanes))
+
+
+@pytest.mark.parametrize(
+    ("operation", "right"),
+    [
+        ("x[i] / y[i]", lambda x, y: x / y),
+        ("sqrt(x[i])", lambda x, y: np.sqrt(x)),
+    ],
+    ids=["division", "square_root"],
+)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_million_quotients_and_roots_have_the_bits_of_numpy(
+    device: str, operation: str, right: object, dtype: str
+) -> None:
+    """2^20 operands of random bits, subnormals, infinities and NaN among them."""
+    assert callable(right)
+    text = f"""
+    workgroup_size 256, 1, 1
+    buffer x @0 read {dtype}[runtime]
+    buffer y @1 read {dtype}[runtime]
+    buffer z @2 write {dtype}[runtime] like x
+    body {{ let i = gid.x z[i] = {operation} }}
+    """
+    floats, word = (np.float32, np.uint32) if dtype == "f32" else (np.float64, np.uint64)
+    random = np.random.default_rng(21)
+    x, y = (random.integers(0, 1 << 8 * word().itemsize, 1 << 20, word, endpoint=False).view(floats) for _ in range(2))
+    with vyre.open("opencl", catalog=BackendCatalog((OPENCL,))) as session:
+        found = session.compile(Program.from_text(text))({"x": x, "y": y})["z"]
+    with np.errstate(all="ignore"):
+        wanted = right(x, y)
+    wanted[np.isnan(wanted)] = np.abs(floats(np.nan))
+    np.testing.assert_array_equal(found.view(word), wanted.view(word))

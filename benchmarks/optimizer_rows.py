@@ -92,11 +92,11 @@ def _shorter_ptx(pair: Pair) -> float:
 def _longer_sass(pair: Pair) -> float:
     if not assemblers() or not find_tools("nvdisasm"):
         raise NotMeasured("no assembler and disassembler of CUDA are here")
-    written, optimized = map(_instructions, pair)
+    written, optimized = map(instructions, pair)
     return optimized / written
 
 
-def _instructions(program: Program) -> int:
+def instructions(program: Program) -> int:
     module = emit_ptx(program)
     cubin, _ = assemble(assemblers()[-1], module.ptx, module.target)
     return sum(text.count("\n") + 1 for text in listings(find_tools("nvdisasm")[0], cubin).values())

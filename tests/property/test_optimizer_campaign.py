@@ -50,3 +50,14 @@ def test_a_wrong_pass_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_every_pass_takes_part() -> None:
     names = {name for seed in range(200) for name in optimizer_fuzzing.order_of(seed)}
     assert names == set(PASSES)
+
+
+def test_a_record_goes_on_at_its_own_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "record.json"
+    monkeypatch.setattr(
+        "sys.argv", ["fuzzing", "--seed", "7", "--programs", "2", "--workers", "1", "--out", str(record)]
+    )
+    assert optimizer_fuzzing.main() == 0
+    assert OptimizerCampaign.resume(record).next_seed == 9
+    with pytest.raises(SystemExit):
+        optimizer_fuzzing.main()

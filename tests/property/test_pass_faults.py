@@ -66,6 +66,8 @@ REPEATED = "mine[n % 2u] = 3u\nfor i in 0u .. 2u {\nout[gid.x] = mine[n % 2u]\nm
 RELOADED = "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u] + i\n}"
 LEFT = "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}"
 SUMMED = "let x = n\nfor i in 0u .. 3u {\nout[i] = x * 3u\nx := x + 1u\n}"
+CHANGING = "let x = n\nfor i in 1u .. 4u {\nx := x + 1u\nout[i] = i * x\n}"
+COUNTED = "for i in 2u .. 5u {\nout[i] = i * 3u\n}"
 FAULTS = [
     Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one}))),
     Fault(
@@ -92,6 +94,8 @@ FAULTS = [
         "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}",
     ),
     Fault("unrolling", "unrolling.value_bits", lambda dtype, value: 0, "for i in 0u .. 3u {\nout[i] = i\n}"),
+    Fault("induction", "induction._Products._is_invariant", lambda found, key, loop: True, CHANGING),
+    Fault("induction", "induction._product", lambda dtype, left, right: right, COUNTED),
     Fault("strength", "value_table._is_left", lambda op, left, right: op is BinaryOp.MOD, "out[0u] = n % 3u"),
     Fault("strength", "strength.OPPOSITE", {op: op for op in BinaryOp}, "if not(n < 3u) { out[0u] = 1u }"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),

@@ -14,7 +14,7 @@ from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 SEEDS = range(300)
 
 
-RARELY: Final = frozenset({"forwarding"})
+RARELY: Final = frozenset({"forwarding", "induction"})
 """Passes with hardly anything to do in random programs; the tests of these have programs of their own."""
 
 

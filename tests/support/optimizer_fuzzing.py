@@ -198,12 +198,15 @@ class OptimizerCampaign:
 def main() -> int:
     parser = argparse.ArgumentParser(description="differential fuzzing of the optimizer on the reference")
     parser.add_argument("--programs", type=int, default=100_000, help="programs in all, those of the record included")
+    parser.add_argument("--seed", type=int, help="the first seed; not for a record that exists (default: 0)")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, help="the record, which is continued if it exists")
     options = parser.parse_args()
     exists = options.out is not None and options.out.exists()
-    campaign = OptimizerCampaign.resume(options.out) if exists else OptimizerCampaign()
+    if exists and options.seed is not None:
+        parser.error("--seed: the record goes on at its own seed. Fix: leave --seed out, or write another record.")
+    campaign = OptimizerCampaign.resume(options.out) if exists else OptimizerCampaign(options.seed or 0)
     campaign.run(options.programs, workers=options.workers, seconds=options.seconds, record=options.out)
     print(f"{campaign.programs} programs in {campaign.seconds} s, {len(campaign.failures)} failures")
     print("\n\n".join(campaign.failures))

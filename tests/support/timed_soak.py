@@ -52,6 +52,7 @@ KINDS: Final = (
     Kind("engines of the reference", _until("support.fuzzing")),
     Kind("emulated device", _until("support.machine_fuzzing")),
     Kind("code for the CPU", _until("support.cpu_fuzzing")),
+    Kind("optimizer", _until("support.optimizer_fuzzing")),
     Kind("conformance of cpu", _conform("cpu")),
     Kind("conformance of cuda-machine", _conform("cuda-machine")),
     Kind(

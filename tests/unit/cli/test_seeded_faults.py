@@ -21,6 +21,7 @@ from vyre.domain.optimize import dead_code, folding, forwarding, narrowing, numb
 from vyre.domain.optimize.branches import _Branches
 from vyre.domain.optimize.copies import _Copies
 from vyre.domain.optimize.hoisting import _Hoisting
+from vyre.domain.optimize.induction import _Products
 from vyre.domain.optimize.inlining import _Inlining
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
@@ -137,6 +138,13 @@ FAULTS: Final = (
         "_level_of",
         _zero,
         "let a = x[i]\nfor k in 0u .. 4u {\na := a * 3u + a\n}\ny[i] = a",
+    ),
+    Fault(
+        "induction",
+        _Products,
+        "_is_invariant",
+        _true,
+        "let a = x[i]\nfor k in 1u .. 4u {\na := a + k * a\n}\ny[i] = a",
     ),
     Fault(
         "unrolling",

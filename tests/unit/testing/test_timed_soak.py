@@ -46,3 +46,13 @@ def test_every_campaign_takes_its_arguments() -> None:
         arguments = kind.arguments(5, 1.0)
         code, text = run_process([*arguments, "--help"], 60.0)
         assert code == 0 and all(each in text for each in arguments if each.startswith("--")), text
+
+
+def test_a_run_of_a_campaign_begins_at_its_seed_and_says_how_many_programs_it_tried() -> None:
+    kind = next(kind for kind in KINDS if kind.name == "optimizer")
+
+    def briefly(arguments: Sequence[str], seconds: float) -> tuple[int, str]:
+        return run_process([*arguments, "--programs", "4", "--workers", "1"], seconds)
+
+    done = soak(kind, 60.0, random.Random(1), briefly)
+    assert done.cases == 4 and not done.failures

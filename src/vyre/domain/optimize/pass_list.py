@@ -11,6 +11,7 @@ from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.hoisting import HOISTING
+from vyre.domain.optimize.induction import INDUCTION
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
@@ -34,6 +35,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         HOISTING,
         UNROLLING,
         STRENGTH,
+        INDUCTION,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""

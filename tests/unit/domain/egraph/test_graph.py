@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from support.egraph_terms import parsed, types_for
-from vyre.domain.ir.expr import Binary, Literal, children
+from vyre.domain.ir.expr import Binary, Literal, Var, children
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.explanation import CONSTANT, explained
@@ -109,3 +111,75 @@ def test_windows_with_one_key_differ_in_names_alone() -> None:
     different = ["x * y + x", "x * y + y", "y + x * y", "x * y - x", "x * x + x", "x * 3u + x", "x * 4u + x"]
     assert len({key(text) for text in different}) == len(different)
     assert key("x + y", x="z * 3u") != key("x + y", y="z * 3u") != key("x + y")
+
+
+def test_a_union_renews_the_keys_of_the_smaller_class_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = EGraph(types_for(U32))
+    x, y = graph.add(parsed("x")), graph.add(parsed("y"))
+    sums = [graph.term(SUM, (x, graph.add(Literal(U32, value)))) for value in range(1000)]
+    one = graph.term(SUM, (y, graph.add(Literal(U32, 5))))
+    renewed: list[int] = []
+    key = EGraph._key
+
+    def counted(self: EGraph, term: int) -> tuple[Head, tuple[int, ...]]:
+        renewed.append(term)
+        return key(self, term)
+
+    monkeypatch.setattr(EGraph, "_key", counted)
+    graph.union(x, y, LAW)
+    graph.rebuild()
+    assert graph.find(one) == graph.find(sums[5])
+    assert renewed == [one]
+    assert sorted(graph.users(y)) == sums
+
+
+def test_a_class_that_becomes_constant_folds_its_own_users() -> None:
+    graph, (many, x, one) = graph_of("(x + 1u) ^ (x + 2u) ^ (x + 3u)", "x", "1u")
+    graph.union(one, x, LAW)
+    graph.rebuild()
+    literal = graph.constant(many)
+    assert literal is not None and graph.expression(literal) == Literal(U32, 2 ^ 3 ^ 4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_are_the_congruence_closure(seed: int) -> None:
+    chance = random.Random(seed)
+    names = [Head(Var, f"v{number}", U32) for number in range(8)]
+    graph = EGraph(commuting=lambda head: None)
+    terms = [graph.term(head) for head in names]
+    for _ in range(150):
+        terms.append(graph.term(SUM, (chance.choice(terms), chance.choice(terms))))
+    stated: list[tuple[int, int]] = []
+    for _ in range(25):
+        stated.append((chance.choice(terms), chance.choice(terms)))
+        graph.union(*stated[-1], LAW)
+        if chance.random() < 0.5:
+            graph.rebuild()
+    graph.rebuild()
+    classes = _closed(graph, stated)
+    found = [graph.find(term) for term in range(len(graph))]
+    assert len(set(found)) == len(set(classes)) == len(set(zip(found, classes, strict=True)))
+    for term in range(len(graph)):
+        users = {above for above in range(len(graph)) if found[term] in map(graph.find, graph.operands[above])}
+        assert set(map(graph.find, graph.users(term))) == set(map(graph.find, users))
+
+
+def _closed(graph: EGraph, stated: list[tuple[int, int]]) -> list[int]:
+    """Returns the class of each term, by comparing all pairs of terms until nothing changes."""
+    classes = list(range(len(graph)))
+
+    def join(one: int, other: int) -> bool:
+        a, b = classes[one], classes[other]
+        classes[:] = [a if each == b else each for each in classes]
+        return a != b
+
+    for pair in stated:
+        join(*pair)
+    while True:
+        first: dict[tuple[Head, tuple[int, ...]], int] = {}
+        changed = False
+        for term, head in enumerate(graph.heads):
+            key = (head, tuple([classes[below] for below in graph.operands[term]]))
+            changed |= join(first.setdefault(key, term), term)
+        if not changed:
+            return classes

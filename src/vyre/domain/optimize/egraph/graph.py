@@ -106,12 +106,14 @@ class EGraph:
         self._canonical: dict[tuple[Head, Operands], int] = {}
         self._parent: list[int] = []
         self._members: list[list[int]] = []
-        self._users: list[list[int]] = []
+        self._users: list[dict[int, None]] = []
+        """The representing terms of which an operand is in a class, each once, in the order in which they came."""
         self._constant: list[int | None] = []
         self._proof: list[int] = []
         self._reasons: list[tuple[Reason, bool] | None] = []
         self._sources: dict[int, Expr] = {}
-        self._joined: list[int] = []
+        self._joined: list[tuple[int, bool]] = []
+        """Classes that another one absorbed, and whether that one became constant by it."""
         self._added: dict[int, tuple[Expr, int]] = {}
 
     def __len__(self) -> int:
@@ -139,7 +141,7 @@ class EGraph:
 
     def users(self, eclass: int) -> list[int]:
         """Returns the terms of which an operand is in the class."""
-        return [term for term in self._users[self.find(eclass)] if self.is_alive[term]]
+        return list(self._users[self.find(eclass)])
 
     def constant(self, eclass: int) -> int | None:
         """Returns the literal term to which all terms of the class are equal, if there is one."""
@@ -228,7 +230,7 @@ class EGraph:
         self.operands.append(operands)
         self._parent.append(made)
         self._members.append([made])
-        self._users.append([])
+        self._users.append({})
         self._constant.append(made if head.node is Literal else None)
         self._proof.append(made)
         self._reasons.append(None)
@@ -248,8 +250,8 @@ class EGraph:
             self._congruent(made, other)
             return
         self._canonical[canonical_key] = made
-        for below in dict.fromkeys(canonical_key[1]):
-            self._users[below].append(made)
+        for below in canonical_key[1]:
+            self._users[below][made] = None
         self._fold(made)
 
     def _key(self, term: int) -> tuple[Head, Operands]:
@@ -298,8 +300,8 @@ class EGraph:
         self._parent[a] = b
         self._members[b] += self._members[a]
         self._members[a] = []
+        self._joined.append((a, self._constant[b] is None and constant is not None))
         self._constant[b] = constant
-        self._joined.append(a)
         self.touched.append(b)
         self.unions += 1
         return True
@@ -329,14 +331,18 @@ class EGraph:
         """Restores congruence after unions, and folds what became constant."""
         while self._joined:
             todo, self._joined = self._joined, []
-            for old in todo:
-                self._update(old)
+            for old, is_newly_constant in todo:
+                self._update(old, is_newly_constant)
 
-    def _update(self, old: int) -> None:
-        """Renews the keys of the users of a class that was joined to another, and of that other class."""
+    def _update(self, old: int, is_newly_constant: bool) -> None:
+        """Renews the keys of the users of a class that another one absorbed.
+
+        The keys of the other class's own users name it already.  Of two classes, the one with more terms and users
+        absorbs the other, so that a key is renewed O(log terms) times for each of its operands.
+        """
         target = self.find(old)
-        waiting = dict.fromkeys((*self._users[old], *self._users[target]))
-        self._users[old], self._users[target] = [], []
+        waiting, self._users[old] = self._users[old], {}
+        users = self._users[target]
         kept = []
         for term in waiting:
             if not self.is_alive[term]:
@@ -344,14 +350,20 @@ class EGraph:
             key = self._key(term)
             other = self._canonical.setdefault(key, term)
             if other != term and self.is_alive[other]:
-                self.is_alive[term] = False
+                self._retire(term)
                 self._congruent(term, other)
                 continue
             self._canonical[key] = term
+            users[term] = None
             kept.append(term)
-        self._users[self.find(target)] += kept
-        for term in kept:
+        for term in list(users) if is_newly_constant else kept:
             self._fold(term)
+
+    def _retire(self, term: int) -> None:
+        """Lets a congruent term represent this one, which is no user any more."""
+        self.is_alive[term] = False
+        for below in self.operands[term]:
+            self._users[self.find(below)].pop(term, None)
 
     # ---- proofs
     def proof(self, first: int, second: int) -> list[Edge]:

@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.app.background import BackgroundCompiler
-from vyre.app.shadow.checker import Incomparable, open_checker
+from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
 from vyre.app.shadow.report import Evidence, write_evidence
 from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
 from vyre.domain.identity import program_digest
@@ -28,8 +29,9 @@ from vyre.policies.journal import Decision, DecisionSink, decide
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vyre.app.explain.explanation import Explanation
     from vyre.app.shadow.settings import Shadow
-    from vyre.domain.dispatch import DispatchTiming
+    from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend, BackendRegistration
     from vyre.ports.support import Telemetry
@@ -113,6 +115,7 @@ class ShadowService:
         self._dropped: Counter[str] = Counter()
         self._skipped: dict[str, str] = {}
         self._incomparable: dict[bytes, str] = {}
+        self._written: dict[bytes, Program] = {}
         self._sampled = self._samples = self._copied = self._spent = self._ran = self._running_ns = 0
         self._owed, self._owed_at = 0, clock.passing()
         self._closed = False
@@ -250,9 +253,41 @@ class ShadowService:
         self._settle(state, ShadowStatus.DIFFERS, str(evidence.difference))
 
     # ------------------------------------------------------------ for reports
+    def keep_written(self, ran: Program, written: Program) -> None:
+        """Remembers that ``ran`` runs in the place of ``written``, because lowerings of its operations were chosen."""
+        if program_digest(ran) != program_digest(written):
+            self._written[program_digest(ran)] = written
+
+    def written(self, program: Program) -> Program:
+        """Returns the program that the caller wrote, in the place of which ``program`` runs."""
+        return self._written.get(program_digest(program), program) if self._written else program
+
+    def fallback_of(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what runs with every optimization off."""
+        return self.written(program), unoptimized(config)
+
+    def current(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what runs for a program now: it, or if it is in quarantine, what runs with every optimization off."""
+        if not self.quarantined or self.quarantine_of(program) is None:
+            return program, config
+        return self.fallback_of(program, config)
+
+    def checked(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what the shadow runs for a program."""
+        return self.written(program), checking_config(config, self.settings.timeout_s)
+
     def quarantine_of(self, program: Program) -> Quarantined | None:
         """Returns the entry of a program that is in quarantine, or None."""
         return self.quarantined.get(program_digest(program)) if self.quarantined else None
+
+    def explained(self, explanation: Explanation, program: Program) -> Explanation:
+        """Returns an explanation of a program that says so if it is in quarantine."""
+        found = self.quarantine_of(program)
+        return (
+            explanation
+            if found is None
+            else replace(explanation, notes=(*explanation.notes, f"in quarantine: {found}"))
+        )
 
     def report(self, wait_s: float = 0.0) -> ShadowReport:
         """Returns the counts, after waiting for pending samples for at most ``wait_s`` seconds."""

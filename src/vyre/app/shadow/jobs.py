@@ -143,9 +143,10 @@ class ShadowedEngine:
         held: _Job | None = None
         row = number % jobs
         if number >= service.at:
-            one = job(row) if again is None else again.jobs[row]
-            state = service.sample(number, (self._program,), sum(map(len, one.inputs)))
-            held = one if state is not None and state.is_pending else None
+            state = service.sample(number, (self._program,), sum(self._input_nbytes))
+            if state is not None and state.is_pending:
+                with service.copying(state):
+                    held = job(row) if again is None else again.jobs[row]
         try:
             first = submit()
         except BaseException:

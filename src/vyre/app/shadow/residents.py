@@ -62,10 +62,8 @@ class ResidentWork(NamedTuple):
         """Returns the work of a sequence, without what it reads back."""
         prefix, repeated = (tuple(map(_held, steps)) for steps in (sequence.prefix, sequence.repeated))
         flag = sequence.flag
-        buffers = [each for step in (*prefix, *repeated) for each in step.resources if isinstance(each, ResidentBuffer)]
-        roots = {id(buffer.root): buffer.root for buffer in (*buffers, *(() if flag is None else (flag,)))}
         plain = ResidentSequence(prefix=prefix, repeated=repeated, repeat_count=sequence.repeat_count, flag=flag)
-        return cls(plain, roots)
+        return cls(plain, roots_of(sequence))
 
     @property
     def steps(self) -> tuple[ResidentStep, ...]:
@@ -77,17 +75,26 @@ class ResidentWork(NamedTuple):
         """The programs of the steps."""
         return tuple({id(step.program): step.program for step in self.steps}.values())
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all allocations."""
-        return sum(root.nbytes for root in self.roots.values())
-
     def contents(self, memory: ResidentMemory) -> Contents:
         """Returns the bytes of all allocations now."""
         found = {key: bytearray(root.nbytes) for key, root in self.roots.items()}
         reads = [Readback(root, memoryview(found[key])) for key, root in self.roots.items() if root.nbytes]
         memory.download(reads)
         return {key: bytes(data) for key, data in found.items()}
+
+
+def roots_of(sequence: ResidentSequence) -> dict[int, ResidentBuffer]:
+    """Returns the allocations that a sequence uses, by the id of their handle."""
+    resources = [each for step in (*sequence.prefix, *sequence.repeated) for each in step.resources]
+    buffers = [each for each in (*resources, sequence.flag) if isinstance(each, ResidentBuffer)]
+    return {id(buffer.root): buffer.root for buffer in buffers}
+
+
+def nbytes_of(sequence: ResidentSequence) -> int:
+    """Returns the bytes of the allocations of a sequence, and of its host data."""
+    resources = [each for step in (*sequence.prefix, *sequence.repeated) for each in step.resources]
+    host = sum(each.nbytes for each in resources if not isinstance(each, ResidentBuffer))
+    return host + sum(root.nbytes for root in roots_of(sequence).values())
 
 
 def _held(step: ResidentStep) -> ResidentStep:
@@ -107,22 +114,26 @@ class ResidentSamples:
     def run(self, sequence: ResidentSequence, run: Callable[[], T], number: int) -> tuple[T, ShadowState | None]:
         """Runs work that is due to be sampled; returns what ``run`` does, and the state of the sample."""
         service = self.service
-        work = ResidentWork.of(sequence)
-        state = service.sample(number, work.programs, work.nbytes)
-        before: Contents | None = None
+        steps = (*sequence.prefix, *sequence.repeated)
+        programs = tuple({id(step.program): step.program for step in steps}.values())
+        state = service.sample(number, programs, nbytes_of(sequence)) if programs else None
+        work: ResidentWork | None = None
+        before: Contents = {}
         if state is not None and state.is_pending:
             with service.copying(state):
-                before = work.contents(self._memory)
+                held = ResidentWork.of(sequence)
+                before = held.contents(self._memory)
+                work = held
         try:
             value = run()
         except BaseException:
             if state is not None:
                 service.drop(state, "an error of the dispatch")
             raise
-        if state is not None and before is not None:
+        if state is not None and work is not None:
             with service.copying(state):
                 after = work.contents(self._memory)
-                names = " + ".join(program.name or "unnamed" for program in work.programs)
+                names = " + ".join(program.name or "unnamed" for program in programs)
                 service.queue(state, partial(self._check, work, before, after), names)
         return value, state
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -127,6 +128,16 @@ class ShadowService:
 
         ``programs``: what it runs.  None: it is not sampled after all, since another thread was faster.
         """
+        try:
+            return self._sample(number, programs, nbytes)
+        except Exception as error:
+            told = self._failed(programs[0].name or "unnamed", error)
+            with self._lock:
+                self.at = max(self.at, number + 1)
+                self._sampled += 1
+                return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
+
+    def _sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
         with self._lock:
             if number < self.at:
                 return None
@@ -161,7 +172,7 @@ class ShadowService:
         try:
             yield
         except Exception as error:
-            self.drop(state, f"a failure ({one_line(f'{type(error).__name__}: {error}')})")
+            self.drop(state, f"a failure ({self._failed('', error)})")
         finally:
             self._charge(self._clock.passing() - started)
 
@@ -201,29 +212,27 @@ class ShadowService:
 
     # ------------------------------------------------------------ on the thread of the shadow
     def _run(self, state: ShadowState, check: Check, name: str) -> None:
+        """Makes a comparison; its time is charged before the state is final, so that whoever waits finds it charged."""
         started = self._clock.computing()
+        ended: Callable[[], None]
         try:
             if self._checker is None:
                 self._checker = open_checker(self._checked_on)
             found = check(self._checker)
-            if found is None:
-                self._settle(state, ShadowStatus.AGREED)
-            else:
-                self._differs(state, found)
+            ended = partial(self._settle, state, ShadowStatus.AGREED) if found is None else self._differs(state, found)
         except Incomparable as error:
-            self._skip(state, error)
+            ended = partial(self._skip, state, error)
         except Exception as error:  # the shadow has no caller to raise to
-            told = one_line(f"{type(error).__name__}: {error}")
-            self._telemetry.event("vyre.shadow.failed", level="warning", program=name, error=told)
-            self.drop(state, f"a failure ({told})")
-        finally:
-            spent = self._clock.computing() - started
-            self._charge(spent)
-            with self._lock:
-                self._ran += 1
-                self._running_ns += spent
+            ended = partial(self.drop, state, f"a failure ({self._failed(name, error)})")
+        spent = self._clock.computing() - started
+        self._charge(spent)
+        with self._lock:
+            self._ran += 1
+            self._running_ns += max(0, spent)
+        ended()
 
-    def _differs(self, state: ShadowState, found: Found) -> None:
+    def _differs(self, state: ShadowState, found: Found) -> Callable[[], None]:
+        """Puts what was found in quarantine, tells of it, and returns what makes the state final."""
         sampled = self._pending.get(state)
         evidence = found.evidence(() if sampled is None else (sampled,))
         place: Path | None = None
@@ -250,7 +259,7 @@ class ShadowService:
             evidence=str(place or ""),
             fallback=fallback,
         )
-        self._settle(state, ShadowStatus.DIFFERS, str(evidence.difference))
+        return partial(self._settle, state, ShadowStatus.DIFFERS, str(evidence.difference))
 
     # ------------------------------------------------------------ for reports
     def keep_written(self, ran: Program, written: Program) -> None:
@@ -321,6 +330,12 @@ class ShadowService:
             checker.lifecycle.close()
 
     # ------------------------------------------------------------ details
+    def _failed(self, name: str, error: Exception) -> str:
+        """Tells of a failure of the shadow itself, and returns it in words."""
+        told = one_line(f"{type(error).__name__}: {error}")
+        self._telemetry.event("vyre.shadow.failed", level="warning", program=name, error=told)
+        return told
+
     def _ended(self, state: ShadowState) -> bool:
         """Returns whether a sample was pending, which it is no longer.  Call with the lock held."""
         was_pending = state in self._pending

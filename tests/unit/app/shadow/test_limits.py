@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -13,9 +15,10 @@ import pytest
 
 import vyre
 from support.seeded_backends import SEEDED, seeded, with_backend
-from support.shadowed_programs import RIGHT, ULP, WAIT_S, numbers, roots, settled, shadowed
+from support.shadowed_programs import RIGHT, ULP, WAIT_S, numbers, roots, roots_in_place, settled, shadowed
 from vyre import Shadow, ShadowStatus
 from vyre.adapters.discovery import load_catalog
+from vyre.app.container import Container
 from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow
@@ -283,3 +286,46 @@ def test_the_shadow_of_a_seeded_backend_is_opened_with_its_first_sample_only() -
         assert session.dispatch(roots(), {"x": numbers()}).shadow.status is ShadowStatus.NOT_SAMPLED
         report = session.shadow()
     assert report is not None and report.sampled == 0 and report.spent_ns == 0
+
+
+def test_a_container_opens_sessions_with_a_shadow() -> None:
+    container = Container(backend_name="reference", shadow=Shadow(1.0, None))
+    with container.session() as session:
+        assert settled(session.dispatch(roots(), {"x": numbers()})).status is ShadowStatus.AGREED
+
+
+def test_memory_within_a_budget_of_the_session_is_sampled_too(tmp_path: Path) -> None:
+    shadow = Shadow(1.0, None, on="reference", directory=tmp_path)
+    with (
+        vyre.open(SEEDED, catalog=seeded(ULP), shadow=shadow, resident_budget=4096) as session,
+        session.resident(numbers()) as held,
+    ):
+        assert settled(session.dispatch(roots_in_place(), {"x": held})).status is ShadowStatus.DIFFERS
+        held.upload(numbers())
+        assert settled(session.dispatch(roots_in_place(), {"x": held})).status is ShadowStatus.AGREED
+
+
+def test_dispatches_of_many_threads_are_sampled_once_each(tmp_path: Path) -> None:
+    with shadowed(RIGHT, tmp_path, most_waiting=10_000) as session:
+        pipeline = session.compile(roots())
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(lambda _: pipeline({"x": numbers()}), range(200)))
+        taken = [settled(each).status for each in results]
+        report = session.shadow(wait_s=WAIT_S)
+    assert report is not None and report.sampled == 200 - taken.count(ShadowStatus.NOT_SAMPLED)
+    assert report.agreed == taken.count(ShadowStatus.AGREED) == report.sampled > 0
+
+
+def test_a_child_process_leaves_the_shadow_of_its_parent_alone(tmp_path: Path) -> None:
+    with shadowed(RIGHT, tmp_path) as session:
+        settled(session.dispatch(roots(), {"x": numbers()}))
+        child = os.fork()
+        if child == 0:
+            try:
+                session.dispatch(roots(), {"x": numbers()})
+            except vyre.DispatchFailed:
+                session.close()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert settled(session.dispatch(roots(), {"x": numbers()})).status is ShadowStatus.AGREED

@@ -44,6 +44,7 @@ from benchmarks import (
     reading_rows,
     regret,
     replay_rows,
+    shadow_rows,
     stored_result_rows,
     tinygrad_rows,
     work_queue_rows,
@@ -71,6 +72,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "arrays": array_rows.ROWS,
     "queries": query_rows.ROWS,
     "tinygrad": tinygrad_rows.ROWS,
+    "shadow": shadow_rows.ROWS,
     "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
 DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {

@@ -25,6 +25,8 @@ from vyre.app.prediction import PredictionConfig
 from vyre.app.selection import BackendSelector, Selection
 from vyre.app.services import backend_services
 from vyre.app.session import Session
+from vyre.app.shadow.opening import with_shadow
+from vyre.app.shadow.settings import Shadow
 from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.support import Environment, Telemetry
@@ -35,16 +37,19 @@ def forced_backend(environment: Environment) -> str | None:
     return environment.get(FORCE_VARIABLE)
 
 
-def select(selector: BackendSelector, name: str) -> Selection:
-    """Returns ``selector.select(name)``; a provider needs a function."""
-    return selector.select(name)
+def select(
+    selector: BackendSelector, name: str, shadow: Shadow | None, catalog: BackendCatalog, telemetry: Telemetry
+) -> Selection:
+    """Returns ``selector.select(name)``, with its shadow if there is to be one; a provider needs a function."""
+    selection = selector.select(name)
+    return selection if shadow is None else with_shadow(selection, shadow, catalog, telemetry)
 
 
 class Container(containers.DeclarativeContainer):
     """Providers for a session; overriding one replaces what it provides.
 
-    ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict``, ``journal``, ``threads`` and
-    ``affinity`` hold what ``vyre.open`` takes under these names.
+    ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict``, ``journal``, ``shadow``,
+    ``threads`` and ``affinity`` hold what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
@@ -65,7 +70,10 @@ class Container(containers.DeclarativeContainer):
     selector: providers.ThreadSafeSingleton[BackendSelector] = providers.ThreadSafeSingleton(
         BackendSelector, catalog, telemetry, forced, services
     )
-    selection: providers.Factory[Selection] = providers.Factory(select, selector, backend_name)
+    shadow: providers.Object[Shadow | None] = providers.Object(None)
+    selection: providers.Factory[Selection] = providers.Factory(
+        select, selector, backend_name, shadow, catalog, telemetry
+    )
     pins: providers.Object[PinsOption] = providers.Object(None)
     reference: providers.Factory[Backend] = providers.Factory(reference_of, catalog, telemetry)
     tuning: providers.ThreadSafeSingleton[TuningSources] = providers.ThreadSafeSingleton(

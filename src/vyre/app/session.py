@@ -42,6 +42,7 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming,
 from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
+from vyre.domain.validation.validator import without_calls
 
 if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation
@@ -495,7 +496,7 @@ class Session(
             self._lease.check_process()
             planning = self._lease.backend.planning
             planned = () if planning is None else planning.plans()
-            shadow = "" if (found := self.shadow()) is None else str(found)
+            shadow = str(self.shadow() or "")
             return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report, shadow=shadow)
         if isinstance(program, ProgramSource):
             if inputs is not None:
@@ -513,7 +514,9 @@ class Session(
             program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, services.optimize, on_device,
             self._lowered,
         )  # fmt: skip
-        return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
+        explained = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
+        service = self._selection.shadow
+        return explained if service is None else service.explained(explained, pipeline().program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:
@@ -599,7 +602,9 @@ class Session(
         except InvalidProgram as error:  # it may call operations that are registered, and not in the program
             program = with_registered(program, error)
             require_valid(program, artifacts)
-        program = self._lowered(program, config).program
+        written, program = program, self._lowered(program, config).program
+        if self._selection.shadow is not None and written.definitions:
+            self._selection.shadow.keep_written(program, without_calls(written))
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)
         if not needed <= backend.supported_ops:

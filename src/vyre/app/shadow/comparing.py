@@ -31,9 +31,14 @@ class Outcome(NamedTuple):
 
 
 def compare(
-    outcome: Outcome, right: Outcome, usual: Backend, checker: Backend, decisions: tuple[Decision, ...]
+    outcome: Outcome,
+    right: Outcome,
+    written: Program,
+    usual: Backend,
+    checker: Backend,
+    decisions: tuple[Decision, ...],
 ) -> Evidence:
-    """Returns the evidence that the outputs of a dispatch differ from the ``right`` ones."""
+    """Returns the evidence that the outputs of a dispatch differ from the ``right`` ones, those of ``written``."""
     program = outcome.program
     buffers = program.abi_buffers
     returned = [buffer.name for buffer in buffers if buffer.is_returned]
@@ -41,6 +46,7 @@ def compare(
     expected = dict(zip(returned, right.got, strict=True))
     name = next(name for name in returned if got[name] != expected[name])
     return Evidence(
+        written,
         program,
         outcome.config,
         dict(zip((buffer.name for buffer in buffers if buffer.takes_input), outcome.inputs, strict=True)),

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.app.shadow.checker import unoptimized
 from vyre.ports.backend import DispatchRequest
 from vyre.ports.persistent import EndedJobs, JobMemory, PersistentEngine, PersistentExecutor
 
@@ -32,8 +31,7 @@ class ShadowedPersistent:
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
     ) -> PersistentEngine:
         """Implements ``PersistentExecutor.open``."""
-        used = config if self._samples.service.quarantine_of(program) is None else unoptimized(config)
-        engine = self._inner.open(program, used, input_nbytes, capacity)
+        engine = self._inner.open(*self._samples.service.current(program, config), input_nbytes, capacity)
         return ShadowedEngine(engine, program, config, input_nbytes, self._samples, self._usual)
 
 
@@ -145,9 +143,10 @@ class ShadowedEngine:
         held: _Job | None = None
         row = number % jobs
         if number >= service.at:
-            one = job(row) if again is None else again.jobs[row]
-            state = service.sample(number, (self._program,), sum(map(len, one.inputs)))
-            held = one if state is not None and state.is_pending else None
+            state = service.sample(number, (self._program,), sum(self._input_nbytes))
+            if state is not None and state.is_pending:
+                with service.copying(state):
+                    held = job(row) if again is None else again.jobs[row]
         try:
             first = submit()
         except BaseException:
@@ -243,7 +242,8 @@ class ShadowedEngine:
         if row not in batch.left:
             return
         job = batch.jobs[row]
-        request = DispatchRequest(self._program, tuple(map(memoryview, job.inputs)), unoptimized(self._config))
+        program, config = self._service.fallback_of(self._program, self._config)
+        request = DispatchRequest(program, tuple(map(memoryview, job.inputs)), config)
         self._usual.executor.execute(request, _Into(job.outputs))
         batch.left.discard(row)
 

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, WeakValueDictionary
 
-from vyre.app.shadow.checker import Incomparable, check_comparable, checking_config, unoptimized
+from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, Quarantine, compare
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
@@ -117,9 +117,9 @@ class HostSamples:
 
     def _check(self, outcome: Outcome, checker: Backend) -> Found | None:
         check_comparable(outcome.program, outcome.config, checker)
-        config = checking_config(outcome.config, self.service.settings.timeout_s)
+        program, config = self.service.checked(outcome.program, outcome.config)
         try:
-            expected = run_on(checker.executor.execute, outcome.program, config, outcome.inputs)
+            expected = run_on(checker.executor.execute, program, config, outcome.inputs)
         except UnsupportedFeature as error:
             raise Incomparable(outcome.program, error.message, always=False) from None
         if expected == outcome.got:
@@ -127,7 +127,7 @@ class HostSamples:
         right = outcome._replace(got=expected)
         return Found(
             (outcome.program,),
-            partial(compare, outcome, right, self.service.usual, checker),
+            partial(compare, outcome, right, program, self.service.usual, checker),
             lambda: self._fall_back(outcome.program, outcome.config, right),
         )
 
@@ -158,15 +158,15 @@ class ShadowedCompiler:
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         """Implements ``PipelineCompiler.compile``."""
-        quarantined = self.service.quarantine_of(program) is not None
-        made = self._inner.compile(program, unoptimized(config) if quarantined else config)
+        used = self.service.current(program, config)
+        made = self._inner.compile(*used)
         kind = ShadowedPreparable if isinstance(made.pipeline, PreparablePipeline) else ShadowedPipeline
         with self._lock:
             siblings = self._made.setdefault(program_digest(program), WeakSet())
             pipeline = kind(made.pipeline, program, config, self.samples, siblings)
             siblings.add(pipeline)
-        if not quarantined and self.service.quarantine_of(program) is not None:  # it came there meanwhile
-            pipeline.take(self._inner.compile(program, unoptimized(config)).pipeline)
+        if used[1] is config and self.service.quarantine_of(program) is not None:  # it came there meanwhile
+            pipeline.take(self._fallback(program, config))
         return made._replace(pipeline=pipeline)
 
     def cache_counters(self) -> CacheCounters:
@@ -183,12 +183,15 @@ class ShadowedCompiler:
         with self._lock:
             pipelines = list(self._made.get(program_digest(program), ()))
         for pipeline in pipelines:
-            pipeline.take(self._inner.compile(program, unoptimized(pipeline.config)).pipeline)
+            pipeline.take(self._fallback(program, pipeline.config))
 
     def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         self.quarantine(program)
-        verified = self._inner.compile(program, unoptimized(config)).pipeline
+        verified = self._fallback(program, config)
         return run_on(_dispatching(verified), program, config, right.inputs) == right.got
+
+    def _fallback(self, program: Program, config: DispatchConfig) -> CompiledPipeline:
+        return self._inner.compile(*self.service.fallback_of(program, config)).pipeline
 
 
 def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, OutputStorage], DispatchTiming]:
@@ -273,7 +276,7 @@ class ShadowedExecutor:
 
     def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         self._quarantine(program)
-        return run_on(self._inner.execute, program, unoptimized(config), right.inputs) == right.got
+        return run_on(self._inner.execute, *self._service.fallback_of(program, config), right.inputs) == right.got
 
 
 class ShadowedAsyncExecutor:
@@ -304,7 +307,8 @@ class ShadowedAsyncExecutor:
 def fallback_request(service: ShadowService, request: DispatchRequest) -> DispatchRequest:
     """Returns the request of code without optimizations for a program in quarantine; else the same."""
     if service.quarantined and service.quarantine_of(request.program) is not None:
-        return replace(request, config=unoptimized(request.config))
+        program, config = service.fallback_of(request.program, request.config)
+        return replace(request, program=program, config=config)
     return request
 
 

@@ -24,11 +24,13 @@ FORM = 1
 class Evidence:
     """A dispatch whose bytes differ.
 
-    ``inputs``, ``expected`` and ``got``: bytes by buffer name.  ``backend`` and ``shadow``: id and version of each.
-    ``decisions``: those of the sample, and the version of their source by name.
+    ``ran``: what ran in the place of ``program``, which is another program where lowerings of its operations were
+    chosen.  ``inputs``, ``expected`` and ``got``: bytes by buffer name.  ``backend`` and ``shadow``: id, version and
+    toolchain of each.  ``decisions``: those of the sample.
     """
 
     program: Program
+    ran: Program
     config: DispatchConfig
     inputs: Mapping[str, bytes]
     expected: Mapping[str, bytes]
@@ -42,14 +44,17 @@ class Evidence:
 def write_evidence(evidence: Evidence, directory: Path | str | None) -> Path:
     """Writes a new directory below ``directory``, or among the temporary files, and returns it.
 
-    ``program.vyre`` is the program as text; ``inputs``, ``expected`` and ``got`` hold a file of raw bytes for each
-    buffer; ``shadow.json`` has the difference, the fields of the config that are set, backends and decisions.  Raises
+    ``program.vyre`` is the program as text, and ``ran.vyre`` what ran in its place, if that is another one.
+    ``inputs``, ``expected`` and ``got`` hold a file of raw bytes for each buffer.  ``shadow.json`` has the difference,
+    the fields of the config that are set, both backends, the names of the files and the decisions.  Raises
     ``UnreadableFile``, and ``OSError`` where no directory can be made.
     """
     if directory is not None:
         Path(directory).mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="vyre-shadow-", dir=directory))
     files = {place / "program.vyre": evidence.program.to_text().encode()}
+    if evidence.ran.digest != evidence.program.digest:
+        files[place / "ran.vyre"] = evidence.ran.to_text().encode()
     buffers = {}
     for folder, content in (("inputs", evidence.inputs), ("expected", evidence.expected), ("got", evidence.got)):
         (place / folder).mkdir()

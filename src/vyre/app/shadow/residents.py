@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from vyre.app.shadow.checker import Incomparable, check_comparable, checking_config, unoptimized
+from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import difference_in, identity
 from vyre.app.shadow.report import Evidence
 from vyre.app.shadow.service import Found, ShadowService
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_ISOLATED: Final = 256
 """Steps that are run one by one at most, to find the one whose code is wrong."""
-Contents = dict[int, bytes]
+Instead: TypeAlias = "Callable[[Program, DispatchConfig], tuple[Program, DispatchConfig]]"
+Contents: TypeAlias = dict[int, bytes]
 """The bytes of allocations, by the id of their handle."""
 
 
@@ -61,10 +62,8 @@ class ResidentWork(NamedTuple):
         """Returns the work of a sequence, without what it reads back."""
         prefix, repeated = (tuple(map(_held, steps)) for steps in (sequence.prefix, sequence.repeated))
         flag = sequence.flag
-        buffers = [each for step in (*prefix, *repeated) for each in step.resources if isinstance(each, ResidentBuffer)]
-        roots = {id(buffer.root): buffer.root for buffer in (*buffers, *(() if flag is None else (flag,)))}
         plain = ResidentSequence(prefix=prefix, repeated=repeated, repeat_count=sequence.repeat_count, flag=flag)
-        return cls(plain, roots)
+        return cls(plain, roots_of(sequence))
 
     @property
     def steps(self) -> tuple[ResidentStep, ...]:
@@ -76,17 +75,26 @@ class ResidentWork(NamedTuple):
         """The programs of the steps."""
         return tuple({id(step.program): step.program for step in self.steps}.values())
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all allocations."""
-        return sum(root.nbytes for root in self.roots.values())
-
     def contents(self, memory: ResidentMemory) -> Contents:
         """Returns the bytes of all allocations now."""
         found = {key: bytearray(root.nbytes) for key, root in self.roots.items()}
         reads = [Readback(root, memoryview(found[key])) for key, root in self.roots.items() if root.nbytes]
         memory.download(reads)
         return {key: bytes(data) for key, data in found.items()}
+
+
+def roots_of(sequence: ResidentSequence) -> dict[int, ResidentBuffer]:
+    """Returns the allocations that a sequence uses, by the id of their handle."""
+    resources = [each for step in (*sequence.prefix, *sequence.repeated) for each in step.resources]
+    buffers = [each for each in (*resources, sequence.flag) if isinstance(each, ResidentBuffer)]
+    return {id(buffer.root): buffer.root for buffer in buffers}
+
+
+def nbytes_of(sequence: ResidentSequence) -> int:
+    """Returns the bytes of the allocations of a sequence, and of its host data."""
+    resources = [each for step in (*sequence.prefix, *sequence.repeated) for each in step.resources]
+    host = sum(each.nbytes for each in resources if not isinstance(each, ResidentBuffer))
+    return host + sum(root.nbytes for root in roots_of(sequence).values())
 
 
 def _held(step: ResidentStep) -> ResidentStep:
@@ -106,22 +114,26 @@ class ResidentSamples:
     def run(self, sequence: ResidentSequence, run: Callable[[], T], number: int) -> tuple[T, ShadowState | None]:
         """Runs work that is due to be sampled; returns what ``run`` does, and the state of the sample."""
         service = self.service
-        work = ResidentWork.of(sequence)
-        state = service.sample(number, work.programs, work.nbytes)
-        before: Contents | None = None
+        steps = (*sequence.prefix, *sequence.repeated)
+        programs = tuple({id(step.program): step.program for step in steps}.values())
+        state = service.sample(number, programs, nbytes_of(sequence)) if programs else None
+        work: ResidentWork | None = None
+        before: Contents = {}
         if state is not None and state.is_pending:
             with service.copying(state):
-                before = work.contents(self._memory)
+                held = ResidentWork.of(sequence)
+                before = held.contents(self._memory)
+                work = held
         try:
             value = run()
         except BaseException:
             if state is not None:
                 service.drop(state, "an error of the dispatch")
             raise
-        if state is not None and before is not None:
+        if state is not None and work is not None:
             with service.copying(state):
                 after = work.contents(self._memory)
-                names = " + ".join(program.name or "unnamed" for program in work.programs)
+                names = " + ".join(program.name or "unnamed" for program in programs)
                 service.queue(state, partial(self._check, work, before, after), names)
         return value, state
 
@@ -131,23 +143,19 @@ class ResidentSamples:
         engine = Engine.of(checker)
         if engine is None:
             raise Incomparable(work.programs[0], f"backend `{checker.id}` has no device memory", always=True)
-        checking = partial(checking_config, timeout_s=self.service.settings.timeout_s)
         try:
-            expected = engine.run(work, before, checking)
+            expected = engine.run(work, before, self.service.checked)
         except UnsupportedFeature as error:
             raise Incomparable(work.programs[0], error.message, always=False) from None
         if expected == after:
             return None
-        return self._isolated(work, before, engine, checking, checker) or self._whole(
-            work, before, expected, after, checker
-        )
+        return self._isolated(work, before, engine, checker) or self._whole(work, before, expected, after, checker)
 
     def _isolated(
         self,
         work: ResidentWork,
         before: Contents,
         engine: Engine,
-        checking: Callable[[DispatchConfig], DispatchConfig],
         checker: Backend,
     ) -> Found | None:
         """Returns the first step whose code gives other bytes when it is run alone; None if there is none."""
@@ -157,11 +165,11 @@ class ResidentSamples:
         for step in in_order(work.sequence, present):
             alone = ResidentWork(ResidentSequence(prefix=(step,)), work.roots)
             contents = dict(present)
-            right, got = engine.run(alone, contents, checking), usual.run(alone, contents)
+            right, got = engine.run(alone, contents, self.service.checked), usual.run(alone, contents)
             if right != got:
                 return Found(
                     (step.program,),
-                    partial(evidence_of, step, contents, right, got, self.service.usual, checker),
+                    partial(evidence_of, self.service, step, contents, right, got, checker),
                     partial(self._fall_back, (step.program,), alone, contents, right),
                 )
             present.update(right)
@@ -176,7 +184,7 @@ class ResidentSamples:
         )
         return Found(
             work.programs,
-            partial(evidence_of, step, before, expected, after, self.service.usual, checker),
+            partial(evidence_of, self.service, step, before, expected, after, checker),
             partial(self._fall_back, work.programs, work, before, expected),
         )
 
@@ -185,7 +193,7 @@ class ResidentSamples:
             self._quarantine(program)
         usual = Engine.of(self.service.usual)
         assert usual is not None
-        return usual.run(work, before, unoptimized) == right
+        return usual.run(work, before, self.service.fallback_of) == right
 
 
 class Engine(NamedTuple):
@@ -205,16 +213,19 @@ class Engine(NamedTuple):
         self,
         work: ResidentWork,
         before: Contents,
-        config_of: Callable[[DispatchConfig], DispatchConfig] = lambda config: config,
+        instead: Instead = lambda program, config: (program, config),
     ) -> Contents:
-        """Returns the bytes of all allocations after work on memory of its own, which held ``before``."""
+        """Returns the bytes of all allocations after work on memory of its own, which held ``before``.
+
+        ``instead`` returns what runs in the place of each program.
+        """
         with ExitStack() as stack:
             own = {
                 key: stack.enter_context(self.memory.allocate(root.nbytes, label="shadow"))
                 for key, root in work.roots.items()
             }
             self.memory.upload([Upload(own[key], memoryview(data)) for key, data in before.items() if data])
-            mapped = partial(_mapped, own=own, config_of=config_of)
+            mapped = partial(_mapped, own=own, instead=instead)
             sequence = work.sequence
             self.executor.run(
                 replace(
@@ -227,13 +238,12 @@ class Engine(NamedTuple):
             return ResidentWork(sequence, own).contents(self.memory)
 
 
-def _mapped(
-    step: ResidentStep, own: Mapping[int, ResidentBuffer], config_of: Callable[[DispatchConfig], DispatchConfig]
-) -> ResidentStep:
+def _mapped(step: ResidentStep, own: Mapping[int, ResidentBuffer], instead: Instead) -> ResidentStep:
     resources: tuple[Resource, ...] = tuple(
         _in(own, each) if isinstance(each, ResidentBuffer) else each for each in step.resources
     )
-    return ResidentStep(step.program, resources, config_of(step.config))
+    program, config = instead(step.program, step.config)
+    return ResidentStep(program, resources, config)
 
 
 def _in(own: Mapping[int, ResidentBuffer], buffer: ResidentBuffer) -> ResidentBuffer:
@@ -282,11 +292,11 @@ def _differing(step: ResidentStep, expected: Contents, got: Contents) -> str | N
 
 
 def evidence_of(
+    service: ShadowService,
     step: ResidentStep,
     before: Contents,
     expected: Contents,
     got: Contents,
-    usual: Backend,
     checker: Backend,
     decisions: tuple[Decision, ...],
 ) -> Evidence:
@@ -302,12 +312,13 @@ def evidence_of(
         if each.buffer.is_output and each.static_nbytes is None and each.buffer.like is None:
             counts.setdefault(each.buffer.name, len(_bytes_of(resource, expected)) // each.element_size)
     return Evidence(
+        service.written(program),
         program,
         replace(step.config, output_counts=counts or None),
         {each.buffer.name: _bytes_of(resource, before) for each, resource in bound if each.buffer.takes_input},
         right,
         wrong,
-        identity(usual),
+        identity(service.usual),
         identity(checker),
         difference_in(program, name, right[name], wrong[name], whole=True),
         decisions,
@@ -326,7 +337,8 @@ def fallback_step(service: ShadowService, step: ResidentStep) -> ResidentStep:
     """Returns a step without optimizations if its program is in quarantine; else the same."""
     if service.quarantine_of(step.program) is None:
         return step
-    return replace(step, config=unoptimized(step.config))
+    program, config = service.fallback_of(step.program, step.config)
+    return replace(step, program=program, config=config)
 
 
 class ShadowedResidentExecutor:

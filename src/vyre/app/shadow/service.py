@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.app.background import BackgroundCompiler
-from vyre.app.shadow.checker import Incomparable, open_checker
+from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
 from vyre.app.shadow.report import Evidence, write_evidence
 from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
 from vyre.domain.identity import program_digest
@@ -28,8 +30,9 @@ from vyre.policies.journal import Decision, DecisionSink, decide
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vyre.app.explain.explanation import Explanation
     from vyre.app.shadow.settings import Shadow
-    from vyre.domain.dispatch import DispatchTiming
+    from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend, BackendRegistration
     from vyre.ports.support import Telemetry
@@ -113,6 +116,7 @@ class ShadowService:
         self._dropped: Counter[str] = Counter()
         self._skipped: dict[str, str] = {}
         self._incomparable: dict[bytes, str] = {}
+        self._written: dict[bytes, Program] = {}
         self._sampled = self._samples = self._copied = self._spent = self._ran = self._running_ns = 0
         self._owed, self._owed_at = 0, clock.passing()
         self._closed = False
@@ -124,6 +128,16 @@ class ShadowService:
 
         ``programs``: what it runs.  None: it is not sampled after all, since another thread was faster.
         """
+        try:
+            return self._sample(number, programs, nbytes)
+        except Exception as error:
+            told = self._failed(programs[0].name or "unnamed", error)
+            with self._lock:
+                self.at = max(self.at, number + 1)
+                self._sampled += 1
+                return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
+
+    def _sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
         with self._lock:
             if number < self.at:
                 return None
@@ -158,7 +172,7 @@ class ShadowService:
         try:
             yield
         except Exception as error:
-            self.drop(state, f"a failure ({one_line(f'{type(error).__name__}: {error}')})")
+            self.drop(state, f"a failure ({self._failed('', error)})")
         finally:
             self._charge(self._clock.passing() - started)
 
@@ -198,29 +212,27 @@ class ShadowService:
 
     # ------------------------------------------------------------ on the thread of the shadow
     def _run(self, state: ShadowState, check: Check, name: str) -> None:
+        """Makes a comparison; its time is charged before the state is final, so that whoever waits finds it charged."""
         started = self._clock.computing()
+        ended: Callable[[], None]
         try:
             if self._checker is None:
                 self._checker = open_checker(self._checked_on)
             found = check(self._checker)
-            if found is None:
-                self._settle(state, ShadowStatus.AGREED)
-            else:
-                self._differs(state, found)
+            ended = partial(self._settle, state, ShadowStatus.AGREED) if found is None else self._differs(state, found)
         except Incomparable as error:
-            self._skip(state, error)
+            ended = partial(self._skip, state, error)
         except Exception as error:  # the shadow has no caller to raise to
-            told = one_line(f"{type(error).__name__}: {error}")
-            self._telemetry.event("vyre.shadow.failed", level="warning", program=name, error=told)
-            self.drop(state, f"a failure ({told})")
-        finally:
-            spent = self._clock.computing() - started
-            self._charge(spent)
-            with self._lock:
-                self._ran += 1
-                self._running_ns += spent
+            ended = partial(self.drop, state, f"a failure ({self._failed(name, error)})")
+        spent = self._clock.computing() - started
+        self._charge(spent)
+        with self._lock:
+            self._ran += 1
+            self._running_ns += max(0, spent)
+        ended()
 
-    def _differs(self, state: ShadowState, found: Found) -> None:
+    def _differs(self, state: ShadowState, found: Found) -> Callable[[], None]:
+        """Puts what was found in quarantine, tells of it, and returns what makes the state final."""
         sampled = self._pending.get(state)
         evidence = found.evidence(() if sampled is None else (sampled,))
         place: Path | None = None
@@ -247,12 +259,44 @@ class ShadowService:
             evidence=str(place or ""),
             fallback=fallback,
         )
-        self._settle(state, ShadowStatus.DIFFERS, str(evidence.difference))
+        return partial(self._settle, state, ShadowStatus.DIFFERS, str(evidence.difference))
 
     # ------------------------------------------------------------ for reports
+    def keep_written(self, ran: Program, written: Program) -> None:
+        """Remembers that ``ran`` runs in the place of ``written``, because lowerings of its operations were chosen."""
+        if program_digest(ran) != program_digest(written):
+            self._written[program_digest(ran)] = written
+
+    def written(self, program: Program) -> Program:
+        """Returns the program that the caller wrote, in the place of which ``program`` runs."""
+        return self._written.get(program_digest(program), program) if self._written else program
+
+    def fallback_of(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what runs with every optimization off."""
+        return self.written(program), unoptimized(config)
+
+    def current(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what runs for a program now: it, or if it is in quarantine, what runs with every optimization off."""
+        if not self.quarantined or self.quarantine_of(program) is None:
+            return program, config
+        return self.fallback_of(program, config)
+
+    def checked(self, program: Program, config: DispatchConfig) -> tuple[Program, DispatchConfig]:
+        """Returns what the shadow runs for a program."""
+        return self.written(program), checking_config(config, self.settings.timeout_s)
+
     def quarantine_of(self, program: Program) -> Quarantined | None:
         """Returns the entry of a program that is in quarantine, or None."""
         return self.quarantined.get(program_digest(program)) if self.quarantined else None
+
+    def explained(self, explanation: Explanation, program: Program) -> Explanation:
+        """Returns an explanation of a program that says so if it is in quarantine."""
+        found = self.quarantine_of(program)
+        return (
+            explanation
+            if found is None
+            else replace(explanation, notes=(*explanation.notes, f"in quarantine: {found}"))
+        )
 
     def report(self, wait_s: float = 0.0) -> ShadowReport:
         """Returns the counts, after waiting for pending samples for at most ``wait_s`` seconds."""
@@ -286,6 +330,12 @@ class ShadowService:
             checker.lifecycle.close()
 
     # ------------------------------------------------------------ details
+    def _failed(self, name: str, error: Exception) -> str:
+        """Tells of a failure of the shadow itself, and returns it in words."""
+        told = one_line(f"{type(error).__name__}: {error}")
+        self._telemetry.event("vyre.shadow.failed", level="warning", program=name, error=told)
+        return told
+
     def _ended(self, state: ShadowState) -> bool:
         """Returns whether a sample was pending, which it is no longer.  Call with the lock held."""
         was_pending = state in self._pending

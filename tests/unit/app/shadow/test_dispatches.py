@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import vyre
+from support.seeded_backends import SEEDED, with_backend
 from support.shadowed_programs import (
     LOST_UPDATE,
     RIGHT,
@@ -21,7 +24,13 @@ from support.shadowed_programs import (
     settled,
     shadowed,
 )
-from vyre import ShadowStatus
+from vyre import Shadow, ShadowStatus
+from vyre.adapters.discovery import load_catalog
+from vyre.app.dialects.lowered import LoweredProgram
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import without_calls
+from vyre.ports.backend import Backend, BackendServices, CacheCounters, CompileResult, PipelineCompiler
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
@@ -49,6 +58,8 @@ def test_an_operation_that_is_an_ulp_off_is_named_and_its_program_runs_right_cod
         assert session.dispatch(program, {"x": x}, extent=100)["y"].tobytes() == expected.tobytes()
         assert "slot 1 `y`[7] (byte 28)" in str(session.explain())
         assert "code without optimizations now, which gives the right bytes" in str(session.explain())
+        assert "in quarantine: `roots`: slot 1 `y`[7] (byte 28)" in str(session.explain(program))
+        assert "quarantine" not in str(session.explain(histogram()))
     (event,) = [each for each in telemetry.events if each.name == "vyre.shadow.differs"]
     assert event.level == "error" and event.fields["element"] == 7 and event.fields["backend"] == "seeded"
 
@@ -121,3 +132,97 @@ def test_without_a_shadow_nothing_is_sampled() -> None:
         result = session.dispatch(roots(), {"x": numbers()})
         assert result.shadow.status is ShadowStatus.NOT_SAMPLED
         assert session.shadow() is None
+
+
+class Stale:
+    """A compiler that takes two programs of one name for the same."""
+
+    def __init__(self, inner: PipelineCompiler) -> None:
+        self.inner = inner
+        self.made: dict[str, tuple[bytes, CompileResult]] = {}
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        if program.name not in self.made:
+            self.made[program.name or ""] = program.digest, self.inner.compile(program, config)
+        return self.made[program.name or ""][1]
+
+    def cache_counters(self) -> CacheCounters:
+        return self.inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        self.made.clear()
+        return self.inner.forget(programs)
+
+
+def test_code_of_another_program_out_of_a_cache_is_found_and_forgotten(tmp_path: Path) -> None:
+    catalog = load_catalog()
+    base = catalog.get("cpu")
+    assert base is not None
+
+    def make(services: BackendServices) -> Backend:
+        backend = base.make(services)
+        assert backend.compiler is not None
+        return replace(backend, id=SEEDED, compiler=Stale(backend.compiler))
+
+    with vyre.open(
+        SEEDED, catalog=with_backend(catalog, base, make), shadow=Shadow(1.0, None, directory=tmp_path)
+    ) as session:
+        x = numbers(above=3)
+        tripled = [scaled(3.0), scaled(4.0)]
+        assert settled(session.dispatch(tripled[0], {"x": x})).status is ShadowStatus.AGREED
+        found = settled(session.dispatch(tripled[1], {"x": x}))
+        assert found.difference is not None and found.difference[1:5] == (1, "y", 0, 2)
+        again = session.dispatch(tripled[1], {"x": x})
+        assert again["y"].tobytes() == (x * np.float32(4)).tobytes()
+        assert settled(again).status is ShadowStatus.AGREED
+
+
+def scaled(by: float) -> Program:
+    with vyre.ProgramBuilder("scaled", workgroup=64) as p:
+        x = p.input("x", vyre.f32)
+        y = p.output("y", vyre.f32, like=x)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = x[i] * by
+    return p.build()
+
+
+def test_values_that_are_no_numbers_and_signs_of_zeros_are_compared_bit_for_bit(tmp_path: Path) -> None:
+    def other_zero(program: Program) -> Program:
+        return scaled(-0.0) if program.name == "scaled" else program
+
+    with shadowed(other_zero, tmp_path) as session:
+        state = settled(session.dispatch(scaled(0.0), {"x": np.ones(5, np.float32)}))
+        assert state.difference is not None and state.difference[3:] == (0, 3, "00000000", "80000000")
+
+
+CALLS = """workgroup_size 64, 1, 1
+buffer y @0 read_write f32[runtime]
+define acme.square version 1.2.0 (a: f32) -> f32 {
+  result a * a
+}
+body {
+  let i = gid.x
+  y[i] = acme.square(y[i])
+}
+"""
+
+
+def test_a_wrong_lowering_is_compared_with_the_definition_and_left_out_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program.from_text(CALLS)
+    wrong = Program.from_text(CALLS.replace("a * a", "a + a"))
+    lowered = LoweredProgram(without_calls(wrong), ())
+    x = np.arange(64, dtype=np.float32) + 2
+    with vyre.open("cpu", shadow=Shadow(1.0, None, directory=tmp_path)) as session:
+        monkeypatch.setattr(session, "_lowered", lambda program, config: lowered)
+        state = settled(session.dispatch(program, {"y": x}))
+        assert state.difference is not None and state.difference[2:4] == ("y", 1)  # 2 + 2 is 2 * 2
+        assert state.evidence is not None
+        written = Program.from_text((state.evidence / "program.vyre").read_text("utf-8"))
+        ran = Program.from_text((state.evidence / "ran.vyre").read_text("utf-8"))
+        assert (written.digest, ran.digest) == (without_calls(program).digest, lowered.program.digest)
+        again = session.dispatch(program, {"y": x})
+        assert again["y"].tobytes() == (x * x).tobytes()
+        assert settled(again).status is ShadowStatus.AGREED

@@ -130,15 +130,15 @@ def test_a_fixed_point(tmp_path: Path) -> None:
         expected = np.where(expected > 2, np.sqrt(expected), expected)
     with (
         shadowed(ULP, tmp_path) as session,
-        session.resident(numbers(above=5)) as x,
-        session.resident(np.zeros(1, np.uint32)) as changed,
+        session.resident(numbers(above=5)) as held,
+        session.resident(np.zeros(1, np.uint32)) as flag,
     ):
-        loop = session.fixpoint([Step(shrink, {"x": x, "changed": changed})], changed=changed, limit=20)
+        loop = session.fixpoint([Step(shrink, {"x": held, "changed": flag})], changed=flag, limit=20)
         assert settled(loop()).status is ShadowStatus.DIFFERS
         assert found_in(session)[:3] == ("shrink", 0, "x")
-        x.upload(numbers(above=5))
+        held.upload(numbers(above=5))
         result = loop()
-        assert result.converged and x.download().tobytes() == expected.tobytes()
+        assert result.converged and held.download().tobytes() == expected.tobytes()
         assert settled(result).status is ShadowStatus.AGREED
 
 
@@ -167,10 +167,10 @@ def test_an_order_sensitive_program_is_skipped_in_a_sequence_too(tmp_path: Path)
     tickets = p.build()
     with (
         shadowed(ULP, tmp_path) as session,
-        session.resident(np.zeros(1, np.uint32)) as n,
-        session.resident(np.zeros(64, np.uint32)) as y,
+        session.resident(np.zeros(1, np.uint32)) as number,
+        session.resident(np.zeros(64, np.uint32)) as taken,
     ):
-        graph = session.sequence([Step(tickets, {"n": n, "y": y}, extent=64)])
+        graph = session.sequence([Step(tickets, {"n": number, "y": taken}, extent=64)])
         assert settled(graph()).status is ShadowStatus.SKIPPED
         assert settled(graph()).status is ShadowStatus.SKIPPED
         report = session.shadow()

@@ -10,6 +10,7 @@ from vyre.adapters.pipelines import Compilation
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
+from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
 
 
@@ -36,6 +37,7 @@ class KernelSource(NamedTuple):
         sized = program
         if workgroup is not None and workgroup != program.workgroup_size:
             sized = replace(program, workgroup_size=workgroup)
+            keep_stated_laws(sized, stated_laws(program))
         literals = spec_literals(program, spec)
         if not literals:
             return cls(program, sized, _NO_CONSTANTS, literals, _NO_BYTES)

@@ -10,6 +10,7 @@ from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
+from vyre.domain.optimize.dialect_laws import checked_laws, digest_of, stated_laws
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.optimizing.program_passes import EngineKind, PassInputs, choose_passes
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from vyre.ports.device_passes import DevicePassesOf
 
 SEPARATOR: Final = " "
+LAW_PASS: Final = "saturation"
+WITH_LAWS: Final = ":"
+"""What stands between the version of the pass that rewrites by laws, and the digest of those of dialects."""
 _CACHED: Final = "optimized"
 
 
@@ -34,8 +38,9 @@ def passes_for(
     """Returns the passes that prepare a program under a config, such as ``copies/1 folding/1``; empty for none.
 
     The text is part of the keys of executable code, so that code of other passes, or of another version of one, is
-    never taken for it.  ``wanted`` is what the session says, ``sink`` receives the decision, and ``runs`` counts the
-    runs of the program so far.
+    never taken for it.  Behind the version of the pass that rewrites by laws stands the digest of those of dialects, as
+    in ``saturation/4:1f0c``; they are checked where that pass is taken.  ``wanted`` is what the session says, ``sink``
+    receives the decision, and ``runs`` counts the runs of the program so far.
     """
     inputs = PassInputs(
         engine=engine,
@@ -44,8 +49,21 @@ def passes_for(
         wanted=wanted and config.optimize,
         counts_steps=config.step_budget is not None,
         checks_races=config.race_check,
+        laws=len(stated_laws(program)),
     )
-    return SEPARATOR.join(decide(sink, choose_passes, inputs).names)
+    names = decide(sink, choose_passes, inputs).names
+    if not inputs.laws:
+        return SEPARATOR.join(names)
+    return SEPARATOR.join([f"{name}{_suffix(program)}" if _rewrites_by_laws(name) else name for name in names])
+
+
+def _rewrites_by_laws(name: str) -> bool:
+    return name.partition("/")[0] == LAW_PASS
+
+
+def _suffix(program: Program) -> str:
+    laws = checked_laws(program)
+    return f"{WITH_LAWS}{digest_of(laws)}" if laws else ""
 
 
 def optimized(
@@ -54,7 +72,8 @@ def optimized(
     """Returns a valid program after the passes of a text that ``passes_for`` returned, with its constants fixed.
 
     ``device_passes`` chooses the passes that run on a device.  For no passes it is the very program.  The last result
-    is kept on the program, for several variants of its code.
+    is kept on the program, for several variants of its code.  A pass of the text with the digest of laws rewrites by
+    those that are kept with the program.
     """
     from vyre.domain.optimize.passes import Optimized, run_passes
 
@@ -68,7 +87,15 @@ def optimized(
         return kept[1]
     fixed = with_constants(program, literals)
     known = PASSES if device_passes is None else {**PASSES, **device_passes(fixed)}
-    made = run_passes(fixed, [known[step.partition("/")[0]] for step in passes.split(SEPARATOR)])
+    steps = [known[step.partition("/")[0]] for step in passes.split(SEPARATOR)]
+    if WITH_LAWS in passes:
+        from vyre.domain.optimize.saturation import with_laws
+
+        by_laws = with_laws(checked_laws(program))
+        steps = [
+            by_laws if WITH_LAWS in text else step for text, step in zip(passes.split(SEPARATOR), steps, strict=True)
+        ]
+    made = run_passes(fixed, steps)
     program._cache[_CACHED] = (wanted, made)
     return made
 

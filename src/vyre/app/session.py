@@ -619,11 +619,16 @@ class Session(
     def _lowered(self, program: Program, config: DispatchConfig) -> LoweredProgram:
         if not program.definitions:
             return LoweredProgram(program, ())
-        from vyre.app.dialects.lowerings import lowerings_of, must_run_as_written  # few programs call operations
+        from vyre.app.dialects.current import dialect_registry  # few programs call operations
+        from vyre.app.dialects.lowerings import lowerings_of, must_run_as_written
+        from vyre.app.dialects.trusted_laws import keep_laws
 
         as_written = must_run_as_written(config, optimize=self._selection.services.optimize)
         chooser = lowerings_of(self._lease.backend, self._verdicts, self._decisions)
-        return chooser.applied(program, as_written=as_written)
+        lowered = chooser.applied(program, as_written=as_written)
+        if self._lease.backend.optimizes is not None:
+            keep_laws(program, lowered.program, dialect_registry().snapshot)
+        return lowered
 
     def _launch(
         self, source: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,

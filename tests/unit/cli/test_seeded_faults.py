@@ -11,13 +11,12 @@ import pytest
 from support.registry import registered
 from vyre import Dialect, Operation
 from vyre.app.cli import main
-from vyre.app.dialects import trusted_laws
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Loop
 from vyre.domain.ir.text_parser import parse_definition
-from vyre.domain.optimize import dead_code, folding, forwarding, narrowing, numbering, strength
+from vyre.domain.optimize import dead_code, dialect_laws, folding, forwarding, narrowing, numbering, strength
 from vyre.domain.optimize.branches import _Branches
 from vyre.domain.optimize.copies import _Copies
 from vyre.domain.optimize.hoisting import _Hoisting
@@ -178,7 +177,7 @@ def believed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A dialect that states a law that does not hold, and an optimizer that believes laws."""
     text = "define acme.third version 1.0.0 (x: u32) -> u32 {\nresult x / 3u\n}"
     operation = Operation.of(parse_definition(text, "a test", 0), law_texts=("acme.third(x) == x >> 2",))
-    monkeypatch.setattr(trusted_laws, "_is_trusted", _true)
+    monkeypatch.setattr(dialect_laws, "is_trusted", _true)
     with registered(Dialect("acme", Version(1), (operation,))):
         yield
 

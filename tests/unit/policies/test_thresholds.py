@@ -342,7 +342,7 @@ def placed(engine: EngineKind) -> Callable[[Any], object]:
     return lambda t: str(place_passes(PlacementInputs(engine=engine, nodes=1), t))
 
 
-OFTEN = PassInputs(engine=EngineKind.INTERPRETER, nodes=1, runs=16)
+OFTEN = PassInputs(engine=EngineKind.INTERPRETER, nodes=1, runs=1 << 21, laws=1)
 """A program that has run often enough for every pass."""
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     **{

@@ -26,6 +26,7 @@ from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Buffer, Program
 from vyre.domain.launch import Launch
+from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.specialization import spec_literals
 from vyre.policies.journal import DecisionSink
 from vyre.policies.optimizing.program_passes import EngineKind
@@ -102,6 +103,7 @@ class ReferencePipeline:
         self._engine = _race_checking() if config.race_check else engine
         self._optimizing = optimizing
         self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
+        keep_stated_laws(self._sized, stated_laws(program))
         self._runs, self._passes = 0, ""
         self._prepared = self._prepare(program)
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()

@@ -7,7 +7,8 @@ in the order of the table.  Nothing is optimized where the program must run as i
 steps are counted against a budget, and if races are looked for.  The table is pinned: it was made from measurements of
 programs that another compiler lowered (``benchmarks/results/optimizer.json``), and no clock is asked when a program
 runs.  Compilers of machine code find by themselves most of what the passes find, so that no pass pays for them.
-O(passes log passes).
+A pass that needs laws of dialects is taken only for programs that called operations with such laws, and its time
+includes that of checking each law (``benchmarks/results/dialect-laws.json``).  O(passes log passes).
 
 vyre-driver ranks passes by the sum of their thresholds, which favours those that are rarely useful, and multiplies
 their expected speed-ups.  Here each pass is judged by the time that it is measured to save.
@@ -44,12 +45,14 @@ class PassGain:
     - ``cost_ns``: its time for each node of the program.
     - ``making_ns``: the time that it saves for each node when code is made.
     - ``run_ns``: the time that it saves for each node in each run.
+    - ``law_ns``: the time for checking a law of a dialect; 0 for a pass that needs no such laws.
     """
 
     name: str
     cost_ns: Nanoseconds
     making_ns: Nanoseconds
     run_ns: Nanoseconds
+    law_ns: Nanoseconds = 0
 
 
 @record
@@ -62,6 +65,7 @@ class PassInputs:
     - ``wanted``: whether the caller allows the optimizer.
     - ``counts_steps``: whether loop back-edges are counted against a budget.
     - ``checks_races``: whether data races are looked for.
+    - ``laws``: how many laws dialects state of the operations that it called.
     """
 
     engine: EngineKind
@@ -70,6 +74,7 @@ class PassInputs:
     wanted: bool = True
     counts_steps: bool = False
     checks_races: bool = False
+    laws: Count = 0
 
 
 @record
@@ -98,6 +103,7 @@ MEASURED: Final = PassTables(
     interpreter=(
         PassGain("narrowing/1", 4_700, 0, 1_100),
         PassGain("inlining/2", 3_800, 0, 450),
+        PassGain("saturation/4", 190_000, 0, 200, law_ns=100_000_000),
         PassGain("dead_code/1", 2_300, 0, 350),
     ),
 )
@@ -113,7 +119,7 @@ def choose_passes(inputs: PassInputs, tables: PassTables = MEASURED) -> ProgramP
     if inputs.counts_steps:
         return ProgramPasses((), Reason("steps are counted in the program as it is written"))
     table: tuple[PassGain, ...] = getattr(tables, inputs.engine.value)
-    worthwhile = [(place, gain) for place, gain in enumerate(table) if _saving_ns(gain, inputs.runs) > gain.cost_ns]
+    worthwhile = [(place, gain) for place, gain in enumerate(table) if _is_worthwhile(gain, inputs)]
     candidates = tuple(_candidate(place, gain, inputs) for place, gain in worthwhile)
     sample = WorkloadSample(inputs.nodes, 0, 0, _NO_LIMIT, _NO_LIMIT)
     selected = frozenset(select_passes(SelectionInputs(candidates, sample)).selected_pass_ids)
@@ -122,10 +128,24 @@ def choose_passes(inputs: PassInputs, tables: PassTables = MEASURED) -> ProgramP
     if not names:
         text = "after {} runs no pass saves more time than it takes on an engine of kind {}"
         return ProgramPasses((), Reason(text, (inputs.runs, inputs.engine.value)))
-    spent = sum(gain.cost_ns for gain in taken) * inputs.nodes
+    spent = sum(_cost_ns(gain, inputs) for gain in taken)
     saved = sum(_saving_ns(gain, inputs.runs) for gain in taken) * inputs.nodes
     text = "{} passes take {} ns for {} nodes and save {} ns in as many runs as the {} so far"
-    return ProgramPasses(names, Reason(text, (len(names), spent, inputs.nodes, saved, inputs.runs)))
+    values = (len(names), spent, inputs.nodes, saved, inputs.runs)
+    if any(gain.law_ns for gain in taken):
+        return ProgramPasses(names, Reason(f"{text}, with {{}} laws of dialects checked", (*values, inputs.laws)))
+    return ProgramPasses(names, Reason(text, values))
+
+
+def _is_worthwhile(gain: PassGain, inputs: PassInputs) -> bool:
+    """Returns whether a pass saves more than it takes; one that needs laws does nothing without them."""
+    if gain.law_ns and not inputs.laws:
+        return False
+    return _saving_ns(gain, inputs.runs) * inputs.nodes > _cost_ns(gain, inputs)
+
+
+def _cost_ns(gain: PassGain, inputs: PassInputs) -> int:
+    return gain.cost_ns * inputs.nodes + gain.law_ns * inputs.laws
 
 
 def _saving_ns(gain: PassGain, runs: int) -> int:
@@ -139,7 +159,7 @@ def _candidate(place: int, gain: PassGain, inputs: PassInputs) -> PassCandidate:
         min_frontier_items=0,
         min_reuse_count=0,
         min_avoided_readback_bytes=0,
-        planning_cost_ns=gain.cost_ns * inputs.nodes,
+        planning_cost_ns=_cost_ns(gain, inputs),
         scratch_bytes=0,
         expected_speedup_bps=_USEFUL_BPS,
         mandatory_when_profitable=False,

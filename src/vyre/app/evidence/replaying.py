@@ -11,7 +11,6 @@ from vyre.app.session import Session
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.evidence.records import Answer
-from vyre.domain.ir.types import SCALAR_BY_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,7 @@ def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
     pipeline = session.compile(program, bundle.config)
     arena = OutputArena()
     pipeline.fill([memoryview(bundle.bytes_of(slot)) for slot in run.inputs], arena)
-    found = tuple(
-        Returned(slot.name, _size(slot.element), data)
-        for slot, data in zip(run.got.slots, arena.to_bytes(), strict=True)
-    )
+    found = Returned.of(program, dict(zip((slot.name for slot in run.got.slots), arena.to_bytes(), strict=True)))
     got = _returned(bundle, run.got)
     answer = run.got if run.expected is None else run.expected
     right = _returned(bundle, answer)
@@ -65,8 +61,4 @@ def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
 
 
 def _returned(bundle: EvidenceBundle, answer: Answer) -> tuple[Returned, ...]:
-    return tuple(Returned(slot.name, _size(slot.element), bundle.bytes_of(slot)) for slot in answer.slots)
-
-
-def _size(element: str) -> int:
-    return SCALAR_BY_TEXT[element].size
+    return Returned.of(bundle.program, {slot.name: bundle.bytes_of(slot) for slot in answer.slots})

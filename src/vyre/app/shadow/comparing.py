@@ -1,14 +1,16 @@
-"""The first difference between the outputs of two runs of one dispatch."""
+"""A dispatch whose outputs differ from those of the shadow, and the evidence bundle that it becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from vyre.app.shadow.report import Evidence
-from vyre.app.shadow.state import Difference
-from vyre.domain.binding import plan_bindings
-from vyre.domain.byte_differences import first_difference
+from vyre.domain.evidence.differences import Difference, Returned, differences
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
@@ -30,54 +32,68 @@ class Outcome(NamedTuple):
     got: tuple[bytes, ...]
 
 
-def compare(
-    outcome: Outcome,
-    right: Outcome,
-    written: Program,
-    usual: Backend,
-    checker: Backend,
-    decisions: tuple[Decision, ...],
-) -> Evidence:
-    """Returns the evidence that the outputs of a dispatch differ from the ``right`` ones, those of ``written``."""
-    program = outcome.program
-    buffers = program.abi_buffers
+@dataclass(frozen=True)
+class Mismatch:
+    """A dispatch on backend ``usual`` that ``got`` other bytes than ``expected``, which are those of ``checker``.
+
+    ``inputs``, ``expected`` and ``got`` hold bytes by buffer name.
+    """
+
+    program: Program
+    config: DispatchConfig
+    inputs: Mapping[str, bytes]
+    expected: Mapping[str, bytes]
+    got: Mapping[str, bytes]
+    usual: Backend
+    checker: Backend
+
+    @cached_property
+    def difference(self) -> Difference:
+        """The first difference, in binding order; the end of the first buffer if only what is not returned differs."""
+        expected, got = (Returned.of(self.program, content) for content in (self.expected, self.got))
+        return next(differences(expected, got), expected[0].difference(got[0].content))
+
+    def write(self, directory: Path | str | None, sampled: Decision | None) -> Path:
+        """Writes a new evidence bundle in ``directory``, or among the temporary files, and returns its path.
+
+        ``sampled``: the decision by which the dispatch was compared.  Raises what ``write_bundle`` raises, and
+        ``OSError`` where no file can be made.
+        """
+        from vyre.app.evidence.writing import Noted, write_bundle
+
+        if directory is not None:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(".zip", "vyre-shadow-", directory)
+        os.close(handle)
+        path = Path(name)
+        try:
+            write_bundle(
+                path,
+                self.program,
+                self.inputs,
+                self.got,
+                config=self.config,
+                backend=self.usual,
+                expected=self.expected,
+                expected_by=str(self.checker.id),
+                noted=Noted(() if sampled is None else (sampled,)),
+            )
+        except BaseException:
+            path.unlink()
+            raise
+        return path
+
+
+def mismatch(outcome: Outcome, right: Outcome, written: Program, usual: Backend, checker: Backend) -> Mismatch:
+    """Returns how the outputs of a dispatch differ from the ``right`` ones, those of ``written``."""
+    buffers = written.abi_buffers
     returned = [buffer.name for buffer in buffers if buffer.is_returned]
-    got = dict(zip(returned, outcome.got, strict=True))
-    expected = dict(zip(returned, right.got, strict=True))
-    name = next(name for name in returned if got[name] != expected[name])
-    return Evidence(
+    return Mismatch(
         written,
-        program,
         outcome.config,
         dict(zip((buffer.name for buffer in buffers if buffer.takes_input), outcome.inputs, strict=True)),
-        expected,
-        got,
-        identity(usual),
-        identity(checker),
-        difference_in(program, name, expected[name], got[name]),
-        decisions,
+        dict(zip(returned, right.got, strict=True)),
+        dict(zip(returned, outcome.got, strict=True)),
+        usual,
+        checker,
     )
-
-
-def difference_in(program: Program, name: str, expected: bytes, got: bytes, *, whole: bool = False) -> Difference:
-    """Returns the first difference in the ``whole`` buffer of this name, or in what is returned of it."""
-    slot, binding = next(
-        (slot, each) for slot, each in enumerate(plan_bindings(program).bindings) if each.buffer.name == name
-    )
-    byte = first_difference(expected, got)
-    size = binding.element_size
-    at = slice(byte // size * size, (byte // size + 1) * size)
-    if not whole:
-        byte += (binding.buffer.output_range or (0, 0))[0]
-    return Difference(
-        program.name or "unnamed", slot, name, byte // size, byte, expected[at][::-1].hex(), got[at][::-1].hex()
-    )
-
-
-def identity(backend: Backend) -> dict[str, str]:
-    """Returns what identifies a backend and its device."""
-    return {
-        "id": str(backend.id),
-        "version": backend.version,
-        "toolchain": backend.toolchain() or backend.version,
-    }

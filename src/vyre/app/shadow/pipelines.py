@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, WeakValueDictionary
 
 from vyre.app.shadow.checker import Incomparable, check_comparable
-from vyre.app.shadow.comparing import Outcome, Quarantine, compare
+from vyre.app.shadow.comparing import Outcome, Quarantine, mismatch
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
@@ -127,7 +127,7 @@ class HostSamples:
         right = outcome._replace(got=expected)
         return Found(
             (outcome.program,),
-            partial(compare, outcome, right, program, self.service.usual, checker),
+            mismatch(outcome, right, program, self.service.usual, checker),
             lambda: self._fall_back(outcome.program, outcome.config, right),
         )
 

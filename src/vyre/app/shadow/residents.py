@@ -10,8 +10,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from vyre.app.shadow.checker import Incomparable, check_comparable
-from vyre.app.shadow.comparing import difference_in, identity
-from vyre.app.shadow.report import Evidence
+from vyre.app.shadow.comparing import Mismatch
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import UnsupportedFeature
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.policies.journal import Decision
     from vyre.ports.backend import (
         Backend,
         BoundResidentStep,
@@ -169,7 +167,7 @@ class ResidentSamples:
             if right != got:
                 return Found(
                     (step.program,),
-                    partial(evidence_of, self.service, step, contents, right, got, checker),
+                    mismatch_of(self.service, step, contents, right, got, checker),
                     partial(self._fall_back, (step.program,), alone, contents, right),
                 )
             present.update(right)
@@ -184,7 +182,7 @@ class ResidentSamples:
         )
         return Found(
             work.programs,
-            partial(evidence_of, self.service, step, before, expected, after, checker),
+            mismatch_of(self.service, step, before, expected, after, checker),
             partial(self._fall_back, work.programs, work, before, expected),
         )
 
@@ -291,37 +289,30 @@ def _differing(step: ResidentStep, expected: Contents, got: Contents) -> str | N
     return None
 
 
-def evidence_of(
+def mismatch_of(
     service: ShadowService,
     step: ResidentStep,
     before: Contents,
     expected: Contents,
     got: Contents,
     checker: Backend,
-    decisions: tuple[Decision, ...],
-) -> Evidence:
-    """Returns the evidence that a step differs, as that of a dispatch of its program on host data."""
-    program = step.program
-    bound = list(zip(plan_bindings(program).bindings, step.resources, strict=False))
+) -> Mismatch:
+    """Returns how a step differs, as a dispatch on host data of its program, which returns whole buffers."""
+    program = service.written(step.program)
+    bound = list(zip(plan_bindings(step.program).bindings, step.resources, strict=False))
     written = [(each.buffer, resource) for each, resource in bound if each.buffer.is_returned]
-    right = {buffer.name: _bytes_of(resource, expected) for buffer, resource in written}
-    wrong = {buffer.name: _bytes_of(resource, got) for buffer, resource in written}
-    name = next((name for name in right if right[name] != wrong[name]), next(iter(right)))
     counts = dict(step.config.output_counts or {})
     for each, resource in bound:
         if each.buffer.is_output and each.static_nbytes is None and each.buffer.like is None:
             counts.setdefault(each.buffer.name, len(_bytes_of(resource, expected)) // each.element_size)
-    return Evidence(
-        service.written(program),
-        program,
+    return Mismatch(
+        replace(program, buffers=tuple(replace(buffer, output_range=None) for buffer in program.buffers)),
         replace(step.config, output_counts=counts or None),
         {each.buffer.name: _bytes_of(resource, before) for each, resource in bound if each.buffer.takes_input},
-        right,
-        wrong,
-        identity(service.usual),
-        identity(checker),
-        difference_in(program, name, right[name], wrong[name], whole=True),
-        decisions,
+        {buffer.name: _bytes_of(resource, expected) for buffer, resource in written},
+        {buffer.name: _bytes_of(resource, got) for buffer, resource in written},
+        service.usual,
+        checker,
     )
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
-from vyre.app.shadow.report import Evidence, write_evidence
 from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
 from vyre.domain.identity import program_digest
 from vyre.domain.printable import one_line
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vyre.app.explain.explanation import Explanation
+    from vyre.app.shadow.comparing import Mismatch
     from vyre.app.shadow.settings import Shadow
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
@@ -54,13 +54,13 @@ class Clock(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a comparison found: programs whose code is wrong, or may be, and the evidence.
+    """What a comparison found: programs whose code is wrong, or may be, and a mismatch of one.
 
     ``fall_back`` replaces the code of these programs, and returns whether that gives the right bytes.
     """
 
     programs: tuple[Program, ...]
-    evidence: Callable[[tuple[Decision, ...]], Evidence]
+    mismatch: Mismatch
     fall_back: Callable[[], bool]
 
 
@@ -234,14 +234,14 @@ class ShadowService:
     def _differs(self, state: ShadowState, found: Found) -> Callable[[], None]:
         """Puts what was found in quarantine, tells of it, and returns what makes the state final."""
         sampled = self._pending.get(state)
-        evidence = found.evidence(() if sampled is None else (sampled,))
+        program, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
         place: Path | None = None
         try:
-            place = write_evidence(evidence, self.settings.directory)
+            place = found.mismatch.write(self.settings.directory, sampled)
         except Exception as error:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
-        entry = Quarantined(evidence.difference, place, "code without optimizations is being made for it")
+        entry = Quarantined(program, difference, place, "code without optimizations is being made for it")
         entries = {digest: self.quarantined.setdefault(digest, entry) for digest in map(program_digest, found.programs)}
         self.generation += 1
         try:
@@ -249,17 +249,18 @@ class ShadowService:
         except Exception as error:
             fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
         self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})
-        state.difference, state.evidence = evidence.difference, place
+        state.difference, state.evidence = difference, place
         self._telemetry.event(
             "vyre.shadow.differs",
             level="error",
             backend=str(self.usual.id),
             shadow=str(self._checked_on.id),
-            **evidence.difference._asdict(),
+            program=program,
+            **difference._asdict(),
             evidence=str(place or ""),
             fallback=fallback,
         )
-        return partial(self._settle, state, ShadowStatus.DIFFERS, str(evidence.difference))
+        return partial(self._settle, state, ShadowStatus.DIFFERS, str(difference))
 
     # ------------------------------------------------------------ for reports
     def keep_written(self, ran: Program, written: Program) -> None:

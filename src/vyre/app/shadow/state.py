@@ -8,6 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.evidence.differences import Difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,34 +29,11 @@ class ShadowStatus(Enum):
     SKIPPED = "skipped"
 
 
-class Difference(NamedTuple):
-    """The first byte that differs, and the elements that it is in, as hexadecimal digits, most significant first.
-
-    ``program``: the name of the program.  ``slot``: the position of ``buffer`` among its buffers, in binding order.
-    ``element`` and ``byte`` count from the begin of the buffer.  An empty text stands for an element that is missing.
-    """
-
-    program: str
-    slot: int
-    buffer: str
-    element: int
-    byte: int
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        got, expected = (f"0x{text}" if text else "missing" for text in (self.got, self.expected))
-        return (
-            f"`{self.program}`: slot {self.slot} `{self.buffer}`[{self.element}] (byte {self.byte}) is {got}, "
-            f"and the shadow gives {expected}"
-        )
-
-
 class ShadowState:
     """The state of one dispatch, which changes once the shadow has run it.  Any thread may use it.
 
     ``reason`` says in words why it was dropped or skipped.  ``difference`` is the first one, and ``evidence`` the
-    directory that holds it; None until the dispatch is known to differ.
+    bundle that holds it; None until the dispatch is known to differ.
     """
 
     __slots__ = ("_settled", "difference", "evidence", "reason", "status")
@@ -116,13 +94,14 @@ def state_of(timing: DispatchTiming) -> ShadowState:
 class Quarantined(NamedTuple):
     """A program whose code gave other bytes than the shadow, and what has become of its dispatches."""
 
+    program: str
     difference: Difference
     evidence: Path | None
     fallback: str
 
     def __str__(self) -> str:
         kept = "" if self.evidence is None else f"; evidence in {self.evidence}"
-        return f"{self.difference}; {self.fallback}{kept}"
+        return f"`{self.program}`: {self.difference}; {self.fallback}{kept}"
 
 
 class ShadowReport(NamedTuple):

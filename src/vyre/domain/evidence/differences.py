@@ -1,21 +1,25 @@
-"""Where two results first differ."""
+"""Where two results of one program first differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+from vyre.domain.binding import plan_bindings
+from vyre.domain.byte_differences import first_difference
+from vyre.domain.ir.program import Program
 
 
 class Difference(NamedTuple):
-    """The first difference of a returned buffer.
+    """The first difference of a buffer.
 
-    ``slot`` is the position of the buffer among the returned ones, ``name`` its name.  ``element`` is the index of the
-    element and ``byte`` that of the byte in the buffer.  ``expected`` and ``found`` are the bytes of the element, the
-    most significant first, in hexadecimal; empty where one result ends before it.
+    ``slot`` is the position of the buffer among those of the program, in binding order, and ``buffer`` its name;
+    ``element`` and ``byte`` count from the begin of the buffer.  ``expected`` and ``found`` are the bytes
+    of the element, the most significant first, in hexadecimal; empty where one result ends before it.
     """
 
     slot: int
-    name: str
+    buffer: str
     element: int
     byte: int
     expected: str
@@ -23,38 +27,43 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         was, is_ = (f"0x{text}" if text else "nothing" for text in (self.expected, self.found))
-        return f"`{self.name}`[{self.element}] (slot {self.slot}, byte {self.byte}) is {is_}, expected was {was}"
+        return f"`{self.buffer}`[{self.element}] (slot {self.slot}, byte {self.byte}) is {is_}, expected was {was}"
 
 
 class Returned(NamedTuple):
-    """A returned buffer: its name, the bytes of an element, and its content."""
+    """The content of a buffer, which begins at byte ``start`` of it; elements have ``element_bytes`` bytes."""
 
-    name: str
+    slot: int
+    buffer: str
     element_bytes: int
     content: bytes
+    start: int = 0
+
+    @classmethod
+    def of(cls, program: Program, content: Mapping[str, bytes]) -> tuple[Returned, ...]:
+        """Returns what a run returned of the buffers of ``program`` that are named in ``content``, in binding order."""
+        return tuple(
+            cls(
+                slot,
+                binding.buffer.name,
+                binding.element_size,
+                content[binding.buffer.name],
+                (binding.buffer.output_range or (0, 0))[0],
+            )
+            for slot, binding in enumerate(plan_bindings(program).bindings)
+            if binding.buffer.name in content
+        )
+
+    def difference(self, found: bytes) -> Difference:
+        """Returns the first difference of ``found`` from this content; they are not equal."""
+        at, size = first_difference(self.content, found), self.element_bytes
+        first = at - at % size
+        was, is_ = (side[first : first + size][::-1].hex() for side in (self.content, found))
+        return Difference(self.slot, self.buffer, (self.start + at) // size, self.start + at, was, is_)
 
 
 def differences(expected: tuple[Returned, ...], found: tuple[Returned, ...]) -> Iterator[Difference]:
     """Yields the first difference of every buffer that differs; both sides have the same buffers, in the same order."""
-    for slot, (right, wrong) in enumerate(zip(expected, found, strict=True)):
+    for right, wrong in zip(expected, found, strict=True):
         if right.content != wrong.content:
-            byte = first_difference(right.content, wrong.content)
-            size = right.element_bytes
-            start = byte - byte % size
-            was, is_ = (side.content[start : start + size][::-1].hex() for side in (right, wrong))
-            yield Difference(slot, right.name, start // size, byte, was, is_)
-
-
-def first_difference(right: bytes, wrong: bytes) -> int:
-    """Returns the first byte at which two results differ; the length of the shorter one if it begins the other."""
-    shorter = min(len(right), len(wrong))
-    if right[:shorter] == wrong[:shorter]:
-        return shorter
-    low, high = 0, shorter  # the first difference lies in low..high-1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if right[low:middle] == wrong[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
+            yield right.difference(wrong.content)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.evidence.differences import Returned
 from vyre.domain.evidence.differences import differences as first_differences
@@ -114,11 +113,10 @@ def differences(case: Case, expected: Result, found: Result) -> Iterator[str]:
     if not isinstance(expected, Outputs) or not isinstance(found, Outputs):
         yield f"the reference gives {_told(expected)}, the backend {_told(found)}"
         return
-    sizes = {name: element_size(case, name) for name in expected.content}
-    right = tuple(Returned(name, sizes[name], data) for name, data in expected.content.items())
-    wrong = tuple(Returned(name, size, found.content.get(name, b"")) for name, size in sizes.items())
+    right = Returned.of(case.program, expected.content)
+    wrong = Returned.of(case.program, {name: found.content.get(name, b"") for name in expected.content})
     for each in first_differences(right, wrong):
-        place = f"`{each.name}`[{each.element}] (byte {each.byte})"
+        place = f"`{each.buffer}`[{each.element}] (byte {each.byte})"
         yield f"{place} is 0x{each.found}, and the reference gives 0x{each.expected}"
 
 

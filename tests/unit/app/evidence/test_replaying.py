@@ -12,8 +12,9 @@ from support.conform_defects import DEFECTS, Defect, defective
 from support.evidence import INPUTS, scale, words, write
 from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
 from vyre.app.evidence.replaying import EvidenceReplay, replay_on
+from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import BackendUnavailable
-from vyre.domain.evidence.differences import Difference, Returned, differences, first_difference
+from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.ports.backend import BackendCatalog
@@ -43,9 +44,9 @@ def test_a_wrong_backend_is_found_with_slot_element_and_byte(tmp_path: Path) -> 
     write(tmp_path / "e.zip")
     wrong = Defect("a product of 9 is one too large", _wrong_nine)
     found = replayed(read_evidence(tmp_path / "e.zip"), wrong)
-    assert found.differences == (Difference(0, "y", 2, 8, "00000027", "00000028"),)
+    assert found.differences == (Difference(1, "y", 2, 8, "00000027", "00000028"),)
     assert (found.ok, found.as_recorded) == (False, False)
-    assert str(found.differences[0]) == "`y`[2] (slot 0, byte 8) is 0x00000028, expected was 0x00000027"
+    assert str(found.differences[0]) == "`y`[2] (slot 1, byte 8) is 0x00000028, expected was 0x00000027"
 
 
 def _wrong_nine(node: object, types: object) -> object:
@@ -64,7 +65,7 @@ def test_a_seeded_defect_is_found(tmp_path: Path) -> None:
         session.write_evidence(path, scale(), inputs)
     assert vyre.replay_evidence(path).ok
     found = replayed(read_evidence(path), defect)
-    assert [(each.name, each.element, each.found) for each in found.differences] == [("y", 0, "ffffffff")]
+    assert [(each.buffer, each.element, each.found) for each in found.differences] == [("y", 0, "ffffffff")]
 
 
 def test_a_bundle_of_a_wrong_answer_compares_with_the_right_one(tmp_path: Path) -> None:
@@ -97,5 +98,5 @@ def test_the_first_difference_is_the_first(length: int) -> None:
 
 
 def test_a_result_that_ends_early_differs_where_it_ends() -> None:
-    found = differences((Returned("y", 4, words(1, 2)),), (Returned("y", 4, words(1)),))
-    assert list(found) == [Difference(0, "y", 1, 4, "00000002", "")]
+    found = differences((Returned(1, "y", 4, words(1, 2)),), (Returned(1, "y", 4, words(1)),))
+    assert list(found) == [Difference(1, "y", 1, 4, "00000002", "")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from support.shadowed_programs import (
 from vyre import Shadow, ShadowStatus
 from vyre.adapters.discovery import load_catalog
 from vyre.app.dialects.lowered import LoweredProgram
+from vyre.app.evidence.bundle import read_evidence
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import without_calls
@@ -48,17 +48,17 @@ def test_an_operation_that_is_an_ulp_off_is_named_and_its_program_runs_right_cod
         assert state.status is ShadowStatus.DIFFERS
         found = state.difference
         assert found is not None
-        assert (found.program, found.slot, found.buffer, found.element, found.byte) == ("roots", 1, "y", 7, 28)
-        assert int(found.expected, 16) == expected[7].view(np.uint32) == int(found.got, 16) - 1
+        assert (found.slot, found.buffer, found.element, found.byte) == (1, "y", 7, 28)
+        assert int(found.expected, 16) == expected[7].view(np.uint32) == int(found.found, 16) - 1
         assert (first["y"] != expected).any()
 
         second = session.dispatch(program, {"x": x})
         assert second["y"].tobytes() == expected.tobytes()
         assert settled(second).status is ShadowStatus.AGREED
         assert session.dispatch(program, {"x": x}, extent=100)["y"].tobytes() == expected.tobytes()
-        assert "slot 1 `y`[7] (byte 28)" in str(session.explain())
+        assert "`y`[7] (slot 1, byte 28)" in str(session.explain())
         assert "code without optimizations now, which gives the right bytes" in str(session.explain())
-        assert "in quarantine: `roots`: slot 1 `y`[7] (byte 28)" in str(session.explain(program))
+        assert "in quarantine: `roots`: `y`[7] (slot 1, byte 28)" in str(session.explain(program))
         assert "quarantine" not in str(session.explain(histogram()))
     (event,) = [each for each in telemetry.events if each.name == "vyre.shadow.differs"]
     assert event.level == "error" and event.fields["element"] == 7 and event.fields["backend"] == "seeded"
@@ -70,7 +70,7 @@ def test_a_lost_update_is_found(tmp_path: Path) -> None:
         program = histogram()
         found = settled(session.dispatch(program, {"x": x})).difference
         assert found is not None and (found.slot, found.buffer, found.element, found.byte) == (1, "counts", 0, 0)
-        assert (int(found.expected, 16), int(found.got, 16)) == (26, 1)
+        assert (int(found.expected, 16), int(found.found, 16)) == (26, 1)
         assert session.dispatch(program, {"x": x})["counts"].tolist() == [26, 26, 26, 25]
 
 
@@ -81,27 +81,26 @@ def test_what_was_updated_in_place_is_compared_with_what_it_was_before(tmp_path:
         found = settled(session.dispatch(roots_in_place(), {"x": x}, out={"x": x}))
         assert found.difference is not None and found.difference.element == 9
         assert found.evidence is not None
-        assert (found.evidence / "inputs" / "0.bin").read_bytes() == before.tobytes()
+        assert read_evidence(found.evidence).files["inputs/0.bin"] == before.tobytes()
 
 
-def test_the_evidence_is_plain_files(tmp_path: Path) -> None:
+def test_the_evidence_is_a_bundle_that_can_be_replayed(tmp_path: Path) -> None:
     x = numbers()
     with shadowed(ULP, tmp_path) as session:
         result = session.dispatch(roots(), {"x": x}, extent=100)
         state = settled(result)
-    place = state.evidence
-    assert place is not None and place.parent == tmp_path
-    program = vyre.Program.from_text((place / "program.vyre").read_text("utf-8"))
-    assert program.digest == roots().digest
-    written = json.loads((place / "shadow.json").read_text("utf-8"))
-    assert written["config"] == {"extent": [100]}
-    assert written["backend"]["id"] == "seeded" and written["shadow"]["id"] == "reference"
-    assert written["difference"]["byte"] == 28
-    assert [each["policy"] for each in written["decisions"]] == ["admit_sample"]
-    data = {kind: (place / written["buffers"][kind]["y"]).read_bytes() for kind in ("expected", "got")}
-    assert data["got"] == result["y"].tobytes()
-    assert data["expected"] == np.where(x > 1, np.sqrt(x), x).tobytes()
-    assert (place / written["buffers"]["inputs"]["x"]).read_bytes() == x.tobytes()
+    assert state.evidence is not None and state.evidence.parent == tmp_path
+    bundle = read_evidence(state.evidence)
+    run, device = bundle.run, bundle.evidence.device
+    assert bundle.program.digest == roots().digest and bundle.config == DispatchConfig(extent=100)
+    assert device is not None and device.backend == run.got.by == "seeded"
+    assert run.expected is not None and run.expected.by == "reference"
+    assert [each.policy for each in bundle.decisions] == ["admit_sample"]
+    assert bundle.bytes_of(run.inputs[0]) == x.tobytes()
+    assert bundle.bytes_of(run.got.slots[0]) == result["y"].tobytes()
+    assert bundle.bytes_of(run.expected.slots[0]) == np.where(x > 1, np.sqrt(x), x).tobytes()
+    found = vyre.replay_evidence(state.evidence, "reference")
+    assert (found.ok, found.as_recorded) == (True, False)
 
 
 def test_code_that_is_wrong_without_optimizations_too_is_called_so(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_code_of_another_program_out_of_a_cache_is_found_and_forgotten(tmp_path:
         tripled = [scaled(3.0), scaled(4.0)]
         assert settled(session.dispatch(tripled[0], {"x": x})).status is ShadowStatus.AGREED
         found = settled(session.dispatch(tripled[1], {"x": x}))
-        assert found.difference is not None and found.difference[1:5] == (1, "y", 0, 2)
+        assert found.difference is not None and found.difference[:4] == (1, "y", 0, 2)
         again = session.dispatch(tripled[1], {"x": x})
         assert again["y"].tobytes() == (x * np.float32(4)).tobytes()
         assert settled(again).status is ShadowStatus.AGREED
@@ -193,7 +192,7 @@ def test_values_that_are_no_numbers_and_signs_of_zeros_are_compared_bit_for_bit(
 
     with shadowed(other_zero, tmp_path) as session:
         state = settled(session.dispatch(scaled(0.0), {"x": np.ones(5, np.float32)}))
-        assert state.difference is not None and state.difference[3:] == (0, 3, "00000000", "80000000")
+        assert state.difference is not None and state.difference[2:] == (0, 3, "00000000", "80000000")
 
 
 CALLS = """workgroup_size 64, 1, 1
@@ -218,11 +217,9 @@ def test_a_wrong_lowering_is_compared_with_the_definition_and_left_out_afterward
     with vyre.open("cpu", shadow=Shadow(1.0, None, directory=tmp_path)) as session:
         monkeypatch.setattr(session, "_lowered", lambda program, config: lowered)
         state = settled(session.dispatch(program, {"y": x}))
-        assert state.difference is not None and state.difference[2:4] == ("y", 1)  # 2 + 2 is 2 * 2
+        assert state.difference is not None and state.difference[1:3] == ("y", 1)  # 2 + 2 is 2 * 2
         assert state.evidence is not None
-        written = Program.from_text((state.evidence / "program.vyre").read_text("utf-8"))
-        ran = Program.from_text((state.evidence / "ran.vyre").read_text("utf-8"))
-        assert (written.digest, ran.digest) == (without_calls(program).digest, lowered.program.digest)
+        assert read_evidence(state.evidence).program.digest == without_calls(program).digest != lowered.program.digest
         again = session.dispatch(program, {"y": x})
         assert again["y"].tobytes() == (x * x).tobytes()
         assert settled(again).status is ShadowStatus.AGREED

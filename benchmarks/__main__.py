@@ -1,5 +1,6 @@
 """``python -m benchmarks [--suite NAME] [--only GLOB] [--rounds N] [--json PATH]``; exit 1 if a required number is
-missed.  Every suite has a record of its own under ``results/``."""
+missed.  Every suite has a record of its own under ``results/``, and beside it a bundle of evidence with all samples,
+which ``vyre replay`` judges again."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from benchmarks import (
     egraph_rows,
     emission_rows,
     engine_rows,
+    evidence,
     fixpoint_rows,
     graph_rows,
     host_rows,
@@ -76,6 +78,7 @@ DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {
     "persistent": persistent_rows.details,
 }
 """Further parts of the record of a suite, by its name."""
+EVIDENCE: Final = ".evidence.zip"
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -113,8 +116,14 @@ def _run_suite(name: str, rows: list[Row], options: argparse.Namespace) -> bool:
     target = options.json or (RESULTS / f"{name}.json" if len(rows) == len(SUITES[name]) else None)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
+        bundle = target.with_suffix(EVIDENCE)
+        judged = evidence.write_evidence(bundle, outcomes)
+        record["evidence"] = bundle.name
+        record["refused_claims"] = refused = [str(each) for each in judged if not each.verdict.supported]
         target.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        print(f"written to {target}")
+        for refusal in refused:
+            print(f"not claimed: {refusal}")
+        print(f"written to {target}; its samples and {len(judged) - len(refused)} claims to {bundle}")
     return any(outcome.verdict == "MISSED" for outcome in outcomes)
 
 

@@ -70,7 +70,7 @@ def write(
 def measured(*claims: SpeedClaim, count: int = 9, **others: Any) -> Evidence:
     """A manifest with a measurement in which ``ours`` takes half as long as ``theirs``."""
     sides = (Side("ours", "device", (1.0,) * count), Side("theirs", "device", (2.0,) * count))
-    measurement = Measurement("row", "s", "warm", "run", sides)
+    measurement = Measurement("row", "ms", 1e3, "warm", "run", sides)
     evidence = empty_evidence((), FakeRepository())
     return replace(evidence, measurements=(measurement,), claims=claims, **others)
 

@@ -53,7 +53,8 @@ def test_claims_are_judged_again(vyre: Vyre, tmp_path: Path) -> None:
     found = vyre("replay", path)
     assert found.code == 0
     assert found.out.splitlines() == [
-        "`row`: ours is 1.5 times faster than theirs: supported, the median is at least 2.000; 1.5 is claimed",
+        "`row`: theirs takes at least 1.5 times as long as ours: supported, the median is at least 2.000;"
+        " 1.500 is claimed",
         "1 measurements, 1 claims, all supported by their samples; nothing ran",
     ]
     claim = vyre("replay", path, "--json").json["supported_claims"][0]

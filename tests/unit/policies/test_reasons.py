@@ -405,7 +405,7 @@ CASES = [
                 2.0,
                 "1 samples are too few for a bound",
             ),
-            (SIDE, OTHER, 2.0, "the median is at least 3.333; 2.0 is claimed"),
+            (SIDE, OTHER, 2.0, "the median is at least 3.333; 2.000 is claimed"),
         )
     ),
 ]

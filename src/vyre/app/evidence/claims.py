@@ -18,8 +18,8 @@ class JudgedClaim(NamedTuple):
 
     def __str__(self) -> str:
         claim, verdict = self.claim, self.verdict
-        says = f"`{claim.measurement}`: {claim.faster} is {claim.factor:g} times faster than {claim.slower}"
-        return f"{says}: {'supported' if verdict.supported else 'refused'}, {verdict.why}"
+        takes = f"{claim.slower} takes at least {claim.factor:.3g} times as long as {claim.faster}"
+        return f"`{claim.measurement}`: {takes}: {'supported' if verdict.supported else 'refused'}, {verdict.why}"
 
 
 def judge_speed_claim(
@@ -29,12 +29,6 @@ def judge_speed_claim(
     named = next((each for each in measurements if each.name == claim.measurement), None)
     faster, slower = (_side(named, name) for name in (claim.faster, claim.slower))
     return JudgedClaim(claim, decide(sink, judge_claim, ClaimInputs(faster, slower, claim.factor)))
-
-
-def supported_claims(measurements: Iterable[Measurement], claims: Iterable[SpeedClaim]) -> tuple[SpeedClaim, ...]:
-    """Returns those of the claims that the samples support; the others may not be made."""
-    held = tuple(measurements)
-    return tuple(claim for claim in claims if judge_speed_claim(held, claim).verdict.supported)
 
 
 def refused_claims(evidence: Evidence) -> Iterator[JudgedClaim]:

@@ -114,13 +114,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A quantity that was measured in one run for one side or several: its ``unit``, and what was cached.
+    """A quantity that was measured in one run for one side or several, and what was cached.
 
-    ``run`` names the run of the program that measured; only samples of one run may be compared.
+    ``scale`` turns a sample, or the ratio of two, into ``unit``.  ``run`` names the run of the program that measured;
+    only samples of one run may be compared.
     """
 
     name: str
     unit: str
+    scale: float
     state: str
     run: str
     sides: tuple[Side, ...]

@@ -127,7 +127,7 @@ def judge_claim(inputs: ClaimInputs, thresholds: ClaimThresholds = DEFAULT_CLAIM
         None if bound > inputs.factor else ClaimRefusal.NOT_REACHED,
         median(ratios),
         bound,
-        Reason("the median is at least {:.3f}; {} is claimed", (bound, inputs.factor)),
+        Reason("the median is at least {:.3f}; {:.3f} is claimed", (bound, inputs.factor)),
     )
 
 

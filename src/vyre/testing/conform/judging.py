@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.evidence.differences import Returned
+from vyre.domain.evidence.differences import differences as first_differences
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.op_ids import required_ops
 from vyre.domain.printable import one_line
@@ -111,14 +113,12 @@ def differences(case: Case, expected: Result, found: Result) -> Iterator[str]:
     if not isinstance(expected, Outputs) or not isinstance(found, Outputs):
         yield f"the reference gives {_told(expected)}, the backend {_told(found)}"
         return
-    for name, right in expected.content.items():
-        wrong = found.content.get(name, b"")
-        if right != wrong:
-            at = first_difference(right, wrong)
-            size = element_size(case, name)
-            start = at - at % size
-            was, is_ = right[start : start + size][::-1].hex(), wrong[start : start + size][::-1].hex()
-            yield f"`{name}`[{start // size}] (byte {at}) is 0x{is_}, and the reference gives 0x{was}"
+    sizes = {name: element_size(case, name) for name in expected.content}
+    right = tuple(Returned(name, sizes[name], data) for name, data in expected.content.items())
+    wrong = tuple(Returned(name, size, found.content.get(name, b"")) for name, size in sizes.items())
+    for each in first_differences(right, wrong):
+        place = f"`{each.name}`[{each.element}] (byte {each.byte})"
+        yield f"{place} is 0x{each.found}, and the reference gives 0x{each.expected}"
 
 
 def element_size(case: Case, name: str) -> int:
@@ -126,12 +126,6 @@ def element_size(case: Case, name: str) -> int:
     element = case.program.buffer(name).element
     assert isinstance(element, ScalarType)
     return element.size
-
-
-def first_difference(right: bytes, wrong: bytes) -> int:
-    """Returns the first byte at which two results differ; the length of the shorter one if it begins the other."""
-    shorter = min(len(right), len(wrong))
-    return next((at for at in range(shorter) if right[at] != wrong[at]), shorter)
 
 
 def _told(result: Result) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.errors import InvalidConfig, StepBudgetExceeded, VyreError
+from vyre.domain.evidence.differences import first_difference
 from vyre.ports.backend import Backend
 from vyre.testing.conform.cases import ConformCase
 from vyre.testing.conform.judging import (
@@ -16,7 +17,6 @@ from vyre.testing.conform.judging import (
     Result,
     element_size,
     expected_of,
-    first_difference,
     judge,
     result_on,
 )

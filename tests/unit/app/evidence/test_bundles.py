@@ -15,7 +15,8 @@ import vyre
 from support.evidence import INPUTS, TREE, FakeRepository, encoded, measured, scale, words, write
 from vyre.adapters.evidence_files import decode, encode, read_bundle
 from vyre.app.evidence.bundle import checked, read_evidence
-from vyre.app.evidence.claims import judge_speed_claim, supported_claims
+from vyre.app.evidence.claims import judge_speed_claim
+from vyre.app.evidence.measuring import write_measurements
 from vyre.app.evidence.provenance import empty_evidence
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import InvalidConfig, InvalidInput, MalformedBundle, UnreadableFile
@@ -142,11 +143,11 @@ def test_a_bundle_claims_only_what_its_samples_support(tmp_path: Path) -> None:
     strangers = SpeedClaim("row", "ours", "somebody", 1.1)
     nowhere = SpeedClaim("another", "ours", "theirs", 1.1)
     held = measured().measurements
-    assert supported_claims(held, (good, bold, strangers, nowhere)) == (good,)
-    assert judge_speed_claim(held, nowhere).verdict.refusal is ClaimRefusal.NOT_MEASURED
     path = tmp_path / "m.zip"
-    path.write_bytes(encoded(measured(good)))
+    judged = write_measurements(path, held, (good, bold, strangers, nowhere), repository=FakeRepository())
+    assert [each.verdict.supported for each in judged] == [True, False, False, False]
     assert read_evidence(path).evidence.claims == (good,)
+    assert judge_speed_claim(held, nowhere).verdict.refusal is ClaimRefusal.NOT_MEASURED
     for wrong in (measured(bold), measured(good, strangers), measured(nowhere), measured(good, count=5)):
         path.write_bytes(encoded(wrong))
         with pytest.raises(MalformedBundle, match="claims what was not measured"):

@@ -95,7 +95,7 @@ tinygrad: $(VENV)/.tinygrad ## train a network with tinygrad on vyre; TESTS=CHEC
 	env -u PYTHON $(BIN)/python examples/tinygrad/mlp.py
 endif
 
-bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
+bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run; vyre replay judges the evidence that this writes
 	$(BIN)/python -m benchmarks
 
 bench-cpu: $(VENV)/.peers ## measure the CPU backend against C, numba, Warp, Taichi and, where Debian has it, PoCL

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 from benchmarks.evidence import claims_of, measurement, write_evidence
@@ -70,3 +72,23 @@ def test_sides_of_two_runs_cannot_be_told_as_one() -> None:
     outcome = evaluate(row("ratio", Metric.RATIO, STEADY, 0.8), ROUNDS)
     assert measurement(outcome).run == measurement(outcome).run
     assert measurement(outcome, "another").run != measurement(outcome).run
+
+
+RECORDED = sorted((Path(__file__).resolve().parents[2] / "benchmarks" / "results").glob("*.evidence.zip"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+def test_recorded_bundles_are_whole_and_belong_to_their_records(path: Path) -> None:
+    """Reading judges every claim again."""
+    evidence = read_evidence(path).evidence
+    record = json.loads(path.with_name(path.name.replace(".evidence.zip", ".json")).read_text("utf-8"))
+    assert record["evidence"] == path.name
+    measured = {row["name"]: row for row in record["rows"] if row["verdict"] != "not measured"}
+    assert [each.name for each in evidence.measurements] == list(measured)
+    for each in evidence.measurements:
+        assert median(each.sides[0].samples) == measured[each.name]["ours_median"]
+    assert evidence.source.git is not None and evidence.source.git.dirty is False
+
+
+def test_a_bundle_is_recorded() -> None:
+    assert RECORDED

@@ -13,6 +13,7 @@ from vyre.adapters.policy_sources import version_of
 from vyre.app.evidence.provenance import device_of, empty_evidence, packages_of
 from vyre.app.journal import DecisionJournal
 from vyre.app.pipeline import Inputs, Pipeline
+from vyre.app.resident_dispatch import has_resident
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput
@@ -116,6 +117,8 @@ def record_run(
     if type(runs) is not int or not 1 <= runs <= MAX_RUNS:
         raise InvalidConfig(f"runs={runs!r} is no number of runs", fix=f"give an int from 1 to {MAX_RUNS}.")
     path = path_of("path", path)
+    if has_resident(inputs):
+        raise InvalidInput("evidence holds bytes of the host, not resident memory", fix="pass what `download` returns.")
     program = pipeline.program
     views = pipeline.snapshot(inputs)
     given = {buffer.name: bytes(view) for buffer, view in zip(_inputs_of(program), views, strict=True)}

@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,14 @@ def test_a_session_records_its_decisions_and_every_run(tmp_path: Path) -> None:
 def test_a_number_of_runs_is_checked(tmp_path: Path, runs: int) -> None:
     with vyre.open("reference") as session, pytest.raises(InvalidConfig, match="runs="):
         session.write_evidence(tmp_path / "e.zip", scale(), INPUTS, runs=runs)
+    assert not list(tmp_path.iterdir())
+
+
+def test_resident_memory_is_refused(tmp_path: Path) -> None:
+    with vyre.open("cpu") as session, session.resident(np.arange(4, dtype=np.uint32)) as x:
+        given: dict[str, Any] = {"x": x, "y": np.ones(4, np.uint32), "a": 1}
+        with pytest.raises(InvalidInput, match="not resident memory"):
+            session.write_evidence(tmp_path / "e.zip", scale(), given)
     assert not list(tmp_path.iterdir())
 
 

@@ -26,9 +26,9 @@ from vyre.app.shadow.service import Clock
 from vyre.domain.errors import VyreError
 from vyre.ports.support import SILENT
 
-PART_S: Final = 0.5
+PART_S: Final = 0.05
 """Seconds of a part."""
-PARTS: Final = 10
+PARTS: Final = 100
 """Parts of each side in a sample: several runs of the shadow, which its budget spreads over the time."""
 WAIT_S: Final = 60.0
 _SMALL: Final = 2_000

@@ -300,7 +300,7 @@ class OnlyOptimized:
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         if not config.optimize:
-            raise vyre.KernelCompileFailed("too large")
+            raise vyre.KernelCompileFailed(backend=SEEDED, compiler_log="too large")
         return self.inner.compile(ULP(program), config)
 
 

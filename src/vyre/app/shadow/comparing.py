@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,10 +53,10 @@ class Mismatch:
         expected, got = (Returned.of(self.program, content) for content in (self.expected, self.got))
         return next(differences(expected, got), expected[0].difference(got[0].content))
 
-    def write(self, directory: Path | str | None, sampled: Decision | None) -> Path:
+    def write(self, directory: Path | str | None, decisions: Iterable[Decision]) -> Path:
         """Writes a new evidence bundle in ``directory``, or among the temporary files, and returns its path.
 
-        ``sampled``: the decision by which the dispatch was compared.  Raises what ``write_bundle`` raises, and
+        ``decisions``: those by which the dispatch was compared.  Raises what ``write_bundle`` raises, and
         ``OSError`` where no file can be made.
         """
         from vyre.app.evidence.writing import Noted, write_bundle
@@ -76,7 +76,7 @@ class Mismatch:
                 backend=self.usual,
                 expected=self.expected,
                 expected_by=str(self.checker.id),
-                noted=Noted(() if sampled is None else (sampled,)),
+                noted=Noted(tuple(decisions)),
             )
         except BaseException:
             path.unlink()

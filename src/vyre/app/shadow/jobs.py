@@ -7,6 +7,7 @@ that once its program is in quarantine every job is run again, without optimizat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -244,7 +245,7 @@ class ShadowedEngine:
         job = batch.jobs[row]
         program, config = self._service.fallback_of(self._program, self._config)
         request = DispatchRequest(program, tuple(map(memoryview, job.inputs)), config)
-        self._usual.executor.execute(request, _Into(job.outputs))
+        self._service.attempt(program, partial(self._usual.executor.execute, request, _Into(job.outputs)))
         batch.left.discard(row)
 
 

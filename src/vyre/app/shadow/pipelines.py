@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, Quarantine, mismatch
@@ -153,21 +153,24 @@ class ShadowedCompiler:
         self.service: Final = service
         self._clean = clean
         self.samples: Final = HostSamples(service, self._fall_back)
-        self._made: WeakValueDictionary[bytes, WeakSet[ShadowedPipeline]] = WeakValueDictionary()
+        self._made: WeakSet[ShadowedPipeline] = WeakSet()
         self._lock = Lock()
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         """Implements ``PipelineCompiler.compile``."""
         used = self.service.current(program, config)
-        made = self._inner.compile(*used)
-        kind = ShadowedPreparable if isinstance(made.pipeline, PreparablePipeline) else ShadowedPipeline
+        made = self._inner.compile(*used) if used[1] is config else self._made_now(program, config)
+        pipeline = _kind_of(type(made.pipeline))(made.pipeline, program, config, self.samples)
         with self._lock:
-            siblings = self._made.setdefault(program_digest(program), WeakSet())
-            pipeline = kind(made.pipeline, program, config, self.samples, siblings)
-            siblings.add(pipeline)
+            self._made.add(pipeline)
         if used[1] is config and self.service.quarantine_of(program) is not None:  # it came there meanwhile
             pipeline.take(self._fallback(program, config))
         return made._replace(pipeline=pipeline)
+
+    def _made_now(self, program: Program, config: DispatchConfig) -> CompileResult:
+        """Returns code for a program in quarantine, which is the usual one if there is no other."""
+        fallback = partial(self._inner.compile, *self.service.fallback_of(program, config))
+        return self.service.attempt(program, fallback) or self._inner.compile(program, config)
 
     def cache_counters(self) -> CacheCounters:
         """Implements ``PipelineCompiler.cache_counters``."""
@@ -181,9 +184,11 @@ class ShadowedCompiler:
         """Removes all code of a program, and has its pipelines take code without optimizations."""
         self._clean(program)
         with self._lock:
-            pipelines = list(self._made.get(program_digest(program), ()))
+            pipelines = list(self._made)
+        digest = program_digest(program)
         for pipeline in pipelines:
-            pipeline.take(self._fallback(program, pipeline.config))
+            if program_digest(pipeline.program) == digest:
+                pipeline.take(self._fallback(program, pipeline.config))
 
     def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         self.quarantine(program)
@@ -201,7 +206,7 @@ def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, Outpu
 class ShadowedPipeline:
     """``CompiledPipeline`` of which dispatches are sampled."""
 
-    __slots__ = ("__weakref__", "_inner", "_numbers", "_run", "_samples", "_service", "_siblings", "config", "program")
+    __slots__ = ("__weakref__", "_inner", "_numbers", "_run", "_samples", "_service", "config", "program", "siblings")
 
     def __init__(
         self,
@@ -209,10 +214,7 @@ class ShadowedPipeline:
         program: Program,
         config: DispatchConfig,
         samples: HostSamples,
-        siblings: WeakSet[ShadowedPipeline],
     ) -> None:
-        """``siblings``: all pipelines of the program, which are kept for as long as there is one."""
-        self._siblings = siblings
         self.program: Final = program
         self.config: Final = config
         self._samples = samples
@@ -251,6 +253,13 @@ class ShadowedPreparable(ShadowedPipeline):
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
         """Implements ``PreparablePipeline.prepare``."""
         self._inner.prepare(input_nbytes)
+
+
+@cache
+def _kind_of(inner: type[CompiledPipeline]) -> type[ShadowedPipeline]:
+    """Returns the class for pipelines of another class: whether that can be prepared takes long to find out."""
+    methods = (getattr(inner, name, None) for name in ("is_prepared", "prepare"))
+    return ShadowedPreparable if all(map(callable, methods)) else ShadowedPipeline
 
 
 class ShadowedExecutor:

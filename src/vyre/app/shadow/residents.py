@@ -390,8 +390,10 @@ class _ShadowedBound:
     def _bind_again(self) -> None:
         self._generation = self._service.generation
         if (step := fallback_step(self._service, self._step)) is not self._step:
-            bound, self._bound = self._bound, self._binder.bind(step)
-            bound.close()
+            made = self._service.attempt(step.program, partial(self._binder.bind, step))
+            if made is not None:
+                bound, self._bound = self._bound, made
+                bound.close()
 
     def close(self) -> None:
         """Implements ``BoundResidentStep.close``."""
@@ -426,19 +428,27 @@ class _ShadowedKept:
         self, workers: PersistentSteps, parts: list[list[list[ResidentStep]]], samples: ResidentSamples
     ) -> None:
         self._workers, self._parts, self._samples, self._service = workers, parts, samples, samples.service
-        self._keep()
+        self._kept = self._keep()
 
-    def _keep(self) -> None:
+    def _keep(self) -> KeptSteps:
         self._generation = self._service.generation
         fallback = partial(fallback_step, self._service)
-        self._kept = self._workers.keep([[list(map(fallback, wave)) for wave in part] for part in self._parts])
+        return self._workers.keep([[list(map(fallback, wave)) for wave in part] for part in self._parts])
+
+    def _keep_again(self) -> None:
+        self._generation = self._service.generation
+        steps = chain.from_iterable(chain.from_iterable(self._parts))
+        wrong = next((step.program for step in steps if self._service.quarantine_of(step.program) is not None), None)
+        made = None if wrong is None else self._service.attempt(wrong, self._keep)
+        if made is not None:
+            kept, self._kept = self._kept, made
+            kept.close()
 
     def run(self, part: int, times: int, /) -> StepsRan:
         """Implements ``KeptSteps.run``."""
         service = self._service
         if self._generation != service.generation:
-            self._kept.close()
-            self._keep()
+            self._keep_again()
         number = next(service.numbers)
         if number < service.at:
             return self._kept.run(part, times)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend, BackendRegistration
     from vyre.ports.support import Telemetry
 
+T = TypeVar("T")
 NAMED: Final = 256
 """Programs that are named because they were skipped, at most."""
 REMEMBERED: Final = 4096
@@ -72,17 +73,15 @@ class Check(Protocol):
 
 
 class _Noted:
-    """A ``DecisionSink`` that keeps the last decision, and passes each on."""
+    """A ``DecisionSink`` that collects decisions."""
 
-    def __init__(self, sink: DecisionSink | None) -> None:
-        self._sink = sink
-        self.keeps: Final = sink is not None and sink.keeps
-        self.decision: Decision | None = None
+    keeps: Final = True
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
 
     def note(self, decision: Decision, /) -> None:
-        self.decision = decision
-        if self._sink is not None:
-            self._sink.note(decision)
+        self.decisions.append(decision)
 
 
 class ShadowService:
@@ -101,6 +100,7 @@ class ShadowService:
         clock: Clock = Clock(),  # noqa: B008  # immutable
     ) -> None:
         self.settings: Final = settings
+        self._limits: Final = settings.limits
         self.usual: Final = usual
         self.numbers: Final[Iterator[int]] = count()
         self.quarantined: Final[dict[bytes, Quarantined]] = {}
@@ -111,7 +111,7 @@ class ShadowService:
         self._checker: Backend | None = None
         self._background = BackgroundCompiler(telemetry, settings.most_waiting, "vyre-shadow", daemon=True)
         self._lock = Lock()
-        self._pending: dict[ShadowState, Decision | None] = {}
+        self._pending: dict[ShadowState, ShadowLoad] = {}
         self._outcomes: Counter[ShadowStatus] = Counter()
         self._dropped: Counter[str] = Counter()
         self._skipped: dict[str, str] = {}
@@ -143,25 +143,21 @@ class ShadowService:
                 return None
             self.at = number + self._draw()
             now = self._clock.passing()
-            ran = max(self._ran, 1)
-            load = ShadowLoad(
-                self._owed, max(0, now - self._owed_at), len(self._pending), self._running_ns // ran, nbytes
-            )
-            noted = _Noted(self._sink)
-            found = decide(noted, admit_sample, load, self.settings.limits)
+            expected = self._running_ns // (self._ran or 1)
+            load = ShadowLoad(self._owed, max(0, now - self._owed_at), len(self._pending), expected, nbytes)
+            found = decide(self._sink, admit_sample, load, self._limits)
             self._owed, self._owed_at = found.owed_ns, now
             self._sampled += 1
-            why = next((why for each in programs if (why := self._incomparable.get(program_digest(each)))), None)
-            if why is not None:
-                self._outcomes[ShadowStatus.SKIPPED] += 1
-                return ShadowState(ShadowStatus.SKIPPED, why)
+            for program in programs if self._incomparable else ():
+                if (why := self._incomparable.get(program_digest(program))) is not None:
+                    self._outcomes[ShadowStatus.SKIPPED] += 1
+                    return ShadowState(ShadowStatus.SKIPPED, why)
             if self._closed:
                 return self._drop("the end of the session", ShadowState(ShadowStatus.DROPPED))
             if found.action is not ShadowAction.RUN:
-                state = ShadowState(ShadowStatus.DROPPED, str(found.why))
-                return self._drop(found.action.value, state)
+                return self._drop(found.action.value, ShadowState(ShadowStatus.DROPPED, found.why))
             state = ShadowState(ShadowStatus.PENDING)
-            self._pending[state] = noted.decision
+            self._pending[state] = load
             self._copied += nbytes
             return state
 
@@ -206,6 +202,14 @@ class ShadowService:
         ):
             self.drop(state, "the end of the session")
 
+    def attempt(self, program: Program, make: Callable[[], T]) -> T | None:
+        """Returns what ``make`` makes for a program in quarantine; None if it fails, and then the event says so."""
+        try:
+            return make()
+        except Exception as error:
+            self._failed(program.name or "unnamed", error)
+            return None
+
     def timing(self, timing: DispatchTiming, state: ShadowState) -> DispatchTiming:
         """Returns the times of a sampled dispatch, by which its result finds its state."""
         return ShadowedTiming.of(timing, state)
@@ -233,11 +237,13 @@ class ShadowService:
 
     def _differs(self, state: ShadowState, found: Found) -> Callable[[], None]:
         """Puts what was found in quarantine, tells of it, and returns what makes the state final."""
-        sampled = self._pending.get(state)
+        noted, load = _Noted(), self._pending.get(state)
+        if load is not None:
+            decide(noted, admit_sample, load, self._limits)  # as it was decided before
         program, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
         place: Path | None = None
         try:
-            place = found.mismatch.write(self.settings.directory, sampled)
+            place = found.mismatch.write(self.settings.directory, noted.decisions)
         except Exception as error:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)

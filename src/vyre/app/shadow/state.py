@@ -32,18 +32,24 @@ class ShadowStatus(Enum):
 class ShadowState:
     """The state of one dispatch, which changes once the shadow has run it.  Any thread may use it.
 
-    ``reason`` says in words why it was dropped or skipped.  ``difference`` is the first one, and ``evidence`` the
-    bundle that holds it; None until the dispatch is known to differ.
+    ``difference`` is the first one, and ``evidence`` the bundle that holds
+    it; None until the dispatch is known to differ.
     """
 
-    __slots__ = ("_settled", "difference", "evidence", "reason", "status")
+    __slots__ = ("_reason", "_settled", "difference", "evidence", "status")
 
-    def __init__(self, status: ShadowStatus, reason: str = "") -> None:
+    def __init__(self, status: ShadowStatus, reason: object = "") -> None:
+        """``reason`` becomes a text when somebody asks for it."""
         self.status: ShadowStatus = status
-        self.reason: str = reason
+        self._reason = reason
         self.difference: Difference | None = None
         self.evidence: Path | None = None
         self._settled: Event | None = Event() if status is ShadowStatus.PENDING else None
+
+    @property
+    def reason(self) -> str:
+        """Why it was dropped or skipped, or the difference; empty for the other states."""
+        return str(self._reason)
 
     @property
     def is_pending(self) -> bool:
@@ -56,7 +62,7 @@ class ShadowState:
 
     def settle(self, status: ShadowStatus, reason: str = "") -> None:
         """Makes the state final.  Only the shadow calls it."""
-        self.status, self.reason = status, reason
+        self.status, self._reason = status, reason
         if self._settled is not None:
             self._settled.set()
 

@@ -23,15 +23,18 @@ from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow
 from vyre.app.shadow.service import Clock
-from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, InvalidField
+from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.ports.backend import (
     Backend,
     BackendCatalog,
     BackendServices,
+    CompileResult,
     DispatchRequest,
     OutputStorage,
+    PipelineCompiler,
     ProgramExecutor,
 )
 from vyre.ports.support import SILENT
@@ -286,6 +289,40 @@ def test_the_shadow_of_a_seeded_backend_is_opened_with_its_first_sample_only() -
         assert session.dispatch(roots(), {"x": numbers()}).shadow.status is ShadowStatus.NOT_SAMPLED
         report = session.shadow()
     assert report is not None and report.sampled == 0 and report.spent_ns == 0
+
+
+class OnlyOptimized:
+    """A compiler that has no code without optimizations."""
+
+    def __init__(self, inner: PipelineCompiler) -> None:
+        self.inner = inner
+        self.cache_counters, self.forget = inner.cache_counters, inner.forget
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        if not config.optimize:
+            raise vyre.KernelCompileFailed(backend=SEEDED, compiler_log="too large")
+        return self.inner.compile(ULP(program), config)
+
+
+def test_a_program_without_other_code_runs_on_and_the_report_says_so(tmp_path: Path) -> None:
+    catalog = load_catalog()
+    base = catalog.get("cpu")
+    assert base is not None
+
+    def make(services: BackendServices) -> Backend:
+        backend = base.make(services)
+        assert backend.compiler is not None
+        return replace(backend, id=SEEDED, compiler=OnlyOptimized(backend.compiler))
+
+    shadow = Shadow(1.0, None, directory=tmp_path)
+    telemetry = RecordingTelemetry()
+    with vyre.open(SEEDED, catalog=with_backend(catalog, base, make), shadow=shadow, telemetry=telemetry) as session:
+        first = session.dispatch(roots(), {"x": numbers()})
+        assert settled(first).status is ShadowStatus.DIFFERS
+        again = session.dispatch(roots(), {"x": numbers()})
+        assert again["y"].tobytes() == first["y"].tobytes()
+        assert "there is no other code for it" in str(session.explain())
+    assert "vyre.shadow.failed" in [each.name for each in telemetry.events]
 
 
 def test_a_container_opens_sessions_with_a_shadow() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,8 @@ from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
 from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.program import ProgramLike
+    from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice
+    from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
     from vyre.ports.bundles import BundleSupport
@@ -29,7 +30,7 @@ class WrittenBundle:
     ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and ``program`` are hexadecimal digests;
     ``nbytes`` is the size of the file.  ``members`` names the images in it.  ``assembler`` is the version of the
     assembler that made the machine code, None if the bundle holds text only.  ``made`` describes how the code was made
-    and which tool was missing.
+    and which tool was missing.  ``lowerings`` says for each target which operations use a lowering, and why.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class WrittenBundle:
     members: tuple[str, ...]
     assembler: str | None
     made: str
+    lowerings: Mapping[str, tuple[LoweringChoice, ...]] = field(default_factory=dict)
 
 
 def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
@@ -105,14 +107,17 @@ def build_bundle(
     target = path_of("path", path)
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    names = default_targets(load_catalog()) if targets is None else tuple(items_of("targets", targets))
+    catalog = load_catalog()
+    names = default_targets(catalog) if targets is None else tuple(items_of("targets", targets))
     for name in names:
         expect("a target", name, str, "a name such as sm_75")
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(meant, spec))
     registry = aot_emitters() if emitters is None else emitters
     meant = with_names_resolved(meant)
-    bundle = builder.build_bundle(without_calls(meant), names, registry, config)
+    lowered = {name: _lowered(catalog, name, meant) for name in names} if meant.definitions else {}
+    forms = {name: each.program for name, each in lowered.items()}
+    bundle = builder.build_bundle(without_calls(meant), names, registry, config, forms)
     digest = files.write_bundle(target, bundle)
     assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
     made = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))
@@ -124,4 +129,19 @@ def build_bundle(
         bundle.members,
         "{}.{}".format(*max(assemblers)) if assemblers else None,
         ": ".join([made, *registry.lacks]),
+        {name: each.choices for name, each in lowered.items() if each.choices},
     )
+
+
+def _lowered(catalog: BackendCatalog, target: str, program: Program) -> LoweredProgram:
+    """Returns the program that the code for a target is made of; no lowering is known of a target without a backend."""
+    from vyre.app.dialects.lowered import LoweredProgram
+    from vyre.app.dialects.lowerings import lowered_ahead
+    from vyre.domain.validation.validator import without_calls
+
+    for registration in catalog.by_precedence():
+        if registration.bundles is not None:
+            own = registration.bundles().emitters(machine_code=False)
+            if target in {emitter.target for emitter in own.emitters}:
+                return lowered_ahead(registration, program)
+    return LoweredProgram(without_calls(program), ())

@@ -82,24 +82,10 @@ def lowering_choices(
 def _lowered(registration: BackendRegistration, program: Program, wanted: bool) -> LoweredProgram:
     """Returns the program with its calls replaced; ``wanted`` is whether lowerings may be used."""
     expect("optimize", wanted, bool, "True or False")
-    from vyre.app.dialects.lowered import LoweredProgram
+    from vyre.app.dialects.lowerings import lowered_ahead
     from vyre.app.verdicts import with_names_resolved
 
-    program = with_names_resolved(program)
-    if not program.definitions:
-        return LoweredProgram(program, ())
-    from vyre.adapters.system import ProcessEnvironment
-    from vyre.app.dialects.lowerings import Lowerings, registered_operation
-    from vyre.app.tuning.sources import verdict_store
-    from vyre.ports.support import SILENT
-
-    chooser = Lowerings(
-        str(registration.id),
-        registration.toolchain,
-        lambda: verdict_store(None, ProcessEnvironment(), SILENT),
-        registered_operation,
-    )
-    return chooser.applied(program, as_written=not wanted)
+    return lowered_ahead(registration, with_names_resolved(program), as_written=not wanted)
 
 
 def _passes(emission: CodeEmission, program: Program, wanted: bool) -> str:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 8
+PORT_API_VERSION: Final = 9
 FLAG_BYTES: Final = 4
 """Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")
@@ -604,7 +604,8 @@ class BackendRegistration:
     ``on_host`` says that the backend runs programs on the processor of this machine, so that a device of its own is
     preferred and ``BackendServices.host`` applies.  ``facts`` returns what ``vyre doctor`` shows about the device, as
     texts by topic, and opens no device either; it may raise ``BackendError``.  ``toolchain`` returns that of the
-    backend; it is None where a driver takes part, whose version only an open device tells.
+    backend; it is None where a driver takes part, whose version only an open device tells.  ``emitter`` returns the
+    part of it that is known without a device, with which the toolchain of every device begins.
     """
 
     id: BackendId
@@ -618,6 +619,7 @@ class BackendRegistration:
     on_host: bool = False
     facts: Callable[[], Mapping[str, str]] | None = None
     toolchain: Callable[[], str] | None = None
+    emitter: Callable[[], str] | None = None
     api_version: int = PORT_API_VERSION
 
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:

@@ -40,6 +40,7 @@ def test_a_bundle_is_written_and_described(program: str, tmp_path: Path, capsys:
         "bytes": path.stat().st_size,
         "members": ["sm_90.ptx", "sm_120.ptx"],
         "assembler": None,
+        "lowerings": {},
     }
     assert main(["aot", program, "--ptx-only", "-o", str(path)]) == 0
     assert "sm_75.ptx" in (text := capsys.readouterr().out) and "PTX only" in text

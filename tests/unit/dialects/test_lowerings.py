@@ -14,18 +14,23 @@ import vyre
 from support.registry import registered
 from vyre import Dialect, Lowering, Operation
 from vyre.adapters.discovery import load_catalog
+from vyre.adapters.system import ProcessEnvironment
 from vyre.app.cli import main
 from vyre.app.dialects.current import dialect_registry
 from vyre.app.dialects.lowerings import AS_WRITTEN, closure
 from vyre.app.dialects.registry import Registry
-from vyre.app.dialects.verification import CheckedLowerings, verify_lowerings, version_of
+from vyre.app.dialects.verification import CheckedLowerings, lowering_key, verify_lowerings, version_of
+from vyre.app.emission import lowering_choices
+from vyre.app.tuning.sources import verdict_store
 from vyre.domain.dialects.expansion import expanded, without_calls_inside
+from vyre.domain.dialects.lowering import Difference, LoweringVerdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.policies.variants.strategy import select_strategy
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
+from vyre.ports.support import SILENT
 
 VERSION = "define {} version 1.0.0 (x: u32) -> u32 {{\n{}\n}}"
 CALL = """workgroup_size 64, 1, 1
@@ -42,6 +47,7 @@ def definition(body: str, name: str = "acme.halve") -> Definition:
 
 HALVE = definition("result x / 2u")
 SHIFT = definition("result x >> 1u")
+MASKED = definition("result (x & 4294967294u) >> 1u")
 WRONG = definition("result (x + 1u) >> 1u")
 INDIRECT = (definition("result x >> 1u", "acme.shift"), definition("result acme.shift(x)"))
 
@@ -212,6 +218,61 @@ def test_emission_uses_what_was_checked_here(
     assert json.loads(capsys.readouterr().out)["lowerings"][0]["why"] == AS_WRITTEN
     assert main(["explain", str(path), "--backend", "cpu"]) == 0
     assert "operation acme.halve: lowering" in capsys.readouterr().out
+
+
+CUDA = next(each for each in load_catalog().registrations if each.id == "cuda")
+SOMEWHERE = "driver 13000, a device"
+
+
+def store_verdict(version: str, difference: Difference | None = None) -> None:
+    """Stores what a check on a GPU says about ``MASKED``; there is none here."""
+    store = verdict_store(None, ProcessEnvironment(), SILENT)
+    assert store is not None
+    key = lowering_key((HALVE,), (MASKED,), "cuda", version)
+    assert store.put(LoweringVerdict(key, 9, False, difference))
+
+
+def emitter_of_cuda() -> str:
+    assert CUDA.emitter is not None and CUDA.toolchain is None
+    return CUDA.emitter()
+
+
+def ptx_of(called: Program) -> str:
+    return str(vyre.emit(called, target="sm_75").to_json())
+
+
+def test_code_for_any_cuda_device_uses_what_its_emitter_was_checked_with(registry: Registry, tmp_path: Path) -> None:
+    register(MASKED, backend="cuda")
+    (unchecked,) = lowering_choices(program(), target="sm_75")
+    assert not unchecked.is_used and f"has not been checked on cuda ({emitter_of_cuda()})" in unchecked.why
+    plain, without = vyre.build_bundle(program(), tmp_path / "plain.vyrz", targets=["sm_75"]), ptx_of(program())
+    assert plain.lowerings == {"sm_75": (unchecked,)}
+    store_verdict(f"{emitter_of_cuda()}, {SOMEWHERE}")
+    (choice,) = lowering_choices(program(), target="sm_75")
+    assert choice.is_used and SOMEWHERE in choice.why and "other devices and drivers" in choice.why
+    assert ptx_of(program()) != without
+    written = vyre.build_bundle(program(), tmp_path / "halve.vyrz", targets=["sm_75"])
+    assert written.lowerings == {"sm_75": (choice,)}
+    assert written.program == plain.program and written.digest != plain.digest
+    with vyre.load_bundle(written.path, backend="cuda-machine") as loaded:
+        assert loaded({"y": np.arange(8, dtype=np.uint32)})["y"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    (as_written,) = lowering_choices(program(), target="sm_75", optimize=False)
+    assert as_written.why == AS_WRITTEN
+
+
+def test_a_lowering_that_one_device_refused_is_in_code_for_none(registry: Registry, tmp_path: Path) -> None:
+    register(MASKED, backend="cuda")
+    store_verdict(f"{emitter_of_cuda()}, {SOMEWHERE}")
+    store_verdict(f"{emitter_of_cuda()}, driver 12000, another device", Difference((3,), 1, 2))
+    (choice,) = lowering_choices(program(), target="sm_75")
+    assert not choice.is_used and "another device" in choice.why and "refused" in choice.why
+
+
+def test_a_check_with_another_emitter_says_nothing_about_this_one(registry: Registry) -> None:
+    register(MASKED, backend="cuda")
+    store_verdict(f"version 1, emitter 0123456789abcdef, {SOMEWHERE}")
+    (choice,) = lowering_choices(program(), target="sm_75")
+    assert not choice.is_used and "which is now" in choice.why
 
 
 def test_a_closure_holds_what_is_called_and_nothing_else() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidConfig
@@ -15,9 +16,15 @@ from vyre.ports.bundles import Bundle, SpecConstant
 
 
 def build_bundle(
-    program: Program, targets: Sequence[str], registry: AotRegistry, config: DispatchConfig = DEFAULT_CONFIG
+    program: Program,
+    targets: Sequence[str],
+    registry: AotRegistry,
+    config: DispatchConfig = DEFAULT_CONFIG,
+    forms: Mapping[str, Program] = MappingProxyType({}),
 ) -> Bundle:
     """Returns a bundle of ``program`` for each of ``targets``, under the ``workgroup`` and ``spec`` of ``config``.
+
+    ``forms`` are valid programs that stand for it on some of the targets, with the same interface.
 
     Raises ``InvalidProgram``, ``InvalidConfig`` for no target or one named twice, and the errors of
     ``AotRegistry.emit``.
@@ -39,5 +46,5 @@ def build_bundle(
         driven_by_input=interface.driven_by_input,
         buffers=program.abi_buffers,
         spec=tuple(SpecConstant(name, value.dtype.text, value.bits) for name, value in sorted(literals.items())),
-        builds=tuple(registry.emit(AotTargetId(target), program, config) for target in targets),
+        builds=tuple(registry.emit(AotTargetId(target), forms.get(target, program), config) for target in targets),
     )

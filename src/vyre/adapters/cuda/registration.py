@@ -98,6 +98,7 @@ CUDA: Final = BackendRegistration(
     probe=_probe_cuda,
     emission=_emission,
     bundles=_cuda_bundles,
+    emitter=ids.emitter_version,
     packages=("cuda-python",),
 )
 CUDA_MACHINE: Final = BackendRegistration(
@@ -108,6 +109,7 @@ CUDA_MACHINE: Final = BackendRegistration(
     probe=_probe_machine,
     emission=_emission,
     bundles=_machine_bundles,
+    emitter=ids.emitter_version,
 )
 
 

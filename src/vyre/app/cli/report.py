@@ -151,12 +151,18 @@ def print_bundle(written: WrittenBundle, *, as_json: bool) -> None:
                 "bytes": written.nbytes,
                 "members": list(written.members),
                 "assembler": written.assembler,
+                "lowerings": {
+                    target: [choice._asdict() for choice in choices] for target, choices in written.lowerings.items()
+                },
             }
         )
         return
     put(f"{one_line(str(written.path))}: {', '.join(written.members)} ({written.nbytes} bytes; {written.made})")
     put(f"program {written.program}")
     put(f"digest  {written.digest}")
+    for target, choices in written.lowerings.items():
+        for choice in choices:
+            put(f"{target} operation {choice}")
 
 
 def _output_json(name: str, array: npt.NDArray[Any], target: Path | None) -> dict[str, object]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.definitions import Definition
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import Backend
+    from vyre.ports.backend import Backend, BackendRegistration
     from vyre.ports.verdict_store import VerdictStore
 
 PRIORITIES: Final[Mapping[str, int]] = {DEFINITION: 10, LOWERING: 100}
@@ -36,9 +36,9 @@ AS_WRITTEN: Final = "the program runs as it is written: the optimizer is off, st
 class Lowerings:
     """Chooses lowerings for programs that one backend compiles.
 
-    ``version`` returns the version of the backend and of all that compiles for it; None if it is unknown here.
-    ``verdicts`` returns the store of checks or None, and ``operations`` what is registered.  ``sink`` receives the
-    decisions.
+    ``version`` returns the version of the backend and of all that compiles for it, or with ``is_partial`` the part of
+    it that checks on all devices have in common; None if nothing is known of it here.  ``verdicts`` returns the store
+    of checks or None, and ``operations`` what is registered.  ``sink`` receives the decisions.
     """
 
     def __init__(
@@ -48,9 +48,11 @@ class Lowerings:
         verdicts: Callable[[], VerdictStore | None],
         operations: Callable[[str], Operation | None],
         sink: DecisionSink | None = None,
+        *,
+        is_partial: bool = False,
     ) -> None:
         self._backend, self._version, self._verdicts = backend, version, verdicts
-        self._operations, self._sink = operations, sink
+        self._operations, self._sink, self._is_partial = operations, sink, is_partial
 
     def applied(self, program: Program, *, as_written: bool = False) -> LoweredProgram:
         """Returns the program that stands for a valid one that calls operations; the very one if it has no definitions.
@@ -106,10 +108,33 @@ class Lowerings:
         if self._version is None:
             return f"it is not known here what compiles for {self._backend}: lowerings are used by a session", ""
         key = lowering_key(definitions, lowering.definitions, self._backend, self._version())
+        if self._is_partial:
+            return _judged_elsewhere(key, store)
         verdict = store.get(key)
         if verdict is None:
             return _unchecked(key, store), ""
         return ("", str(verdict)) if verdict.is_usable else (str(verdict), "")
+
+
+def _judged_elsewhere(key: LoweringKey, store: VerdictStore) -> tuple[str, str]:
+    """Returns why a lowering may not be used in code for any device, or an empty text and where it was checked.
+
+    The version of ``key`` is what the checks of the same emitter have in common.  One that was refused on any device is
+    used on none.
+    """
+    of_lowering = (key.definition, key.lowering)
+    known = store.of_operation(key.operation, key.backend)
+    verdicts = [
+        each
+        for each in known
+        if (each.key.definition, each.key.lowering) == of_lowering and each.key.version.startswith(f"{key.version}, ")
+    ]
+    refused = [each for each in verdicts if not each.is_usable]
+    if refused:
+        return str(refused[0]), ""
+    if not verdicts:
+        return _unchecked(key, store), ""
+    return "", f"{verdicts[0]}; other devices and drivers that run the code have not checked it"
 
 
 def lowerings_of(
@@ -117,6 +142,28 @@ def lowerings_of(
 ) -> Lowerings:
     """Returns what chooses lowerings for a backend, from the registry of the process."""
     return Lowerings(str(backend.id), lambda: version_of(backend), verdicts, registered_operation, sink)
+
+
+def lowered_ahead(registration: BackendRegistration, program: Program, *, as_written: bool = False) -> LoweredProgram:
+    """Returns the program that code is made of for a backend that is not opened; the very one if it calls nothing.
+
+    ``as_written``: no lowering may be used.  Verdicts come from the cache directory.  Raises ``InvalidProgram`` as
+    ``Lowerings.applied`` does.
+    """
+    if not program.definitions:
+        return LoweredProgram(program, ())
+    from vyre.adapters.system import ProcessEnvironment
+    from vyre.app.tuning.sources import verdict_store
+    from vyre.ports.support import SILENT
+
+    chooser = Lowerings(
+        str(registration.id),
+        registration.toolchain or registration.emitter,
+        lambda: verdict_store(None, ProcessEnvironment(), SILENT),
+        registered_operation,
+        is_partial=registration.toolchain is None,
+    )
+    return chooser.applied(program, as_written=as_written)
 
 
 def registered_operation(name: str) -> Operation | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
+from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.runtime.code import CodeMaker
@@ -31,13 +31,10 @@ from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.replay_decision import ReplayPlanner
-from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
 from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
-
-VERSION: Final = "1"
 
 
 class CudaLifecycle:
@@ -77,7 +74,7 @@ class CudaLifecycle:
 def _toolchain(device: CudaDevice) -> str:
     """Returns the versions of the backend, its emitter, the driver and the device."""
     facts = device.facts
-    return f"version {VERSION}, emitter {emitter_digest().hex()[:16]}, driver {facts.driver_version}, {facts.name}"
+    return f"{ids.emitter_version()}, driver {facts.driver_version}, {facts.name}"
 
 
 def make_backend(
@@ -123,7 +120,7 @@ def make_backend(
 
     return Backend(
         id=backend,
-        version=VERSION,
+        version=ids.VERSION,
         profile=profile,
         executor=executor,
         compiler=executor,

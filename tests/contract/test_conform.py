@@ -98,6 +98,13 @@ def test_a_group_and_a_key_name_one_case(group: Group) -> None:
         ALL.find(group, "no such case")
 
 
+def test_examples_that_see_the_order_of_lanes_need_a_backend_that_promises_it() -> None:
+    everywhere = {case.key for case in Cases(0).group(Group.GALLERY)}
+    sensitive = {case.key for case in ALL.group(Group.GALLERY) if check_rules(case.case.program).order_sensitive}
+    assert "frontier-bfs" in sensitive
+    assert everywhere == {case.key for case in ALL.group(Group.GALLERY)} - sensitive
+
+
 def test_another_seed_has_other_operands() -> None:
     key = "mul u32 u32"
     first, second = Cases(0).find(Group.OPERATIONS, key), Cases(1).find(Group.OPERATIONS, key)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +17,8 @@ from vyre.ports import BackendId, DeviceProfile
 from vyre_opencl.writer import NAME
 
 ID: Final = BackendId(NAME)
-OPTIONS: Final = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt")
-"""The options of every compilation; contraction is off by a pragma in ``prelude.cl``."""
+OPTIONS: Final = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
+"""The options of every compilation; contraction is off by a pragma in ``prelude.cl``.  Warnings are off."""
 CPU_LANES: Final = 1024
 """The lanes of a workgroup on a processor: PoCL keeps what lanes hold across barriers on the stack of a thread."""
 CPU_PRIVATE_NBYTES: Final = 4 << 20
@@ -26,19 +27,20 @@ _EXTENSIONS: Final = ("cl_khr_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_
 _MODES: Final = ("DENORM", "INF_NAN", "ROUND_TO_NEAREST", "FMA", "CORRECTLY_ROUNDED_DIVIDE_SQRT")
 
 
+@cache
 def cl() -> Any:
     """Returns the module ``pyopencl``; raises ``BackendUnavailable`` where it cannot be imported.
 
     Where the user has chosen no folder, PoCL keeps the code of kernels in one of this backend.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vyre-opencl" / "pocl"
-    os.environ.setdefault("POCL_CACHE_DIR", str(cache))
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vyre-opencl" / "pocl"
+    os.environ.setdefault("POCL_CACHE_DIR", str(folder))
     try:
         module = import_module("pyopencl")
     except ImportError as error:
         raise BackendUnavailable(f"PyOpenCL is missing ({error})", fix="install `pyopencl`.") from error
-    if os.environ["POCL_CACHE_DIR"] == str(cache):
-        cache.mkdir(parents=True, exist_ok=True)
+    if os.environ["POCL_CACHE_DIR"] == str(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return module
 
 

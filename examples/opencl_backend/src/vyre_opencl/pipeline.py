@@ -216,8 +216,8 @@ class _Run:
             arguments += [slot.memory, np.uint64(slot.offset), np.uint32(slot.elements)]
         status = None
         if part.text.can_fail:
-            if prod(self._lanes) > 1 << 32:
-                raise unsupported("more than 2^32 lanes in a program that may fail", "launch a smaller grid.")
+            if prod(self._lanes) >= 1 << 32:  # a word of status holds the id of a lane beside its address
+                raise unsupported("2^32 lanes or more in a program that may fail", "launch a smaller grid.")
             status = self._filled(8 * (1 + len(part.text.traps)), 0xFF)
             arguments.append(status)
         if part.text.counts_steps:

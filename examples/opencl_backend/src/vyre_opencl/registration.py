@@ -10,9 +10,10 @@ from vyre_opencl.device import ID, Device, facts, find_device, profile_of
 from vyre_opencl.kernel import SUPPORTED_OPS
 from vyre_opencl.pipeline import executor_on
 from vyre_opencl.resident import ClMemory
+from vyre_opencl.writer import unsupported
 
 RANK: Final = 300
-"""Behind vyre's own backends, so that ``auto`` does not change where this package is installed."""
+"""Behind vyre's own production backends."""
 
 
 def _probe() -> DeviceProfile:
@@ -20,6 +21,8 @@ def _probe() -> DeviceProfile:
 
 
 def _make(services: BackendServices) -> Backend:
+    if services.host.given:
+        raise unsupported("threads and affinity", "leave them out, or open `cpu`.")
     device = Device()
     executor = executor_on(device)
     memory = ClMemory(device, executor)
@@ -43,5 +46,6 @@ OPENCL: Final = BackendRegistration(
     factory=_make,
     probe=_probe,
     packages=("pyopencl",),
+    on_host=True,  # the device may be the processor, so ``auto`` must not prefer it to ``cpu``: it is opened by name
     facts=facts,
 )

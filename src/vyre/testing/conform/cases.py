@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from vyre.app.host_arrays import HostInputs
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import check_rules
 from vyre.gallery.example import Answers, Example, Inputs
 from vyre.gallery.registry import examples
 from vyre.testing.conform.operation_programs import Operation, operations
@@ -112,7 +113,7 @@ class Cases:
             case Group.FORMS:
                 yield from (_form_case(each) for each in self._forms.values())
             case Group.GALLERY:
-                yield from (self.find(group, name) for name in self._examples)
+                yield from filter(self._has_one_result, map(self._gallery, self._examples))
             case Group.RANDOM:
                 for number in count(self.seed):
                     order = _ORDERS[number % len(_ORDERS)]
@@ -161,6 +162,9 @@ class Cases:
             case = Case(first.program, data, first.config or DispatchConfig(), Order.INDEPENDENT)
             return ConformCase(Group.GALLERY, key, case)
         raise AssertionError(f"{key} dispatches nothing")
+
+    def _has_one_result(self, case: ConformCase) -> bool:
+        return self.canonical_order or not check_rules(case.case.program).order_sensitive
 
     def _random(self, number: int, order: Order) -> ConformCase:
         case = any_program(number, order)

@@ -7,13 +7,12 @@ import pytest
 
 import vyre
 from support.fact_graphs import SHAPES, Edges
+from support.llvm import NEEDS_LLVM
 from support.python_graphs import standard_library
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.gallery.applications import components, dominators, pagerank, reachability
 from vyre.gallery.applications.graphs import Words, bit_rows, compressed_rows, plain_components, target_lists
 from vyre.gallery.example import Answers, Inputs
 
-NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 FILES = [pytest.param("cpu", 40, marks=NEEDS_LLVM), ("reference", 12), ("cuda-machine", 8)]
 SMALL = {name: graph for name, graph in SHAPES.items() if graph.nodes <= 200}
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.registration import CPU
 from vyre.domain.errors import InvalidInput, TrapError
 from vyre.ports.backend import Backend
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.outcomes import Verdict
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 
 class Wrapped:

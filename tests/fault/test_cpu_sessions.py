@@ -14,10 +14,10 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.profiles import SOAK
-from vyre.adapters.cpu.native.compilation import llvm_version
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 TESTS: Final = Path(__file__).parents[1]
 DISPATCHES: Final = 100_000 if SOAK else 8_000

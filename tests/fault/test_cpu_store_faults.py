@@ -19,16 +19,17 @@ import pytest
 import vyre
 from support.disk_cache import entry_files, store
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.profiles import SOAK
 from support.small_programs import square_program
 from vyre.adapters.cpu.native import compilation, features
-from vyre.adapters.cpu.native.compilation import Pipeline, llvm_version
+from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import MachineCode, native_tools
 from vyre.ports.backend import CacheOutcome
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 TESTS: Final = Path(__file__).parents[1]
 KILLS: Final = 60 if SOAK else 6

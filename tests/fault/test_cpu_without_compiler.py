@@ -16,12 +16,12 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.small_programs import saxpy_program, square_program
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.native.loading import OWN_LOADER
 
 pytestmark = [
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
     pytest.mark.skipif(not OWN_LOADER, reason="stored code needs the compiler on this system"),
 ]
 

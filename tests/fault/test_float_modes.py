@@ -12,11 +12,11 @@ import pytest
 
 from support.float_modes import MODES, SETTABLE
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 
 pytestmark = [
     pytest.mark.skipif(not SETTABLE, reason="the modes of this platform's floats are not known"),
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
 ]
 
 TESTS: Final = Path(__file__).parents[1]

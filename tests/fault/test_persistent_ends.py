@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 TESTS: Final = Path(__file__).parents[1]
 COMMON: Final = """

@@ -13,26 +13,24 @@ import pytest
 
 from support import persistent_soak
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
-
-native = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+from support.llvm import NEEDS_LLVM
 
 RECORD: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "persistent-soak.json"
 
 
-@native
+@NEEDS_LLVM
 def test_jobs_wrap_round_the_ring_and_none_is_lost() -> None:
     found = persistent_soak.run_jobs(6_000, 7)
     assert found["jobs"] == 6_000 and found["wraps"] >= 15
 
 
-@native
+@NEEDS_LLVM
 def test_engines_are_closed_at_random_moments() -> None:
     found = persistent_soak.run_stops(30, 7)
     assert found["ended"] > 30 and found["stopped"] > 30
 
 
-@native
+@NEEDS_LLVM
 @pytest.mark.parametrize(("part", "count"), [("run_interrupts", 5), ("run_crashes", 3)])
 def test_interrupts_and_crashes_at_random_moments(part: str, count: int) -> None:
     script = f"from support import persistent_soak as soak; print(soak.{part}({count}, 7))"

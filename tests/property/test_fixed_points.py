@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 import vyre
 from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_arrays
+from support.llvm import NEEDS_LLVM
 from vyre import DispatchConfig, FixpointExecutor, PlanError, Program, ProgramBuilder, Session, Step, u32
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.domain import guarding
 from vyre.domain.validation.validator import validate
 
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 
 

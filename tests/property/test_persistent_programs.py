@@ -15,10 +15,10 @@ from support.cpu_backends import CountedTools, backend_of
 from support.cpu_fuzzing import case_of
 from support.fuzzing import differences
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.profiles import SOAK
 from support.programs import Case, Order
 from support.running import Failure, Outcome, Outputs, oracle
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.ids import MACHINE as CUDA_MACHINE
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
@@ -118,7 +118,7 @@ def check(backend: Backend, seed: int) -> tuple[int, int]:
         engine.close()
 
 
-@pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+@NEEDS_LLVM
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_give_the_bytes_of_the_oracle(part: int) -> None:
     share = PROGRAMS // PARTS

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import vyre
 from support.fixed_points import keep_resident_arrays
+from support.llvm import NEEDS_LLVM
 from support.work_queues import Tree, tree_queue
 from vyre import Session, WorkQueueOverflow
-from vyre.adapters.cpu.native.compilation import llvm_version
 
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 
 

@@ -8,12 +8,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import vyre
 from support.fixed_points import FAR, Graph
+from support.llvm import NEEDS_LLVM
 from vyre import In, InOut, Session, u32
 
 Words: TypeAlias = "npt.NDArray[np.uint32]"
+BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 ROLES: Final[dict[str, Any]] = {"items": "items", "pushed": "pushed", "count": "count"}
 
 
@@ -108,6 +111,17 @@ class Tree(NamedTuple):
         """Returns the least capacity: the most tasks of two generations, one of which is processed."""
         widths = [*self.widths, 0]
         return max(a + b for a, b in pairwise(widths))
+
+
+BUSHY: Final = Tree.of([k // 3 for k in range(199)])
+"""200 tasks of three children each."""
+WIDE: Final = Tree.of([0] * 90)
+DEEP: Final = Tree.of(range(60))
+
+
+def web(nodes: int = 120) -> Graph:
+    """Returns a graph of several levels; some nodes are out of reach."""
+    return Graph.of(nodes, [(k, (7 * k + 3) % (nodes - 1)) for k in range(nodes - 1)])
 
 
 class Drained(NamedTuple):

@@ -399,14 +399,15 @@ class ArrayStorage:
                 array = np.empty(sizes[0] // self._dtypes[0].itemsize, self._dtypes[0])
                 self.arrays = (array,)
                 return (memoryview(array).cast("B"),)  # type: ignore[arg-type]
-            arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
-        else:
-            arrays = [
-                np.empty(shape_for(size // d.itemsize, shape), d)
-                for size, d, shape in zip(sizes, self._dtypes, shapes, strict=True)
-            ]
+            shapes = (None,) * len(sizes)
+        arrays, views = [], []
+        for size, dtype, shape in zip(sizes, self._dtypes, shapes, strict=True):
+            count = size // dtype.itemsize
+            array = np.empty(count if shape is None else shape_for(count, shape), dtype)
+            arrays.append(array)
+            views.append(memoryview(array).cast("B") if count else _NO_OUTPUT)  # type: ignore[arg-type]
         self.arrays = tuple(arrays)
-        return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
+        return tuple(views)
 
     def clear(self) -> None:
         """Drops the arrays; implements ``OutputStorage.clear``."""

@@ -12,12 +12,11 @@ import pytest
 
 import vyre
 from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_arrays
+from support.llvm import NEEDS_LLVM
 from vyre import FixpointExecutor, InvalidConfig, InvalidInput, PlanError, Program, Session, Step
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.domain.errors import InvalidResource, TrapError
 from vyre.testing import cuda_machine
 
-NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS = ["reference", "reference-scalar", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 EXECUTORS = [None, *FixpointExecutor]
 

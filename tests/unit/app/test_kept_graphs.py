@@ -17,8 +17,8 @@ import vyre
 from support.cpu_pool import until
 from support.launch_costs import launch_costs, measured
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from vyre import Batch, ExecutionMode, ProgramBuilder, Repeat, Step, u32
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.runtime.kept_steps import CpuPersistentSteps
 from vyre.app.journal import DecisionJournal
 from vyre.app.work_graph.execution import UNROLLED
@@ -28,7 +28,7 @@ from vyre.app.work_graph.waves import Waves, waves_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchTimeout, InvalidConfig, TrapError, UnsupportedFeature, VyreError
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 N: Final = 48
 X: Final = np.arange(N, dtype=np.uint32)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vyre
+from support.llvm import NEEDS_LLVM
 from vyre import Batch, Program, ProgramBuilder, Repeat, Session, Step, UnsupportedFeature, f32, u32
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.options import KernelReport, RunOptions
 from vyre.adapters.cuda.machine.presets import TINY
@@ -23,7 +23,6 @@ from vyre.testing import cuda_machine
 
 Schedule: TypeAlias = Literal["lockstep", "reverse", "shuffled"]
 SCHEDULES: Final[tuple[Schedule, ...]] = ("lockstep", "reverse", "shuffled")
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 ONE: Final = {"megakernel": True}
 TRAPPING: Final = Program.from_text("""

@@ -11,8 +11,8 @@ import pytest
 import vyre
 from support.fixed_points import LABELS, TAKE_OVER, Graph, bound, keep_resident_arrays
 from support.launch_costs import launch_costs
+from support.llvm import NEEDS_LLVM
 from vyre import DispatchConfig, FixpointExecutor, PlanError, Program, ProgramBuilder, Session, Step, u32
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.calibration.service import CalibrationService
@@ -23,7 +23,6 @@ from vyre.domain.launch_costs import LaunchCosts
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing import cuda_machine
 
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 ONE_KERNEL: Final = FixpointExecutor.COOPERATIVE
 TRAPPING: Final = Program.from_text("""

@@ -9,8 +9,22 @@ import numpy as np
 import pytest
 
 import vyre
-from support.fixed_points import FAR, Graph, keep_resident_arrays
-from support.work_queues import ROLES, Drained, Tree, distances, handle_task, search_queue, tree_queue
+from support.fixed_points import FAR, keep_resident_arrays
+from support.llvm import NEEDS_LLVM
+from support.work_queues import (
+    BACKENDS,
+    BUSHY,
+    DEEP,
+    ROLES,
+    WIDE,
+    Drained,
+    Tree,
+    distances,
+    handle_task,
+    search_queue,
+    tree_queue,
+    web,
+)
 from vyre import (
     InvalidConfig,
     InvalidInput,
@@ -21,23 +35,10 @@ from vyre import (
     Session,
     WorkQueueOverflow,
 )
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.work_queues import phased
 from vyre.testing import cuda_machine
-
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
-BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
-BUSHY: Final = Tree.of([k // 3 for k in range(199)])
-"""200 tasks of three children each."""
-WIDE: Final = Tree.of([0] * 90)
-DEEP: Final = Tree.of(range(60))
-
-
-def web(nodes: int = 120) -> Graph:
-    """Returns a graph of several levels; some nodes are out of reach."""
-    return Graph.of(nodes, [(k, (7 * k + 3) % (nodes - 1)) for k in range(nodes - 1)])
 
 
 @pytest.fixture(autouse=True)

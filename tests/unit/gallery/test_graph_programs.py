@@ -1,4 +1,4 @@
-"""Ranks, facts and dominators of graphs of every shape, and of the standard library, as plain Python finds them."""
+"""Programs on graphs of every shape, and on the standard library, find what plain Python finds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 
 import vyre
 from support.fact_graphs import SHAPES, Edges
+from support.llvm import NEEDS_LLVM
 from support.python_graphs import standard_library
-from vyre.adapters.cpu.native.compilation import llvm_version
-from vyre.gallery.applications import dominators, pagerank, reachability
-from vyre.gallery.applications.graphs import bit_rows, compressed_rows
+from vyre.gallery.applications import components, dominators, pagerank, reachability
+from vyre.gallery.applications.graphs import Words, bit_rows, compressed_rows, plain_components, target_lists
+from vyre.gallery.example import Answers, Inputs
 
-NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 FILES = [pytest.param("cpu", 40, marks=NEEDS_LLVM), ("reference", 12), ("cuda-machine", 8)]
 SMALL = {name: graph for name, graph in SHAPES.items() if graph.nodes <= 200}
 
@@ -36,9 +36,7 @@ def check_facts(session: vyre.Session, graph: Edges, along: int) -> None:
 
 def from_one_entry(graph: Edges) -> tuple[int, list[tuple[int, int]]]:
     """Returns the graph with a node 0 before all others, from which every node can be reached."""
-    targets: list[list[int]] = [[] for _ in range(graph.nodes)]
-    for source, target, _ in graph.edges:
-        targets[source].append(target)
+    targets = target_lists(graph.nodes, [(source, target) for source, target, _ in graph.edges])
     entered = {target for _, target, _ in graph.edges}
     seen: set[int] = set()
     entries: list[int] = []
@@ -61,12 +59,47 @@ def check_dominators(session: vyre.Session, graph: Edges) -> None:
     assert (found == bit_rows(nodes, dominators.plain_dominators(nodes, edges))).all()
 
 
+class Counting:
+    """A session that counts its dispatches."""
+
+    def __init__(self, session: vyre.Session) -> None:
+        self.session = session
+        self.dispatches = 0
+
+    def dispatch(self, program: vyre.Program, inputs: Inputs, config: vyre.DispatchConfig | None = None) -> Answers:
+        self.dispatches += 1
+        return self.session.dispatch(program, inputs, config)
+
+
+def joined(session: vyre.Session, nodes: int, src: Words, dst: Words) -> int:
+    """Finds the components of a graph and checks them; returns how many dispatches that took."""
+    counting = Counting(session)
+    found = components.components(counting, components.join_labels.program, nodes, src, dst)
+    assert found.tolist() == plain_components(nodes, zip(src.tolist(), dst.tolist(), strict=True)).tolist()
+    return counting.dispatches
+
+
+def check_components(session: vyre.Session, graph: Edges) -> None:
+    ends = np.array([(source, target) for source, target, _ in graph.edges], np.uint32).reshape(-1, 2)
+    joined(session, graph.nodes, ends[:, 0].copy(), ends[:, 1].copy())
+
+
+def test_the_labels_of_long_paths_are_joined_in_few_rounds() -> None:
+    nodes = 2000
+    path, shuffled = np.arange(nodes, dtype=np.uint32), np.random.default_rng(3).permutation(nodes).astype(np.uint32)
+    with vyre.open("reference") as session:
+        assert joined(session, nodes, path[:-1].copy(), path[1:].copy()) == 12
+        assert joined(session, nodes, path[1:].copy(), path[:-1].copy()) == 12
+        assert joined(session, nodes, shuffled[:-1].copy(), shuffled[1:].copy()) < 100
+
+
 @pytest.mark.parametrize("backend", [pytest.param("cpu", marks=NEEDS_LLVM), "reference"])
 @pytest.mark.parametrize("shape", SMALL)
 def test_graphs_of_every_shape(backend: str, shape: str) -> None:
     with vyre.open(backend) as session:
         check_ranks(session, SMALL[shape])
         check_facts(session, SMALL[shape], 0b011)
+        check_components(session, SMALL[shape])
         check_dominators(session, SMALL[shape])
 
 
@@ -77,6 +110,7 @@ def test_the_standard_library(backend: str, files: int) -> None:
     with vyre.open(backend) as session:
         check_ranks(session, graph)
         check_facts(session, graph, 0b101)
+        check_components(session, graph)
         check_dominators(session, graph)
 
 

@@ -16,8 +16,8 @@ from benchmarks.egraph_shapes import chain
 
 import vyre
 from support.egraph_closures import naive_classes, planned_classes, random_egraph, snapshot_of
+from support.llvm import NEEDS_LLVM
 from vyre import FixpointExecutor, PlanError, Session
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.options import RunOptions, Schedule
 from vyre.domain.graphs.egraph import EGraphSnapshot, pack_device_image, row_signature
 from vyre.domain.validation.validator import order_sensitive
@@ -30,7 +30,6 @@ from vyre.policies.egraphs.egraph_kernels import LaunchConfig, plan_closure
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.packed_files import unpacked
 
-NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 VECTORS: Final = Path(__file__).parents[2] / "data" / "vectors"
 

@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from support.fact_graphs import FAR, SHAPES, Edges, components, distances, random_graph
+from support.llvm import NEEDS_LLVM
 from vyre import (
     DecisionJournal,
     FixpointExecutor,
@@ -22,14 +23,12 @@ from vyre import (
     RunOptions,
     Session,
 )
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.graphs import UNREACHED, EdgeKind, FactSession, FrontierDomain, FrontierQuery, fact_graph
 from vyre.graphs import token_fact_kernels as kernels
 from vyre.graphs.token_fact_session import CONTROL_BYTES, DISTANCE_BYTES, FRONTIER_BYTES
 from vyre.testing import cuda_machine
 from vyre.testing.races import races
 
-NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 BACKENDS = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 ORDERS = [("reverse", 0), ("shuffled", 1), ("shuffled", 2)]
 

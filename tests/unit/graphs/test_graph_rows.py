@@ -10,10 +10,10 @@ from benchmarks.graph_rows import Edges, measure_components, measure_loading, me
 from benchmarks.harness import Samples
 from benchmarks.site import CPU_PROCESSOR
 
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 
 pytest.importorskip("scipy", reason="SciPy is not installed; reach and components are compared with plain Python")
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 
 @pytest.mark.parametrize("measure", [measure_reach, measure_components, measure_loading])

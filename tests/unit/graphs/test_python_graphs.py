@@ -6,11 +6,10 @@ import pytest
 
 import vyre
 from support.fact_graphs import FAR, components, distances
+from support.llvm import NEEDS_LLVM
 from support.python_graphs import CALLS, DEFINES, IMPORTS, standard_library
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.graphs import FactSession, fact_graph
 
-NEEDS_LLVM = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 FILES = [pytest.param("cpu", 400, marks=NEEDS_LLVM), ("reference", 60), ("cuda-machine", 12)]
 KINDS = (None, [IMPORTS], [DEFINES], [CALLS], [DEFINES, CALLS])
 

@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import (
-    LEAVES,
     Binary,
     Bitcast,
     BufferLength,
@@ -35,6 +34,7 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.stmt import Assign, Let, Loop
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import operands_first
 
 MOST_ELEMENTS: Final = 4
 """The most values that a round may take from what was computed before."""
@@ -59,7 +59,7 @@ class LoopWindow(NamedTuple):
 
 
 class _Kind(IntEnum):
-    """What an expression depends on."""
+    """The kinds of expressions, by what they depend on."""
 
     LANE = 0
     NUMBERS = 1
@@ -112,15 +112,8 @@ class _Kinds:
     def of(self, root: Expr) -> _Kind:
         """Returns the kind of an expression."""
         known = self._known
-        stack = [root]
-        while stack:
-            expr = stack[-1]
-            waiting = [] if type(expr) in LEAVES else [part for part in children(expr) if id(part) not in known]
-            if waiting:
-                stack += waiting
-                continue
+        for expr in operands_first(root, known):
             known[id(expr)] = self._own(expr)
-            stack.pop()
         return known[id(root)]
 
     def collect(self, root: Expr, elements: dict[int, Expr], needed: set[str]) -> bool:

@@ -57,7 +57,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.unique_names import UniqueNames
-from vyre.domain.ir.walk import measure, unique_expressions
+from vyre.domain.ir.walk import measure, operands_first, unique_expressions
 
 _CACHED: Final = "expanded"
 _ORDERED: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
@@ -274,16 +274,8 @@ class _Expansion:
 
     def _kind(self, root: Expr) -> tuple[bool, bool]:
         kinds = self._kinds
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            below = children(node)
-            waiting = [child for child in below if id(child) not in kinds]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            found = [kinds[id(child)] for child in below]
+        for node in operands_first(root, kinds):
+            found = [kinds[id(child)] for child in children(node)]
             kinds[id(node)] = (
                 type(node) is Call or any(calls for calls, _ in found),
                 type(node) in _ORDERED or any(ordered for _, ordered in found),

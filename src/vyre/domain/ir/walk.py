@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.ir.expr import LEAVES, Expr, children
@@ -26,6 +26,28 @@ def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterato
             yield expr
             if type(expr) not in LEAVES:
                 stack.extend(reversed(children(expr)))
+
+
+def operands_first(root: Expr, known: Container[int]) -> Iterator[Expr]:
+    """Yields the expression objects below and including ``root`` that are not ``known``, each after its operands.
+
+    Operands come from left to right.  ``known`` holds identities; the caller adds that of every expression before it
+    asks for the next one.
+    """
+    stack: list[Expr] = [root]
+    while stack:
+        node = stack[-1]
+        if id(node) in known:
+            stack.pop()
+            continue
+        if type(node) not in LEAVES:
+            waiting = [operand for operand in children(node) if id(operand) not in known]
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+        stack.pop()
+        yield node
 
 
 def program_statements(program: Program) -> Iterator[Stmt]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var
+from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
@@ -43,6 +43,7 @@ from vyre.domain.ir.stmt import (
     if_chain,
     walk_statements,
 )
+from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import IMPURE, containing
 from vyre.domain.optimize.reach import reached
@@ -81,28 +82,16 @@ class _Reads:
         self._known: dict[int, int] = {}
 
     def of(self, root: Expr) -> int:
-        """Returns what an expression reads; does not recurse."""
+        """Returns what an expression reads."""
         known = self._known
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in known:
-                stack.pop()
-                continue
-            kind = type(node)
-            if kind in LEAVES:
+        for node in operands_first(root, known):
+            if type(node) in LEAVES:
                 found = self.locals.get(node.name, 0) if type(node) is Var else 0
             else:
-                below = [operand for operand in CHILDREN[kind](node) if operand is not None]
-                waiting = [operand for operand in below if id(operand) not in known]
-                if waiting:
-                    stack += waiting
-                    continue
                 found = self.buffers[node.buffer] if type(node) is Load else 0
-                for operand in below:
+                for operand in children(node):
                     found |= known[id(operand)]
             known[id(node)] = found
-            stack.pop()
         return known[id(root)]
 
     def of_statement(self, stmt: Stmt) -> int:

@@ -61,6 +61,7 @@ from vyre.domain.ir.stmt import (
     Trap,
     if_chain,
 )
+from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.rebuilding import EXPRESSIONS, STATEMENTS, with_body
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     Column: TypeAlias = npt.NDArray[np.uint32]
 
 NONE: Final = 0xFFFF_FFFF
-"""What stands where a row or node has no such number."""
+"""The number that stands where a row or node has none."""
 
 
 class Row(IntEnum):
@@ -135,7 +136,7 @@ class Lists(NamedTuple):
 
 
 class Links(NamedTuple):
-    """How rows belong together, one number for each row.
+    """The links between rows, one number for each row.
 
     ``owner``: the row that opens the body in which the statement stands; of a marker and an ``END`` that of their
     opener, and ``NONE`` for the program.  ``opener``: the first row of the statement.  ``link``: the next row of the
@@ -184,7 +185,7 @@ class FlatProgram:
 
     @cached_property
     def links(self) -> Links:
-        """How the rows belong together, which follows from their kinds."""
+        """The links between the rows, which follow from their kinds."""
         return _links(self.row_kind)
 
 
@@ -339,24 +340,13 @@ class _Nodes:
         self._numbers: dict[int, int] = {}
 
     def number(self, root: Expr) -> int:
-        """Returns the number of an expression, after those of its operands; does not recurse."""
+        """Returns the number of an expression, after those of its operands."""
         numbers = self._numbers
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in numbers:
-                stack.pop()
-                continue
+        for node in operands_first(root, numbers):
             kind = type(node)
             below: list[int] = []
             if kind not in LEAVES:
-                operands = CHILDREN[kind](node)
-                waiting = [operand for operand in operands if operand is not None and id(operand) not in numbers]
-                if waiting:
-                    stack += waiting[::-1]
-                    continue
-                below = [NONE if operand is None else numbers[id(operand)] for operand in operands]
-            stack.pop()
+                below = [NONE if operand is None else numbers[id(operand)] for operand in CHILDREN[kind](node)]
             numbers[id(node)] = len(self.exprs)
             self.kind.append(NODE_KINDS[kind])
             field = _TAGGED.get(kind)
@@ -400,7 +390,7 @@ def unflatten(flat: FlatProgram, roots: Sequence[list[Expr]] | None = None) -> P
     bodies: list[list[Stmt]] = [[]]
     """The statements so far of each open body."""
     opened: list[list[tuple[int, Body]]] = []
-    """Of each open statement, the rows that began its bodies, and those that are complete."""
+    """Per open statement, the rows that began its bodies, and those that are complete."""
     for row, kind in enumerate(flat.row_kind.tolist()):
         if kind in MARKERS:
             parts = opened[-1]

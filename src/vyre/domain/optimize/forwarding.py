@@ -34,7 +34,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
-from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.ir.walk import operands_first, unique_expressions
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import ATOMICS, containing
 from vyre.domain.optimize.rebuilding import rewritten_from
@@ -107,18 +107,8 @@ def _loaded(
     elements: dict[str, set[int]],
 ) -> frozenset[str]:
     """Returns the private buffers from which an expression loads; notes the elements of each load once."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in found:
-            stack.pop()
-            continue
+    for node in operands_first(root, found):
         parts = () if type(node) in LEAVES else children(node)
-        waiting = [part for part in parts if id(part) not in found]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
         names = frozenset[str]().union(*[found[id(part)] for part in parts]) if parts else frozenset[str]()
         if type(node) is Load and node.buffer in private:
             names |= {node.buffer}

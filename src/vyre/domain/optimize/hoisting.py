@@ -29,7 +29,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.unique_names import UniqueNames
-from vyre.domain.ir.walk import containers
+from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.loop_rounds import rounds_of
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import IMPURE
@@ -97,26 +97,16 @@ class _Hoisting(Rewriter):
     def _examined(self, root: Expr) -> tuple[int, bool]:
         """Returns the level of an expression, and whether it loads."""
         found = self._found
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in found:
-                stack.pop()
-                continue
+        for node in operands_first(root, found):
             kind = type(node)
             if kind in LEAVES:
                 level = self._level_of(node.name) if kind is Var else 0  # type: ignore[union-attr]
                 found[id(node)] = (level, False)
                 continue
-            parts = children(node)
-            waiting = [part for part in parts if id(part) not in found]
-            if waiting:
-                stack += waiting
-                continue
             level, loads = 0, kind is Load and not self._is_leaf(node)
             if kind in IMPURE or (loads and node.buffer not in self._unwritten):  # type: ignore[union-attr]
                 level = _NEVER
-            for part in parts:
+            for part in children(node):
                 below, loads_below = found[id(part)]
                 level, loads = max(level, below), loads or loads_below
             found[id(node)] = (level, loads)

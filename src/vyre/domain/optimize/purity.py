@@ -9,6 +9,7 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import operands, walk_statements
+from vyre.domain.ir.walk import operands_first
 
 ATOMICS: Final[frozenset[type[Node]]] = frozenset({Atomic})
 IMPURE: Final[frozenset[type[Node]]] = frozenset({Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle})
@@ -30,16 +31,6 @@ def containing(program: Program, kinds: frozenset[type[Node]]) -> frozenset[int]
 
 
 def _search(root: Expr, kinds: frozenset[type[Node]], found: dict[int, bool]) -> None:
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in found:
-            stack.pop()
-            continue
+    for node in operands_first(root, found):
         below = () if type(node) in LEAVES else children(node)
-        waiting = [operand for operand in below if id(operand) not in found]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
         found[id(node)] = type(node) in kinds or any(found[id(operand)] for operand in below)

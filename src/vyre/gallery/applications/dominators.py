@@ -12,7 +12,14 @@ import numpy as np
 
 import vyre
 from vyre import In, Out, Program, ProgramBuilder, like, select, u32
-from vyre.gallery.applications.graphs import Words, bit_rows, compressed_rows, random_edges
+from vyre.gallery.applications.graphs import (
+    Words,
+    bit_rows,
+    compressed_rows,
+    random_edges,
+    repeated,
+    target_lists,
+)
 from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 NODES = 150
@@ -73,21 +80,20 @@ def find_dominators(session: Dispatcher, program: Program, row_ptr: Words, prede
     """
     nodes = row_ptr.size - 1
     words = -(-nodes // 32)
-    dominators = np.full(nodes * words, ALL_BITS, np.uint32)
-    for _ in range(nodes + 1):
-        inputs: Inputs = {"row_ptr": row_ptr, "predecessor": predecessor, "dominators": dominators, "words": words}
-        result = session.dispatch(program, inputs)
-        if not result["changed"][0]:
-            break
-        dominators = result["new_dominators"].copy()
+    fixed: Inputs = {"row_ptr": row_ptr, "predecessor": predecessor, "words": words}
+    everyone = np.full(nodes * words, ALL_BITS, np.uint32)
+    dominators = repeated(
+        lambda dominators: session.dispatch(program, {**fixed, "dominators": dominators}),
+        everyone,
+        "new_dominators",
+        nodes + 1,
+    )
     return dominators.reshape(nodes, words)
 
 
 def plain_dominators(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]:
     """Returns the dominators of every node: those without which it cannot be reached from node 0."""
-    targets: list[list[int]] = [[] for _ in range(nodes)]
-    for a, b in edges:
-        targets[a].append(b)
+    targets = target_lists(nodes, edges)
     found: list[set[int]] = [set() for _ in range(nodes)]
     for removed in range(nodes):
         seen = {removed}

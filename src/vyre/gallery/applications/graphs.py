@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from vyre.gallery.example import random_u32
+from vyre.gallery.example import Answers, random_u32
 
 Words = npt.NDArray[np.uint32]
 UNREACHED = 0xFFFF_FFFF
@@ -34,11 +34,31 @@ def bit_rows(nodes: int, members: Iterable[Iterable[int]]) -> Words:
     return np.frombuffer(b"".join([row.to_bytes(4 * words, "little") for row in rows]), "<u4").reshape(-1, words)
 
 
-def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
-    """Returns the distance of every node from ``source``, found with a queue; UNREACHED where there is no path."""
+def repeated(step: Callable[[Words], Answers], state: Words, updated: str, most: int) -> Words:
+    """Returns what a step leaves as it is, at most so many steps after ``state``.
+
+    ``step`` dispatches once on a state.  It answers the new state under the name ``updated``, and ``changed``, one
+    u32 that is 0 if both are the same.
+    """
+    for _ in range(most):
+        result = step(state)
+        if not result["changed"][0]:
+            break
+        state = result[updated]
+    return state
+
+
+def target_lists(nodes: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Returns the targets of every node's edges, in the order of the edges."""
     targets: list[list[int]] = [[] for _ in range(nodes)]
     for a, b in edges:
         targets[a].append(b)
+    return targets
+
+
+def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
+    """Returns the distance of every node from ``source``, found with a queue; UNREACHED where there is no path."""
+    targets = target_lists(nodes, edges)
     levels = np.full(nodes, UNREACHED, np.uint32)
     levels[source] = 0
     queue = deque([source])

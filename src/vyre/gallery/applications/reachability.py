@@ -15,7 +15,14 @@ import numpy as np
 
 import vyre
 from vyre import In, Out, Program, ProgramBuilder, like, u32
-from vyre.gallery.applications.graphs import Words, bit_rows, compressed_rows, random_edges
+from vyre.gallery.applications.graphs import (
+    Words,
+    bit_rows,
+    compressed_rows,
+    random_edges,
+    repeated,
+    target_lists,
+)
 from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 NODES = 150
@@ -80,20 +87,14 @@ def reachable(session: Dispatcher, program: Program, row_ptr: Words, col: Words,
     nodes = row_ptr.size - 1
     words = -(-nodes // 32)
     fixed: Inputs = {"row_ptr": row_ptr, "col": col, "kind": kind, "words": words, "along": along}
-    facts = np.zeros(nodes * words, np.uint32)
-    for _ in range(nodes + 1):
-        result = session.dispatch(program, {**fixed, "facts": facts})
-        if not result["changed"][0]:
-            break
-        facts = result["new_facts"].copy()
+    none = np.zeros(nodes * words, np.uint32)
+    facts = repeated(lambda facts: session.dispatch(program, {**fixed, "facts": facts}), none, "new_facts", nodes + 1)
     return facts.reshape(nodes, words)
 
 
 def plain_reachable(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]:
     """Returns the nodes that each node reaches by one or more edges, found by a search from each."""
-    targets: list[list[int]] = [[] for _ in range(nodes)]
-    for a, b in edges:
-        targets[a].append(b)
+    targets = target_lists(nodes, edges)
     found: list[set[int]] = []
     for node in range(nodes):
         seen: set[int] = set()

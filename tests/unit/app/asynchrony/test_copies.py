@@ -15,9 +15,9 @@ import pytest
 import vyre
 from support.cpu_pool import until
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.small_programs import catalog_of, saxpy_program
 from vyre import u32
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.asynchrony.order import MemoryOrder, Operation, accesses_to
@@ -32,8 +32,7 @@ X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)
 PROGRAM = saxpy_program()
 WANT = (2 * X + Y).tobytes()
-NATIVE = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
-BACKENDS = ("reference", "cuda-machine", pytest.param("cpu", marks=NATIVE))
+BACKENDS = ("reference", "cuda-machine", pytest.param("cpu", marks=NEEDS_LLVM))
 
 
 class Gate:
@@ -240,7 +239,7 @@ def spin(go: vyre.InOut[u32], y: vyre.InOut[u32]) -> None:
     y[0] = y[0] + u32(1)
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_a_kernel_that_spins_on_cpu_does_not_hold_up_the_copies_of_others() -> None:
     theirs = np.zeros(1, np.uint32)
     with vyre.open("cpu", threads=2) as session, session.adopt(theirs) as go:
@@ -262,7 +261,7 @@ def test_a_kernel_that_spins_on_cpu_does_not_hold_up_the_copies_of_others() -> N
         assert running.result(LIMIT_S).backend == "cpu"
 
 
-@NATIVE
+@NEEDS_LLVM
 @pytest.mark.parametrize("how", ["future", "task", "timeout"])
 def test_cancelling_stops_a_kernel_on_resident_memory_that_would_never_end(how: str) -> None:
     theirs = np.zeros(1, np.uint32)
@@ -313,7 +312,7 @@ def test_what_a_backend_cannot_stop_runs_to_its_end(world: World) -> None:
     assert world.y.download().tobytes() == WANT
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_closing_a_session_stops_kernels_on_resident_memory() -> None:
     session = vyre.open("cpu", threads=2)
     go, y = session.resident(4), session.resident(4)

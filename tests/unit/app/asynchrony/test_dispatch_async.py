@@ -19,8 +19,8 @@ import vyre
 from support.cpu_backends import ENDLESS
 from support.cpu_pool import until
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.app.asynchrony.admission import Admission
 from vyre.app.pipeline import Argument
 from vyre.testing.backend_contract.bench import parsed
@@ -39,8 +39,7 @@ TRAP = parsed("""
     buffer x @0 read_write u32[runtime]
     body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
     """)
-NATIVE = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
-BACKENDS = ("reference", "cuda-machine", pytest.param("cpu", marks=NATIVE))
+BACKENDS = ("reference", "cuda-machine", pytest.param("cpu", marks=NEEDS_LLVM))
 
 
 @pytest.fixture(name="session", params=BACKENDS)
@@ -120,7 +119,7 @@ def test_kernels_in_plain_python_and_shorthand(session: vyre.Session) -> None:
     run(work())
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_prepared_programs_take_no_thread(native: vyre.Session) -> None:
     native.prepare(PROGRAM)
 
@@ -215,7 +214,7 @@ def test_a_number_of_places_that_is_none(places: Any) -> None:
 
 
 # ---------------------------------------------------------------- cancellation
-@NATIVE
+@NEEDS_LLVM
 def test_cancelling_stops_a_kernel_that_would_never_end(native: vyre.Session) -> None:
     native.prepare(ENDLESS)
 
@@ -233,7 +232,7 @@ def test_cancelling_stops_a_kernel_that_would_never_end(native: vyre.Session) ->
     native.flush()  # nothing runs any more
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_cancelling_a_submitted_future_stops_its_kernel(native: vyre.Session) -> None:
     future = native.submit(ENDLESS, [ZEROS])
     assert not future.cancel() and not future.cancelled()
@@ -328,7 +327,7 @@ def test_a_loop_that_was_closed_with_a_waiting_task_loses_no_place() -> None:
 
 
 # ---------------------------------------------------------------- time
-@NATIVE
+@NEEDS_LLVM
 @pytest.mark.parametrize("limit", ["timeout", "deadline"])
 def test_a_dispatch_whose_time_is_up_is_stopped(limit: str, native: vyre.Session) -> None:
     async def work() -> None:
@@ -357,7 +356,7 @@ def test_the_time_to_wait_for_room_counts() -> None:
     assert gate.runs == 1
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_the_timeout_of_the_caller_and_of_the_config_stay_what_they_are(native: vyre.Session) -> None:
     async def work() -> None:
         with pytest.raises(TimeoutError):
@@ -383,7 +382,7 @@ def test_several_event_loops_in_threads_share_the_places(session: vyre.Session) 
     assert session._work.admission.taken == 0
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_closing_the_session_ends_everything_that_is_awaited(native: vyre.Session) -> None:
     native.prepare(ENDLESS)
 
@@ -443,7 +442,7 @@ except KeyboardInterrupt:
 """
 
 
-@NATIVE
+@NEEDS_LLVM
 def test_control_c_ends_a_loop_that_awaits_an_endless_kernel() -> None:
     done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted 2.0\n", "")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import vyre
+from support.llvm import NEEDS_LLVM
 from support.small_programs import square_program
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.app.persistent.kept import MOST_KEPT, MOST_KEPT_BYTES
 from vyre.app.persistent.many import ItemTimes, pays, plan_items, run_all
 from vyre.domain.dispatch import PersistentThreadMode
@@ -20,7 +20,6 @@ from vyre.domain.launch_costs import ASSUMED, Provenance
 from vyre.policies.launching.plan_execution import ExecutionInputs
 
 SQUARE = square_program()
-native = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_what_a_batch_takes_beside_its_items_is_told(monkeypatch: pytest.MonkeyP
     assert list(beside) == [940 - 4 * 60]
 
 
-@native
+@NEEDS_LLVM
 @pytest.mark.parametrize("wins", [True, False])
 def test_both_ways_give_the_same_bytes(session: vyre.Session, monkeypatch: pytest.MonkeyPatch, wins: bool) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: wins)
@@ -95,7 +94,7 @@ def test_both_ways_give_the_same_bytes(session: vyre.Session, monkeypatch: pytes
     assert session.metrics()["persistent_launches"] == (1 if wins else 0), "the engine is kept"
 
 
-@native
+@NEEDS_LLVM
 @pytest.mark.parametrize("wins", [True, False])
 def test_the_first_failure_is_raised_after_all_have_ended(
     session: vyre.Session, monkeypatch: pytest.MonkeyPatch, wins: bool
@@ -113,7 +112,7 @@ def test_the_first_failure_is_raised_after_all_have_ended(
         session.dispatch_many(program, [*items[:20], [5]])
 
 
-@native
+@NEEDS_LLVM
 def test_what_an_engine_cannot_run_is_dispatched(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     off = vyre.DispatchConfig(persistent_thread=PersistentThreadMode.DISABLE)
@@ -121,7 +120,7 @@ def test_what_an_engine_cannot_run_is_dispatched(session: vyre.Session, monkeypa
     assert session.metrics()["persistent_launches"] == 0
 
 
-@native
+@NEEDS_LLVM
 def test_batches_are_timed_and_teach_later_ones(session: vyre.Session) -> None:
     pipeline = session.compile(SQUARE)
     for _ in range(6):
@@ -145,7 +144,7 @@ def words_of(count: int, length: int) -> list[Any]:
     return [{"x": np.arange(n, n + length, dtype=np.uint32)} for n in range(count)]
 
 
-@native
+@NEEDS_LLVM
 def test_engines_are_kept_and_the_oldest_make_room(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
 
@@ -162,7 +161,7 @@ def test_engines_are_kept_and_the_oldest_make_room(session: vyre.Session, monkey
     assert seen == [False] * (MOST_KEPT + 2) + [True, False]
 
 
-@native
+@NEEDS_LLVM
 def test_engines_that_take_much_memory_are_not_kept(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     large = MOST_KEPT_BYTES // 1024 // 8 + 1
@@ -172,7 +171,7 @@ def test_engines_that_take_much_memory_are_not_kept(session: vyre.Session, monke
     assert len(session._kept_jobs) == 1
 
 
-@native
+@NEEDS_LLVM
 def test_any_number_of_lengths_is_served(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     items = [{"x": np.arange(1 + n % 11, dtype=np.uint32)} for n in range(60)]
@@ -181,7 +180,7 @@ def test_any_number_of_lengths_is_served(session: vyre.Session, monkeypatch: pyt
         assert [list(result["y"]) for result in found] == [[k * k for k in range(1 + n % 11)] for n in range(60)]
 
 
-@native
+@NEEDS_LLVM
 def test_kept_engines_survive_errors_of_jobs_but_no_interrupt(
     session: vyre.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +195,7 @@ def test_kept_engines_survive_errors_of_jobs_but_no_interrupt(
     assert len(session.dispatch_many(SQUARE, batch(20))) == 20
 
 
-@native
+@NEEDS_LLVM
 def test_threads_do_not_share_a_kept_engine_at_once(session: vyre.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     pipeline = session.compile(SQUARE)
@@ -209,7 +208,7 @@ def test_threads_do_not_share_a_kept_engine_at_once(session: vyre.Session, monke
     assert jobs.closed and not other.closed, "one is enough"
 
 
-@native
+@NEEDS_LLVM
 def test_kept_engines_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     with vyre.open("cpu", threads=2) as made:

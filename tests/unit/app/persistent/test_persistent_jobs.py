@@ -18,8 +18,8 @@ from support.cpu_backends import ENDLESS
 from support.cpu_pool import until
 from support.interrupts import interrupted_everywhere
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from support.small_programs import saxpy_program, square_program
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
 from vyre.adapters.cuda.runtime.engine import CudaEngine
@@ -27,7 +27,7 @@ from vyre.app.persistent import jobs as jobs_module
 from vyre.app.persistent import queues, tickets
 from vyre.testing.backend_contract.bench import parsed
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 SAXPY = saxpy_program()
 SQUARE = square_program()

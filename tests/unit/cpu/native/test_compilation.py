@@ -10,12 +10,13 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native import compilation
 from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object, llvm_version
 from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 SSE: Final = parse_features("x86_64+sse3+sse4.1+sse4.2+ssse3")
 AVX2: Final = parse_features("x86_64+avx+avx2+f16c+fma+sse3+sse4.1+sse4.2+ssse3")

@@ -10,13 +10,14 @@ from typing import Final
 
 import pytest
 
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.elf import MOST_BYTES, UnusableObject, exported_names, load_image
 from vyre.adapters.cpu.native.features import parse_features
 from vyre.adapters.cpu.native.memory import MAPPABLE
 
 pytestmark = [
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
     pytest.mark.skipif(not MAPPABLE, reason="this system maps memory in another way"),
 ]
 

@@ -8,16 +8,17 @@ from typing import Final
 
 import pytest
 
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object, llvm_version
+from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object
 from vyre.adapters.cpu.native.elf import load_image
 from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
 from vyre.adapters.cpu.native.loading import library_function
 from vyre.adapters.cpu.native.memory import MAPPABLE
 from vyre.gallery.registry import examples
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 AVX512: Final = parse_features(
     "x86_64+avx+avx2+avx512bw+avx512dq+avx512f+avx512vl+bmi+bmi2+f16c+fma+lzcnt+popcnt+sse4.2"

@@ -10,14 +10,15 @@ from typing import Final
 
 import pytest
 
+from support.llvm import NEEDS_LLVM
 from unit.cpu.native.test_elf import NAMES, OUTSIDE, TEXT, X86
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.elf import Image, LinkedImage, UnusableObject, Word, link_image, load_image
 from vyre.adapters.cpu.native.linked_form import encode_linked, load_linked
 from vyre.adapters.cpu.native.memory import MAPPABLE, PAGE_BYTES
 
 pytestmark = [
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
     pytest.mark.skipif(not MAPPABLE, reason="this system maps memory in another way"),
 ]
 

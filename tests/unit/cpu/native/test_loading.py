@@ -12,12 +12,13 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.elf import UnusableObject
 from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.native.loading import LoadedCode, linked, load, load_by_llvm, load_elf
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 TEXT: Final = """
 @squares = internal constant [5 x i32] [i32 0, i32 1, i32 4, i32 9, i32 16]
@@ -136,7 +137,6 @@ def test_an_object_that_needs_an_unknown_function_is_refused(form: Callable[[byt
 STORED: Final = """
 import ctypes, sys
 from pathlib import Path
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.native.loading import load
 code = load(Path(sys.argv[1]).read_bytes(), {"offered": 1})
 print(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(code.addresses["square"])(3), "llvmlite" in sys.modules)

@@ -16,12 +16,13 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.native.server import CompileServer, shared_server
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 SAME: Final = "define i32 @same(i32 %i) nounwind {\n  ret i32 %i\n}\n"
 WRONG: Final = "define i32 @wrong(i64 %i) nounwind {\n  ret i32 %i\n}\n"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.native.loading import load
 from vyre.adapters.cpu.native.stack_frames import MOST_FRAME, frame_bytes
 
 pytestmark = [
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
     pytest.mark.skipif(host().arch != X86_64, reason="frames are read on x86-64 only"),
 ]
 

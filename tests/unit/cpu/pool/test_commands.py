@@ -9,7 +9,7 @@ import pytest
 
 from support.cpu_pool import ARCH, TARGET, Frame, compiled, entries, exchange_mode, kernels, merged_value, merging
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native.features import X86_64
 from vyre.adapters.cpu.pool import (
     CommandList,
@@ -28,7 +28,7 @@ from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.text import runtime_text
 from vyre.domain.errors import BackendError, DeviceOutOfMemory
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 
 @pytest.fixture(scope="module")

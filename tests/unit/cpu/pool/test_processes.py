@@ -13,11 +13,11 @@ import pytest
 
 from support.cpu_pool import store_objects
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native.loading import OWN_LOADER
 
 pytestmark = [
-    pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed"),
+    NEEDS_LLVM,
     pytest.mark.skipif(not OWN_LOADER, reason="stored code needs the compiler on this system"),
 ]
 

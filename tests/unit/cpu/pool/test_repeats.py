@@ -9,7 +9,7 @@ import pytest
 
 from support.cpu_pool import Frame, entries, kernels, until
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool import (
     Command,
     CommandList,
@@ -25,7 +25,7 @@ from vyre.adapters.cpu.pool import (
 from vyre.adapters.cpu.pool.commands import MOST_NESTED
 from vyre.domain.errors import UnsupportedFeature
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 WAYS = ["run_short", "run"]
 

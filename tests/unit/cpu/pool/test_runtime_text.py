@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object, llvm_version
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object
 from vyre.adapters.cpu.native.elf import exported_names
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
 from vyre.adapters.cpu.pool import layout
@@ -16,7 +17,6 @@ from vyre.adapters.cpu.pool.primitives import Target
 from vyre.adapters.cpu.pool.text import runtime_text
 from vyre.domain.errors import UnsupportedFeature
 
-COMPILED = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
 TARGETS = [Target(arch, system) for arch in (X86_64, AARCH64) for system in ("linux", "darwin")]
 
 
@@ -25,7 +25,7 @@ def test_the_text_is_the_same_each_time(target: Target) -> None:
     assert runtime_text(target) == runtime_text(target)
 
 
-@COMPILED
+@NEEDS_LLVM
 @pytest.mark.parametrize("pipeline", Pipeline)
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_compiles_without_features(target: Target, pipeline: Pipeline) -> None:
@@ -34,7 +34,7 @@ def test_it_compiles_without_features(target: Target, pipeline: Pipeline) -> Non
     assert exported_names(code, target.arch) == tuple(sorted(layout.ENTRIES))
 
 
-@COMPILED
+@NEEDS_LLVM
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_has_the_instructions_of_its_machine(target: Target) -> None:
     text = assembly(runtime_text(target), CpuFeatures(target.arch, (), 128), Pipeline.FULL, system=target.system)

@@ -16,7 +16,7 @@ import pytest
 
 from support.cpu_pool import TARGET, Frame, entries, kernels, until
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool import CommandList, Job, JobGroup, Kernel, Outcome, StopReason, WorkerPool, shared_pool
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.options import default_threads
@@ -24,7 +24,7 @@ from vyre.adapters.cpu.pool.primitives import Target
 from vyre.adapters.cpu.pool.worker_pool import HANDOFFS
 from vyre.domain.errors import DispatchFailed, InvalidResource
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 SIZE = 2
 SUM = 500 * 501 // 2

@@ -11,7 +11,7 @@ import pytest
 
 from support.cpu_backends import CountedTools, backend_of
 from support.disk_cache import store
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.cost_probe import CpuCostProbe
 from vyre.adapters.cpu.runtime.resident import MEASURED_EACH, BoundStep, CpuMemory
@@ -19,7 +19,7 @@ from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 
 @pytest.fixture

@@ -164,25 +164,43 @@ def test_one_native_call_runs_a_dispatch_from_the_run_that_the_options_name() ->
         assert metric(backend, "list_kernels") == 17 * 2
 
 
-def test_launches_are_counted_once_whatever_the_times_decide(backend: Backend) -> None:
-    for _ in range(20):
-        assert run(backend, ADD, words(*range(8))) == (words(*range(1, 9)),)
-    assert metric(backend, "kernel_launches") + metric(backend, "list_kernels") == 20
+@pytest.mark.parametrize(("list_after", "listed"), [(0, 20), (None, 0)])
+def test_one_native_call_runs_every_dispatch_or_none_where_the_options_say_so(
+    list_after: int | None, listed: int
+) -> None:
+    with backend_of(CountedTools().tools, threads=1, list_after=list_after, recompile=False) as backend:
+        for _ in range(20):
+            assert run(backend, ADD, words(*range(8))) == (words(*range(1, 9)),)
+        assert metric(backend, "list_launches") == listed
+        assert metric(backend, "kernel_launches") == 20 - listed
+
+
+def test_one_native_call_runs_the_first_dispatch_where_the_options_say_nothing(backend: Backend) -> None:
+    assert run(backend, ADD, words(*range(8))) == (words(*range(1, 9)),)
+    assert (metric(backend, "list_launches"), metric(backend, "kernel_launches")) == (1, 0)
+
+
+def test_launches_are_counted_once_whatever_the_times_decide() -> None:
+    with backend_of(CountedTools().tools, threads=1, list_after="costs", recompile=False) as backend:
+        for _ in range(20):
+            assert run(backend, ADD, words(*range(8))) == (words(*range(1, 9)),)
+        assert metric(backend, "kernel_launches") + metric(backend, "list_kernels") == 20
 
 
 # ---------------------------------------------------------------- errors
-def test_an_error_in_a_later_segment_names_it(backend: Backend) -> None:
+def test_an_error_in_a_later_segment_names_it() -> None:
     program = parsed("""
         workgroup_size 4, 1, 1
         buffer x @0 read_write u32[8]
         body { x[gid.x] = x[7u - gid.x] barrier(grid_sync) if x[gid.x] == 3u { trap(gid.x * 10u, "three") } }
         """)
-    for _ in range(20):  # launched one by one at first, then as a list
-        with pytest.raises(TrapError, match="three") as caught:
-            run(backend, program, words(7, 6, 5, 4, 3, 2, 1, 0))
-        assert (caught.value.address, caught.value.global_id) == (30, (3, 0, 0))
-        assert caught.value.__notes__ == ["segment 2 of 2, cut at grid barriers"]
-    assert metric(backend, "traps") == 20
+    with backend_of(CountedTools().tools, list_after=10, recompile=False) as backend:
+        for _ in range(20):  # launched one by one at first, then as a list
+            with pytest.raises(TrapError, match="three") as caught:
+                run(backend, program, words(7, 6, 5, 4, 3, 2, 1, 0))
+            assert (caught.value.address, caught.value.global_id) == (30, (3, 0, 0))
+            assert caught.value.__notes__ == ["segment 2 of 2, cut at grid barriers"]
+        assert metric(backend, "traps") == 20
 
 
 def test_the_steps_of_all_segments_and_launches_count_together(backend: Backend) -> None:

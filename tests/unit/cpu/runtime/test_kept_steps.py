@@ -13,7 +13,7 @@ from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu_pool import until
 from support.interrupts import interrupted_everywhere
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool.ring import MOST_ROWS
 from vyre.adapters.cpu.runtime import kept_steps
 from vyre.adapters.cpu.runtime.kept_steps import RINGS, CpuKeptSteps
@@ -22,7 +22,7 @@ from vyre.ports.backend import Backend, ResidentStep
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, words
 from vyre.testing.execution import find_backend
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 MIXED = parsed("""
     workgroup_size 4, 1, 1

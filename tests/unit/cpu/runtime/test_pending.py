@@ -13,13 +13,13 @@ import pytest
 from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu_pool import until
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool import WorkerPool, layout
 from vyre.adapters.cpu.runtime.pending import CpuAsync, CpuPending
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, DispatchRequest
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 WORDS = 64
 

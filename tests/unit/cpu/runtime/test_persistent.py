@@ -15,7 +15,7 @@ from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu_pool import until
 from support.interrupts import interrupted_everywhere
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.native.compilation import llvm_version
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool import ring_layout
 from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
@@ -34,7 +34,7 @@ from vyre.ports.backend import Backend, DispatchRequest
 from vyre.testing.backend_contract.bench import parsed
 from vyre.testing.backend_contract.persistent import EngineJobs
 
-pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+pytestmark = NEEDS_LLVM
 
 TRAPS = parsed("""
     workgroup_size 4, 1, 1

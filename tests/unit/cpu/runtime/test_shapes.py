@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from support.cpu_backends import ADD
+from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.decisions.private_atomics import PrivateInputs, private_atomics
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, thread_plan
-from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.pool.commands import Private, PrivateTable
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.backend import make_backend
@@ -204,7 +204,7 @@ def test_a_measured_hand_off_counts_instead_of_the_assumed_one() -> None:
     assert placed(module(1), (100, 1, 1), group_ns=100, handoff_ns=2_500)[0].threads == 4
 
 
-@pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+@NEEDS_LLVM
 def test_a_backend_places_launches_by_what_its_workers_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerPool, "handoff_ns", 12_345)
     sink = Sink()

@@ -31,6 +31,11 @@ from vyre.domain.names import Dim3
 from vyre.policies.journal import DecisionSink, decide
 
 MODULES: Final = 2048
+LEAST_SPENT_NS: Final = 1_000_000
+"""The processor time of a kernel's launches, in nanoseconds, below which no compilation pays.
+
+The decision about it takes a tenth of that, and is not taken a second time before.
+"""
 
 
 class LoadedKernels(NamedTuple):
@@ -94,7 +99,7 @@ class KernelModule:
         """Records the processor time of so many runs of the module, and compiles it again when that pays."""
         self.launches += runs
         self.spent_ns += ns
-        if self._due and self.launches >= self._due:
+        if self._due and self.launches >= self._due and (self._decided is None or self.spent_ns >= LEAST_SPENT_NS):
             self._decide()
 
     def _decide(self) -> None:

@@ -55,17 +55,24 @@ class LaneSpec(NamedTuple):
 class _Place(NamedTuple):
     """A buffer of a dispatch.
 
-    ``source`` and ``target`` are positions among inputs and outputs, None without one.  ``own`` is memory of the lane
-    for an output of which only the range from ``start`` on is returned.
+    ``word`` is the position of its address in the frame.  ``source`` and ``target`` are positions among inputs and
+    outputs, None without one.  ``own`` is memory of the lane for an output of which only the range from ``start`` on is
+    returned.  ``command`` is that which fills an output.
     """
 
+    word: int
     size: int
     nbytes: int
     source: int | None
     target: int | None
     own: tuple[npt.NDArray[np.uint8], int] | None
     start: int
-    command: int | None
+    command: int
+
+    @property
+    def is_number(self) -> bool:
+        """Returns whether it has no more bytes than a number may have."""
+        return self.nbytes <= _NUMBER_BYTES
 
 
 class Lane:
@@ -78,14 +85,19 @@ class Lane:
         "_device",
         "_flat",
         "_frame",
+        "_is_apart",
         "_keep",
+        "_kernels",
         "_list",
+        "_numbers",
         "_owners",
-        "_places",
+        "_parts",
         "_prefix",
         "_read",
+        "_read_only",
         "_singles",
         "_spec",
+        "_written",
         "launched",
         "loaded",
         "module",
@@ -119,10 +131,16 @@ class Lane:
         self._frame: Final = StepFrame(launch, spec.step_budget, spec.kernels)
         self._flat: Final = [word for count in launch.counts for word in (0, count)]
         moves: list[Command] = list(self._frame.clearing())
-        self._places: Final = self._plan_places(moves)
+        places = self._plan_places(moves)
+        self._numbers: Final = tuple([place for place in places if place.target is None and place.is_number])
+        self._read_only: Final = tuple([place for place in places if place.target is None and not place.is_number])
+        self._written: Final = tuple([place for place in places if place.target is not None])
+        self._parts: Final = tuple([place for place in self._written if place.own is not None])
         self._prefix: Final = tuple(moves)
+        self._kernels: Final = spec.iterations * len(self.loaded.kernels)
         is_open = spec.timeout_s is None and spec.kernels is None
-        decision = planner.decision(work_of(spec, module)) if is_open else None
+        self._is_apart: Final = is_open and planner.after is None
+        decision = planner.decision(work_of(spec, module)) if is_open and planner.after != 0 else None
         self._decision: Final[ReplayDecision | None] = decision
         self._owners: tuple[Owner, ...] = ()
         self._list: Job | None = None
@@ -134,31 +152,28 @@ class Lane:
         Raises ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout`` and the errors of ``CpuDevice.run``.
         """
         decision = self._decision
-        listed = decision is None or decision.verdict() is not Verdict.PLAIN
-        began = time.perf_counter_ns()
-        if listed:
-            job = self._list
-            if job is None:
-                job = self._record()
-                if decision is not None:
-                    decision.recorded(time.perf_counter_ns() - began)
-            self._bind(inputs, views, (job,))
-            ns = self._run(job)
-            counters = self._device.counters
-            counters.list_launches += 1
-            kernels = self._spec.iterations * len(self.loaded.kernels)
-            counters.list_kernels += kernels
-            self.launched = 0
+        if decision is None:
+            if self._is_apart:
+                self._run_apart(inputs, views)
+            else:
+                self._run_list(inputs, views)
         else:
-            ns = self._run_apart(inputs, views)
-        self.native_ns = ns
-        if decision is not None:
-            decision.took(ns, time.perf_counter_ns() - began)
-        for place in self._places:
-            if place.own is not None and place.target is not None:
-                view = views[place.target]
-                view[:] = place.own[0][place.start : place.start + view.nbytes].data
-        self._keep.clear()
+            listed = decision.verdict() is not Verdict.PLAIN
+            began = time.perf_counter_ns()
+            if not listed:
+                self._run_apart(inputs, views)
+            else:
+                if self._list is None:
+                    self._record()
+                    decision.recorded(time.perf_counter_ns() - began)
+                self._run_list(inputs, views)
+            decision.took(self.native_ns, time.perf_counter_ns() - began)
+        for place in self._parts:
+            assert place.own is not None and place.target is not None
+            view = views[place.target]
+            view[:] = place.own[0][place.start : place.start + view.nbytes].data
+        if self._keep:
+            self._keep.clear()
 
     def end(self) -> None:
         """Reports what the decision about replays has seen: the lane is not used any more."""
@@ -173,53 +188,63 @@ class Lane:
             return False
         return array is other.obj and one.nbytes == other.nbytes
 
-    def _plan_places(self, moves: list[Command]) -> tuple[_Place, ...]:
+    def _plan_places(self, moves: list[Command]) -> list[_Place]:
         """Returns the buffers; appends the copies and fills of outputs to ``moves``, with addresses left open."""
         spec, found = self._spec, []
-        for binding, nbytes in zip(spec.plan.bindings, spec.launch.nbytes, strict=True):
-            own, start, command = None, 0, None
+        for slot, (binding, nbytes) in enumerate(zip(spec.plan.bindings, spec.launch.nbytes, strict=True)):
+            own, start, command = None, 0, 0
             if binding.output_index is not None:
                 if binding.buffer.output_range is not None:
                     own, start = allocate_aligned(nbytes), spec.launch.output_ranges[binding.output_index][0]
                 command = len(moves)
                 to = 0 if own is None else own[1]
                 moves.append(Fill(to, 0, nbytes) if binding.input_index is None else Copy(to, 0, nbytes))
-            found.append(
-                _Place(binding.element_size, nbytes, binding.input_index, binding.output_index, own, start, command)
-            )
-        return tuple(found)
+            size, source, target = binding.element_size, binding.input_index, binding.output_index
+            found.append(_Place(2 * slot, size, nbytes, source, target, own, start, command))
+        return found
 
     def _bind(self, inputs: Sequence[HostBytes], views: Sequence[memoryview], jobs: Sequence[Job]) -> None:
         """Sets all addresses; ``jobs`` is the list, or one job for each command of the prefix."""
         flat, read, apart = self._flat, self._read, len(jobs) > 1
-        for slot, (size, nbytes, source, target, own, _, command) in enumerate(self._places):
-            if target is None:
-                assert source is not None
-                view = inputs[source]
-                if nbytes <= _NUMBER_BYTES:
-                    if view.obj is self._constants.get(slot, self):  # the bytes of a number that is passed again
-                        continue
-                    self._constants.pop(slot, None)
-                address = read(view)
-                if address % size:
-                    copy, address = allocate_aligned(nbytes)
-                    copy.data[:] = inputs[source]
-                    self._keep.append(copy)
-                    self._device.counters.copied_bytes += nbytes
-                elif nbytes <= _NUMBER_BYTES and type(view.obj) is bytes and len(view.obj) == view.nbytes:
-                    self._constants[slot] = view.obj  # where it lies does not change
-            else:
-                address = own[1] if own is not None else writable_address(views[target]) if nbytes else 0
-                assert command is not None
-                words, at = (jobs[command], 0) if apart else (jobs[0], command)
-                origin = 0
-                if source is not None and nbytes:
-                    given = inputs[source]
-                    origin = address if own is None and self._is_same(given, views[target]) else read(given)
-                moved = 0 if origin == address else nbytes  # the caller's own array is read and written in place
-                _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, moved)
-            flat[2 * slot] = address
+        for place in self._numbers:
+            self._bind_number(place, inputs)
+        for word, size, _, source, _, _, _, _ in self._read_only:
+            address = read(inputs[source])  # type: ignore[index]  # what is not returned is passed
+            flat[word] = address if address % size == 0 else self._copied(inputs[source])  # type: ignore[index]
+        for word, _, nbytes, source, target, own, _, command in self._written:
+            view = views[target]  # type: ignore[index]
+            address = own[1] if own is not None else writable_address(view) if nbytes else 0
+            words, at = (jobs[command], 0) if apart else (jobs[0], command)
+            origin = 0
+            if source is not None and nbytes:
+                given = inputs[source]
+                origin = address if own is None and self._is_same(given, view) else read(given)
+            moved = 0 if origin == address else nbytes  # the caller's own array is read and written in place
+            _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, moved)
+            flat[word] = address
         self._frame.bind_flat(flat)
+
+    def _bind_number(self, place: _Place, inputs: Sequence[HostBytes]) -> None:
+        """Sets the address of a few bytes, which is known where they are those of a number that is passed again."""
+        assert place.source is not None
+        view = inputs[place.source]
+        if view.obj is self._constants.get(place.word, self):
+            return
+        self._constants.pop(place.word, None)
+        address = self._read(view)
+        if address % place.size:
+            address = self._copied(view)
+        elif type(view.obj) is bytes and len(view.obj) == view.nbytes:
+            self._constants[place.word] = view.obj  # where it lies does not change
+        self._flat[place.word] = address
+
+    def _copied(self, view: HostBytes) -> int:
+        """Copies an input to memory that is aligned, which is kept until the end of the run; returns its address."""
+        copy, address = allocate_aligned(view.nbytes)
+        copy.data[:] = view
+        self._keep.append(copy)
+        self._device.counters.copied_bytes += view.nbytes
+        return address
 
     def _commands(self) -> tuple[Command, ...]:
         return self._frame.kernels(self.loaded, self._spec.launch, self.placement)
@@ -232,6 +257,18 @@ class Lane:
         self._list = job
         return job
 
+    def _run_list(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> None:
+        """Runs all operations by one call."""
+        job = self._list
+        if job is None:
+            job = self._record()
+        self._bind(inputs, views, (job,))
+        self.native_ns = self._run(job)
+        counters = self._device.counters
+        counters.list_launches += 1
+        counters.list_kernels += self._kernels
+        self.launched = 0
+
     def _run(self, job: Job, owners: Sequence[Owner] | None = None) -> int:
         """Runs a job; returns its native time in ns."""
         device = self._device
@@ -241,7 +278,7 @@ class Lane:
             raise run_failed(device, job, outcome, self._owners if owners is None else owners)
         return time.perf_counter_ns() - began if self.short else job.elapsed_ns
 
-    def _run_apart(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> int:
+    def _run_apart(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> None:
         """Runs each operation by a call of its own."""
         jobs, kernels = self._singles, self._commands()
         if not jobs:
@@ -256,9 +293,8 @@ class Lane:
         for _ in range(self._spec.iterations):
             for number in range(first, len(jobs)):
                 ns += self._run(jobs[number], (self._owners[number],))
-        self.launched = self._spec.iterations * len(kernels)
+        self.native_ns, self.launched = ns, self._spec.iterations * len(kernels)
         self._device.counters.kernel_launches += self.launched
-        return ns
 
 
 def work_of(spec: LaneSpec, module: KernelModule) -> Work:

@@ -18,6 +18,7 @@ class CpuOptions:
     ``affinity``: the CPUs on which worker threads run, None for all that the process may use.  ``lanes``: lanes of a
     vector, one of 1, 4, 8, 16 and 32; None for what suits the processor and the program.  ``list_after``: runs of one
     shape after which its operations are run as a command list by one native call; "costs": when that pays; None: never.
+    A list is made as quickly as the single operations, so that the first run makes it if nothing else is asked for.
     ``vector_bits``: code uses no vector register of more bits, None for all that the processor has.
     ``recompile``: whether kernels that run long are compiled again by the full pipeline, in the background.
     """
@@ -27,6 +28,6 @@ class CpuOptions:
     affinity: frozenset[int] | None = None
     lanes: Annotated[int, IntRange(1, 32)] | None = None
     vector_bits: Annotated[int, IntRange(128, 512)] | None = None
-    list_after: Count | Literal["costs"] | None = "costs"
+    list_after: Count | Literal["costs"] | None = 0
     costs: LaunchCosts | None = None
     recompile: bool = True

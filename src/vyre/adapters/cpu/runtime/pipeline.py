@@ -41,6 +41,7 @@ from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.planning import DispatchWork
 
 SHAPES: Final = 64
+_LISTED: Final = "run as one command list from the first run on"
 WIDE_BYTES: Final = 1 << 31
 """From so many bytes of one buffer on, offsets of 32 bits do not suffice."""
 MAX_LANES: Final = 1 << 15
@@ -101,6 +102,7 @@ class CpuPipeline:
         self.program: Final = sized
         self.config: Final = config
         self.plan: Final = plan_bindings(sized)
+        self._launches: Final = config.launches
         self._device, self._kernels, self._planner = device, kernels, planner
         self._ordered: Final = order_sensitive(sized)
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
@@ -141,10 +143,11 @@ class CpuPipeline:
             raise
         native, launched = lane.native_ns, lane.launched
         shape.idle.append(lane)
-        self._device.counters.dispatches += 1
-        self._device.counters.workgroups += shape.groups * self.config.launches
+        counters = self._device.counters
+        counters.dispatches += 1
+        counters.workgroups += shape.groups * self._launches
         self.learn(shape, native)
-        return DispatchTiming(time.perf_counter_ns() - started, native, launches=launched)
+        return DispatchTiming(time.perf_counter_ns() - started, native, None, None, launched)
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
         """Returns whether a lane is ready for a dispatch of inputs of these lengths."""
@@ -172,7 +175,7 @@ class CpuPipeline:
             return DispatchWork(work.operations, work.timed, frozenset(), fixed)
         if not self._planner.may_record(work):
             return DispatchWork(work.operations, work.timed, frozenset())
-        fixed = "" if after == "costs" else f"run as one command list after {after} runs"
+        fixed = "" if after == "costs" else f"run as one command list after {after} runs" if after else _LISTED
         return DispatchWork(work.operations, work.timed, frozenset({ExecutionMode.GRAPH}), fixed)
 
     # ---------------------------------------------------------------- for launches on resident memory too
@@ -203,7 +206,7 @@ class CpuPipeline:
         module, placement = shape.choice
         processor_ns = native_ns * placement.threads
         module.took(processor_ns * runs, runs)
-        if shape.estimate.took(processor_ns // self.config.launches // self.parts, shape.groups):
+        if shape.estimate.took(processor_ns // (self._launches * self.parts), shape.groups):
             if shape.groups < 2 or self._device.threads == 1:
                 return  # one thread runs it, whatever time it takes
             sink = self._kernels.maker.decisions

@@ -161,7 +161,7 @@ def test_crafted_bundles_are_refused(
     assert said in refusal(rebuilt(bundle, change))
 
 
-ODD: Final = (
+ODD: Final[tuple[object, ...]] = (
     None,
     True,
     -1,

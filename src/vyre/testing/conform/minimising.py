@@ -7,7 +7,6 @@ from typing import Final
 
 from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import InvalidConfig, StepBudgetExceeded, VyreError
-from vyre.domain.evidence.differences import first_difference
 from vyre.ports.backend import Backend
 from vyre.testing.conform.cases import ConformCase
 from vyre.testing.conform.judging import (

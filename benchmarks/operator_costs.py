@@ -1,4 +1,4 @@
-"""What each operator costs by type, on the engines of this machine: ``python -m benchmarks.operator_costs [--write]``.
+"""Measures each operator by type on the engines of this machine: ``python -m benchmarks.operator_costs [--write]``.
 
 A program adds up the results of one operator on values that differ in every round of a loop.  The price of a result is
 the time that this takes beyond the same program without the operator, in times of the median of five simple operators

@@ -86,13 +86,7 @@ def _flat(body: Any) -> Any:
 
 def _types(program: Program) -> StaticTypes:
     types = StaticTypes(program)
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Let):
-            types.declare(stmt.name, types.of(stmt.value))
-        elif isinstance(stmt, Loop):
-            types.declare(stmt.var, types.of(stmt.start))
-        elif isinstance(stmt, GridLoop):
-            types.declare(stmt.name, u32)
+    types.declare_all(walk_statements(program.body))
     return types
 
 

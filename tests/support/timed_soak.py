@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 SLACK_S: Final = 600.0
-"""How long a run may take beyond its time before it is ended: it finishes the case that it is at."""
+"""The seconds that a run may take beyond its time before it is ended: it finishes the case that it is at."""
 TESTS: Final = Path(__file__).parents[1]
 Arguments = Callable[[int, float], Sequence[str]]
 
@@ -76,7 +76,7 @@ _COUNT: Final = re.compile(r"(\d+) (?:programs|cases)\b")
 
 @dataclass(slots=True)
 class Soaked:
-    """What a campaign did: its runs, the cases of them all, and what failing runs printed."""
+    """The outcome of a campaign: its runs, the cases of them all, and what failing runs printed."""
 
     name: str
     seeds: list[int]

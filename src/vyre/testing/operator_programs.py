@@ -56,6 +56,7 @@ from vyre.domain.ir.types import (
 from vyre.domain.validation.validator import check_rules
 from vyre.testing.backend_contract.narrow_values import half_patterns, wide_samples, words_with
 from vyre.testing.backend_contract.operators import samples
+from vyre.testing.operand_columns import operand_columns
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x0", _LANE)
@@ -260,10 +261,7 @@ def _case(
     body = tuple(Store(output, _LANE, value) for output, (_, value) in outputs.items())
     program = Program((*inputs, *results), (64, 1, 1), body, name=name)
     check_rules(program).raise_if_invalid()
-    data = {
-        f"x{k}": b"".join(row[k].to_bytes(dtype.size, "little") for row in rows) for k, dtype in enumerate(operands)
-    }
-    return OperatorCase(name, program, data)
+    return OperatorCase(name, program, operand_columns(rows, operands))
 
 
 def _patterns(dtype: ScalarType) -> tuple[int, ...]:

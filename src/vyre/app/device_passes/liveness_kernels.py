@@ -27,22 +27,22 @@ ASSIGNED, READERS, WRITERS = range(3)
 
 
 class Fact(IntFlag):
-    """What is known of a row."""
+    """The facts about a row, as bits."""
 
     IMPURE = 1
-    """It evaluates atomics or subgroup operations."""
+    """The row evaluates atomics or subgroup operations."""
     EFFECT = 2
     """A loop around it does something."""
     UNSEEN = 4
-    """It stores to a buffer that nobody reads."""
+    """The row stores to a buffer that nobody reads."""
     LOADED_INDEX = 8
-    """It stores at an index that memory decides."""
+    """The row stores at an index that memory decides."""
     HAS_ELSE = 16
-    """It is an ``if`` with an ``ELSE``."""
+    """The row is an ``if`` with an ``ELSE``."""
 
 
 class Verdict(IntEnum):
-    """What becomes of a row."""
+    """The fate of a row of the program."""
 
     KEPT = 0
     UNREAD = 1

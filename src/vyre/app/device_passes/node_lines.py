@@ -28,9 +28,9 @@ class Line(IntEnum):
     """1 for an atomic, a subgroup operation, and what contains one."""
     FOLDED = 10
     SIMPLIFIED = 11
-    """What the pass counts for the node."""
+    """The number that the pass counts for the node."""
     TODO = 12
-    """What ``evaluation`` computes for it; 0: nothing."""
+    """The form in which ``evaluation`` computes the node; 0: it does not."""
 
 
 LINES: Final = len(Line)

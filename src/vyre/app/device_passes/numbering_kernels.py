@@ -37,24 +37,24 @@ TRAIL, LOGGED, JOINED = range(3)
 
 
 class How(IntEnum):
-    """How a node gets its number."""
+    """The way in which a node gets its number."""
 
     LEAF = 0
-    """By its class."""
+    """The class of the node tells the number."""
     FIXED = 1
-    """It reads a local that is never assigned: that of the local."""
+    """The node reads a local that is never assigned, and has the number of the local."""
     ASSIGNED = 2
-    """It reads another local: by its class and the time of the last change of the local."""
+    """The node reads another local: its class and the time of the last change of the local tell the number."""
     OPERATOR = 3
-    """By its class and the numbers of its operands.  So have all that follow operands."""
+    """The class of the node and the numbers of its operands tell the number.  All that follow have operands."""
     COMMUTING = 4
-    """As an operator, with its operands in any order."""
+    """The number is that of an operator whose operands stand in any order."""
     LOAD = 5
-    """As an operator, and by the time of the last change of its buffer."""
+    """The number depends on the operands and on the time of the last change of the buffer."""
     SHARED_LOAD = 6
-    """As a load, and by the time at which other lanes may have written."""
+    """The number depends on what it does for a load, and on the time at which other lanes may have written."""
     IMPURE = 7
-    """It has a number of its own."""
+    """The node has a number of its own."""
 
 
 @pass_function

@@ -1,4 +1,4 @@
-"""Where the passes of a session run: what it asks for, and the decision about each program."""
+"""Places the passes of a session: by what the session asks for, and by a decision about each program."""
 
 from __future__ import annotations
 

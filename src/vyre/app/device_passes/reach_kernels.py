@@ -21,21 +21,21 @@ I64_TAG: Final = 0x12
 
 
 class Fate(IntEnum):
-    """What becomes of a row."""
+    """The fate of a row of the program."""
 
     STAYS = 0
     GOES = 1
-    """It goes, with the body that it begins."""
+    """The row goes, with the body that it begins."""
     OPENS = 2
-    """It goes, and the body that it begins becomes a part of the body around it."""
+    """The row goes, and the body that it begins becomes a part of the body around it."""
     IF = 3
-    """It stays, as an ``IF``."""
+    """The row stays, as an ``IF``."""
     ELSE = 4
-    """It stays, as an ``ELSE``."""
+    """The row stays, as an ``ELSE``."""
     CUT = 5
-    """It is a statement behind the end of a path."""
+    """The row is a statement behind the end of a path."""
     TRIMMED = 6
-    """It ends a path that ends there by itself."""
+    """The row ends a path that ends there by itself."""
 
 
 @pass_function

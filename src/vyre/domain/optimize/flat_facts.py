@@ -1,12 +1,10 @@
-"""What the rows of a flattened program read, in columns."""
+"""Columns that tell what the rows of a flattened program read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import Atomic, Load, Var
-from vyre.domain.ir.stmt import GridLoop, Let, Loop
-from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row
 from vyre.domain.optimize.purity import IMPURE
 from vyre.domain.optimize.static_types import StaticTypes
@@ -22,7 +20,7 @@ _IMPURE: Final = tuple(NODE_KINDS[kind] for kind in IMPURE)
 
 
 class Uses(NamedTuple):
-    """Which rows evaluate which nodes: one entry for each pair, in ascending order of rows and of nodes in a row."""
+    """The pairs of a row and a node that it evaluates, in ascending order of rows and of nodes in a row."""
 
     row: Column
     node: Column
@@ -110,13 +108,7 @@ def node_types(flat: FlatProgram) -> Column:
     import numpy as np
 
     types = StaticTypes(flat.program)
-    for stmt in flat.objects:
-        if type(stmt) is Let:
-            types.declare(stmt.name, types.of(stmt.value))
-        elif type(stmt) is Loop:
-            types.declare(stmt.var, types.of(stmt.start))
-        elif type(stmt) is GridLoop:
-            types.declare(stmt.name, ScalarType.U32)
+    types.declare_all(flat.objects)
     return np.array([types.of(expr).value for expr in flat.exprs], np.uint32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from vyre.domain.ir.expr import (
@@ -34,6 +34,7 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY, Result
 from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
@@ -84,6 +85,16 @@ class StaticTypes:
     def declare(self, name: str, dtype: ScalarType) -> None:
         """Sets the type of a local."""
         self._locals[name] = dtype
+
+    def declare_all(self, statements: Iterable[object]) -> None:
+        """Sets the types of the locals that statements declare; they come in the order of the program."""
+        for stmt in statements:
+            if type(stmt) is Let:
+                self.declare(stmt.name, self.of(stmt.value))
+            elif type(stmt) is Loop:
+                self.declare(stmt.var, self.of(stmt.start))
+            elif type(stmt) is GridLoop:
+                self.declare(stmt.name, ScalarType.U32)
 
     def of(self, expr: Expr) -> ScalarType:
         """Returns the type of an expression; does not recurse."""

@@ -1,4 +1,4 @@
-"""What all programs that drain a work queue have in common: their buffers, and the work of one item in them."""
+"""The parts that all programs share that drain a work queue: their buffers, and the work of one item in them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class DrainForm:
 
 @dataclass(frozen=True, slots=True)
 class ItemWork:
-    """What stands for the parts of a queue in the work of one item: the number of the item, and both lengths."""
+    """The expressions for the parts of a queue in the work of one item: the number of the item, and both lengths."""
 
     number: Expr
     items: Expr

@@ -133,7 +133,7 @@ body {{
 }}
 """
 _ANY_ROOM: Final = Literal(ScalarType.U32, 0xFFFFFFFF)
-"""What stands for the length of the pushed items; by identity, a comparison with it says that there is room."""
+"""The expression for the length of the pushed items; by identity, a comparison with it says that there is room."""
 _MORE_THAN: Final = (BinaryOp.GT, BinaryOp.GE)
 _LESS_THAN: Final = (BinaryOp.LT, BinaryOp.LE)
 

@@ -11,7 +11,7 @@ from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outpu
 
 NODES = 300
 ROUNDS = 60
-"""What the first ranks still weigh after them is 0.85 to this power, below 10^-4."""
+"""The rounds of an example: the first ranks weigh 0.85 to this power after them, below 10^-4."""
 ONE = 1 << 40
 """The rank of all nodes together, so that shares are integers and every machine rounds them alike."""
 

@@ -38,7 +38,7 @@ class CaseRecord(NamedTuple):
 
 @dataclass
 class Campaign:
-    """What a check found so far."""
+    """The findings of a check so far."""
 
     records: list[CaseRecord] = field(default_factory=list)
     witnesses: Counter[str] = field(default_factory=Counter)

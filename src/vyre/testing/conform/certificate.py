@@ -47,7 +47,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a check found.
+    """The findings of a check.
 
     ``cases`` holds every case that was run; ``witnesses`` the number of operands by operation, ``statements`` the
     number of compared programs by kind of statement, ``unfinished`` the cases by group that the budget did not allow,

@@ -44,6 +44,7 @@ from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Body, Let, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, bool_, f32, f64, u32
 from vyre.testing.conform.witness_rows import Row, halfway_rows, rounding_rows, witness_rows
+from vyre.testing.operand_columns import operand_columns
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _SUBGROUP: Final = 32
@@ -90,10 +91,7 @@ class Operation(NamedTuple):
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, bytes]:
         """Returns the content of the buffers by name."""
-        return {
-            f"x{k}": b"".join([row[k].to_bytes(dtype.size, "little") for row in rows])
-            for k, dtype in enumerate(self.operands)
-        }
+        return operand_columns(rows, self.operands)
 
 
 def operations() -> Iterator[Operation]:

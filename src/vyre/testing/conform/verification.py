@@ -20,7 +20,7 @@ from vyre.testing.execution import open_backend
 
 @dataclass
 class Verification:
-    """What was found.
+    """The findings of a verification.
 
     ``computed`` counts the cases whose result the reference gave here, ``reran`` those that the backend ran again;
     ``absent`` says why there are none.  ``objections`` is empty if everything holds.

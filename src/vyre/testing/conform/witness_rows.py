@@ -15,7 +15,7 @@ Row: TypeAlias = tuple[int, ...]
 LEAST_WITNESSES: Final = 1024
 """The least number of operands for which an operation is run, unless its operands have fewer values."""
 _BOUNDARIES: Final = 48
-"""How many boundary values of a type are combined with each other at most."""
+"""The most boundary values of a type that are combined with each other."""
 _BIAS: Final = {32: 127, 64: 1023}
 _FRACTION: Final = {32: 23, 64: 52}
 

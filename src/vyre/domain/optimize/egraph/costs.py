@@ -1,4 +1,4 @@
-"""What each operator costs, by type: the table by which terms are extracted.
+"""The costs of operators by type: the table by which terms are extracted.
 
 Costs are in 1/1024 of a cycle of a lane, where a cycle is the time of a simple operation on 32 bits.  Those of
 operators are measured in the code of ``cpu`` and rounded to whole cycles (``benchmarks/operator_costs.py``; its
@@ -91,7 +91,7 @@ _WIDE: Final[dict[tuple[object, bool], int]] = {
     (BinaryOp.DIV, True): 19,
     (UnaryOp.SQRT, True): 43,
 }
-"""What 64 bits cost that is not twice as much as 32, by whether they are a float."""
+"""The costs with 64 bits that are not twice those with 32, by whether the type is a float."""
 _RESIZED: Final = CYCLE
 
 

@@ -29,11 +29,11 @@ from vyre.domain.optimize.egraph.heads import (
 )
 
 Key: TypeAlias = tuple[object, ...]
-"""What windows have in common that have the same forms."""
+"""The structure that windows with the same forms have in common."""
 
 
 class Scope:
-    """What the names of an expression mean: types of locals, of loads by buffer, and values of locals.
+    """The meanings of the names in an expression: types of locals, of loads by buffer, and values of locals.
 
     A local with a value must have it wherever the expression stands: the locals of the value are never assigned, and
     nothing writes what it loads.  ``type_of`` returns the type of an expression, which must be given if some can be

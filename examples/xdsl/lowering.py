@@ -3,63 +3,31 @@
 A memref is a view of a buffer; what its type does not say about its shape is a parameter, which the launch passes.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001
 
 from itertools import count
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import operators
 from operators import held, literal
+
+# fmt: off
 from reading import (
-    CONSTANTS,
-    Refused,
-    Shape,
-    attribute,
-    constant,
-    entry,
-    integers,
-    jump,
-    name_of,
-    number,
-    place_of,
-    stored,
-    symbol,
-    word,
-)  # fmt: skip
+    CONSTANTS, Refused, Shape, attribute, constant, entry, integers, jump, name_of, number, place_of, stored,
+    symbol, word,
+)
+# fmt: on
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
+# fmt: off
 from vyre.ir import (
-    Access,
-    Atomic,
-    AtomicOp,
-    Binary,
-    Cast,
-    EventBuilder,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    MemoryKind,
-    Program,
-    Select,
-    Store,
-    SubgroupAdd,
-    SubgroupLane,
-    SubgroupShuffle,
-    Unary,
-    UnaryOp,
-    Var,
-    unique_expressions,
-    walk_statements,
-)  # fmt: skip
-from vyre.ir import (
-    BinaryOp as B,
+    Access, Atomic, AtomicOp, Binary, Cast, EventBuilder, Expr, IdKind, LaunchId, Literal, Load, MemoryKind,
+    Program, Select, Store, SubgroupAdd, SubgroupLane, SubgroupShuffle, Unary, UnaryOp, Var, unique_expressions,
+    walk_statements, BinaryOp as B, ScalarType as S,
 )
-from vyre.ir import (
-    ScalarType as S,
-)
+# fmt: on
 
 IDS: Final = {"gpu.thread_id": IdKind.LOCAL, "gpu.block_id": IdKind.GROUP, "gpu.grid_dim": IdKind.NUM_GROUPS,
               "gpu.global_id": IdKind.GLOBAL}  # fmt: skip
@@ -69,28 +37,9 @@ TERMINATORS: Final = (
     "memref.alloca_scope.return",
 )  # fmt: skip
 RMW: Final = {
-    "addi": AtomicOp.ADD,
-    "andi": AtomicOp.AND,
-    "ori": AtomicOp.OR,
-    "maxs": AtomicOp.MAX,
-    "mins": AtomicOp.MIN,
-}
-"""Reductions of ``memref.atomic_rmw``, which is an enumeration: its numbers are in ``RMW_NUMBERS``."""
-RMW_NUMBERS: Final = (
-    "addf",
-    "addi",
-    "assign",
-    "maxf",
-    "maxs",
-    "maxu",
-    "minf",
-    "mins",
-    "minu",
-    "mulf",
-    "muli",
-    "ori",
-    "andi",
-)
+    1: AtomicOp.ADD, 4: AtomicOp.MAX, 7: AtomicOp.MIN, 11: AtomicOp.OR, 12: AtomicOp.AND,
+}  # fmt: skip
+"""The kinds of ``memref.atomic_rmw`` on i32, by their numbers in MLIR: addi, maxs, mins, ori and andi."""
 REDUCTIONS: Final = {
     "add": ("addi", "addf"), "mul": ("muli", "mulf"), "min": ("minsi", "minf"), "max": ("maxsi", "maxf"),
     "minsi": ("minsi", ""), "maxsi": ("maxsi", ""), "minui": ("minui", ""), "maxui": ("maxui", ""),
@@ -300,8 +249,8 @@ class Lowering:
             if value is None:
                 raise Refused(op, "a constant that is no number", "use scalars")
             self.values[op.results[0]] = literal(stored(op, op.results[0].type), value)
-        elif name in IDS:
-            self.set(op, [Cast(S.I64, LaunchId(IDS[name], "xyz".index(word(op, "dimension"))))])
+        elif (place := self.place(op)) is not None:
+            self.values[op.results[0]] = place
         elif name.startswith(("arith.", "math.", "index.")):
             self.set(op, operators.lowered(op, self.of(op.operands)))
         else:
@@ -370,9 +319,6 @@ class Lowering:
 
     # -- gpu ------------------------------------------------------------------------------------------
 
-    def lower_gpu_block_dim(self, op: Operation) -> None:
-        self.values[op.results[0]] = index(self.workgroup["xyz".index(word(op, "dimension"))])
-
     def lane(self) -> Expr:
         """Returns the number of the lane in its workgroup."""
         x, y, z = (LaunchId(IdKind.LOCAL, axis) for axis in range(3))
@@ -380,19 +326,25 @@ class Lowering:
         return Binary(B.ADD, x, Binary(B.ADD, Binary(B.MUL, y, u32(self.workgroup[0])), plane))
 
     def lanes(self) -> int:
-        return self.workgroup[0] * self.workgroup[1] * self.workgroup[2]
+        return prod(self.workgroup)
 
-    def lower_gpu_lane_id(self, op: Operation) -> None:
-        self.set(op, [Cast(S.I64, SubgroupLane())])
-
-    def lower_gpu_subgroup_id(self, op: Operation) -> None:
-        self.set(op, [Cast(S.I64, Binary(B.DIV, self.lane(), u32(SUBGROUP)))])
-
-    def lower_gpu_num_subgroups(self, op: Operation) -> None:
-        self.values[op.results[0]] = index(-(-self.lanes() // SUBGROUP))
-
-    def lower_gpu_subgroup_size(self, op: Operation) -> None:
-        self.values[op.results[0]] = index(SUBGROUP)
+    def place(self, op: Operation) -> Expr | None:
+        """Returns the number that an operation of ``gpu`` has for the place of a lane, or None for other operations."""
+        axis = "xyz".find(word(op, "dimension") or "x")
+        match name_of(op):
+            case "gpu.block_dim":
+                return index(self.workgroup[axis])
+            case "gpu.subgroup_size":
+                return index(SUBGROUP)
+            case "gpu.num_subgroups":
+                return index(-(-self.lanes() // SUBGROUP))
+            case "gpu.lane_id":
+                return Cast(S.I64, SubgroupLane())
+            case "gpu.subgroup_id":
+                return Cast(S.I64, Binary(B.DIV, self.lane(), u32(SUBGROUP)))
+            case name if name in IDS:
+                return Cast(S.I64, LaunchId(IDS[name], axis))
+        return None
 
     def lower_gpu_barrier(self, op: Operation) -> None:
         self.builder.barrier(loc=place_of(op))
@@ -513,9 +465,9 @@ class Lowering:
 
     def lower_memref_atomic_rmw(self, op: Operation) -> None:
         value, view, *indices = self.of(op.operands)
-        kind = RMW_NUMBERS[int(number(op, "kind") or 0)]
+        kind = int(number(op, "kind") or 0)
         if kind not in RMW or view.element is not S.I32:
-            raise Refused(op, f"an atomic {kind} of {view.element.text}", "use addi, andi, ori, maxs or mins of i32")
+            raise Refused(op, f"kind {kind} of {view.element.text}", "use addi, andi, ori, maxs or mins of i32")
         self.set(op, [Atomic(RMW[kind], view.buffer, self.address(view, indices), None, value)])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final
 
 import numpy as np
-from lowering import CONSTANTS, IDS, IGNORED, RMW_NUMBERS, SUBGROUP, TERMINATORS, kept_axes, reduction
+from lowering import CONSTANTS, IDS, IGNORED, SUBGROUP, TERMINATORS, kept_axes, reduction
 from operators import CONVERSIONS, operator_of, predicate
 from reading import Refused, Shape, attribute, integers, jump, name_of, number, place_of, stored, symbol, word
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
@@ -24,7 +24,9 @@ FUNCTIONS: Final = {
 """NumPy's functions, which are asked in float64."""
 EXACT: Final = {"negf": np.negative, "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
                 "roundeven": np.rint, "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}  # fmt: skip
-STEPS: Final = 300_000
+_PLACES: Final = ("gpu.block_id", "gpu.thread_id", "gpu.global_id")
+STEPS: Final = 20_000
+"""The operations that a function may run."""
 
 
 class Undefined(Exception):
@@ -50,10 +52,9 @@ class Machine:
 
     def call(self, func: Operation, arguments: list[Any]) -> list[Any]:
         """Runs a function with NumPy scalars and arrays, of which arrays are changed, and returns its results."""
+        ids = dict.fromkeys(("gpu.grid_dim", "gpu.block_dim"), (1, 1, 1)) | dict.fromkeys(_PLACES, (0, 0, 0))
         with np.errstate(all="ignore"):
-            for op, _ in (lane := _Returning(self.run(func, arguments, {}))):
-                raise Refused(op, "lanes meet outside of a kernel", "launch it with gpu.launch_func")
-            return lane.results
+            return self.together(func, [_Returning(self.run(func, arguments, ids | {"lane": 0}))])[0]
 
     def launch(self, func: Operation, grid: Size, block: Size, arguments: list[Any]) -> None:
         """Runs a kernel: workgroup after workgroup, and in one of them all lanes to where they meet."""
@@ -74,15 +75,18 @@ class Machine:
             )
             private = [_zeros(func, each.type) for each in own[count:]]
             lanes.append(_Returning(self.run(func, [*arguments, *shared, *private], known)))
+        self.together(func, lanes)
+
+    def together(self, func: Operation, lanes: list[_Returning]) -> list[list[Any]]:
+        """Runs the lanes of a workgroup to their ends, and returns what each of them returns."""
         answers: list[Any] = [None] * len(lanes)
         while True:
             meetings = [lane.resume(answer) for lane, answer in zip(lanes, answers, strict=True)]
             if all(each is None for each in meetings):
-                return
+                return [lane.results for lane in lanes]
             if len({each and each[0] for each in meetings}) != 1:
                 raise Undefined(func, "not all lanes come to a barrier")
-            op = meetings[0][0]
-            answers = self.met(op, [each[1] for each in meetings])
+            answers = self.met(meetings[0][0], [each[1] for each in meetings])
 
     def met(self, op: Operation, values: list[Any]) -> list[Any]:
         """Returns what each lane gets where the lanes of a workgroup meet."""
@@ -219,6 +223,8 @@ class Machine:
                 return []
             case _ if name.startswith(("memref.", "gpu.")):
                 return self.memory(op, name, values)
+        if not values or not name.startswith(("arith.", "math.", "index.")):
+            raise Refused(op, "no such operation here", "lower it first")
         return self.results(op, values)
 
     def memory(self, op: Operation, name: str, values: list[Any]) -> list[Any]:
@@ -248,10 +254,7 @@ class Machine:
             case "memref.atomic_rmw":
                 place = _inside(op, values[1], values[2:])
                 old = values[1][place]
-                kind = RMW_NUMBERS[int(number(op, "kind") or 0)]
-                values[1][place] = self.operator(
-                    op, kind + "i" * (kind in ("maxs", "mins", "maxu", "minu")), [old, values[0]]
-                )
+                values[1][place] = self.operator(op, _RMW[int(number(op, "kind") or 0)], [old, values[0]])
                 return [old]
         raise Refused(op, "no such operation here", "lower it first")
 
@@ -340,10 +343,6 @@ class _Returning:
             self.results = end.value or self.results
             return None
 
-    def __iter__(self) -> Any:
-        while (met := self.resume(None)) is not None:
-            yield met
-
 
 def functions(module: Operation) -> dict[str, Operation]:
     """Returns the functions of a module and of the modules in it, by name."""
@@ -381,14 +380,13 @@ _RELATION: Final = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
     "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }  # fmt: skip
-_RELATION["une"] = _RELATION["ne"]
+_RMW: Final = {1: "addi", 4: "maxsi", 7: "minsi", 11: "ori", 12: "andi"}
 _FLOAT: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": lambda x, y: x + y, "subf": lambda x, y: x - y, "mulf": lambda x, y: x * y, "divf": lambda x, y: x / y,
     "maxf": lambda x, y: _strict(x, y, 1), "minf": lambda x, y: _strict(x, y, -1),
     "maximumf": lambda x, y: _strict(x, y, 1), "minimumf": lambda x, y: _strict(x, y, -1),
     "maxnumf": lambda x, y: _larger(x, y, 1), "minnumf": lambda x, y: _larger(x, y, -1), "copysign": np.copysign,
 }  # fmt: skip
-_FLOAT["one"] = _RELATION["ne"]
 _INTEGER: Final[dict[str, Callable[..., int]]] = {
     "addi": lambda x, y: x + y, "subi": lambda x, y: x - y, "muli": lambda x, y: x * y, "divsi": _truncated,
     "divui": lambda x, y: x // y, "remsi": lambda x, y: x - y * _truncated(x, y), "remui": lambda x, y: x % y,

@@ -4,36 +4,19 @@ Values of i1 are bools, and values of i8, i16 and f16 are held in 32 bits; each 
 MLIR's integers have no sign: here they are signed, and ``unsigned`` gives the same bits to operators that want them so.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001
 
 from typing import Final
 
 from reading import Refused, name_of, number, stored, word
 from xdsl.ir import Operation
 
+# fmt: off
 from vyre.ir import (
-    Binary,
-    Bitcast,
-    Cast,
-    Expr,
-    Fma,
-    Literal,
-    Narrow,
-    Pack,
-    Select,
-    Unary,
-    Unpack,
-    unary_result,
-)  # fmt: skip
-from vyre.ir import (
-    BinaryOp as B,
+    Binary, Bitcast, Cast, Expr, Fma, Literal, Narrow, Pack, Select, Unary, Unpack, unary_result, BinaryOp as B,
+    ScalarType as S, UnaryOp as U,
 )
-from vyre.ir import (
-    ScalarType as S,
-)
-from vyre.ir import (
-    UnaryOp as U,
-)
+# fmt: on
 
 NARROW: Final = {S.I8: 8, S.I16: 16, S.F16: 16}
 INTEGER: Final = {
@@ -244,6 +227,8 @@ def lowered(op: Operation, values: list[Expr]) -> list[Expr]:
 
     Fast-math and overflow flags are ignored: they permit what vyre never does.
     """
+    if not op.operands or not op.results:
+        raise Refused(op, "no such operator", "write it with operators of the table in README.md")
     name, type_ = operator_of(op), stored(op, op.operands[0].type)
     result = stored(op, op.results[0].type)
     if name in INTEGER or name in ("ceildivsi", "ceildivui", "floordivsi"):

@@ -1,21 +1,17 @@
 """Reads MLIR in its generic form with xDSL: modules, the line of each operation, types and attributes."""
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001
 
 from typing import Any, Final, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
+
+# fmt: off
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    FileLineColLoc,
-    IntAttr,
-    MemRefType,
-    NoneAttr,
-    StridedLayoutAttr,
-    StringAttr,
-    UnregisteredOp,
-)  # fmt: skip
+    DYNAMIC_INDEX, FileLineColLoc, IntAttr, MemRefType, NoneAttr, StridedLayoutAttr, StringAttr, UnregisteredOp,
+)
+# fmt: on
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -40,7 +36,11 @@ class Refused(Exception):
 
 
 class Unreadable(Exception):
-    """Text that is no MLIR module in the generic form."""
+    """Text that is no MLIR module in the generic form; ``reason`` leaves out where it stands."""
+
+    def __init__(self, file: str, why: str) -> None:
+        self.reason = f"xDSL: {why}"
+        super().__init__(f"{file}: {why}. Fix: write the generic form, as mlir-opt --mlir-print-op-generic does.")
 
 
 class _LineKeeper(Parser):
@@ -65,10 +65,9 @@ def read(text: str, file: str) -> Operation:
     try:
         return _LineKeeper(context, text, file).parse_module()
     except (ParseError, VerifyException, NotImplementedError) as error:
-        last = [line.strip(" ^") for line in str(error).splitlines() if line.strip(" ^")][-1]
-        raise Unreadable(
-            f"{file}: {last}. Fix: write the generic form, as mlir-opt --mlir-print-op-generic does."
-        ) from error
+        lines = [line.strip(" ^") for line in str(error).splitlines()]
+        where = next((line.split("@")[-1] for line in lines if file in line), file)
+        raise Unreadable(where, [line for line in lines if line][-1].partition(" self: ")[0]) from error
 
 
 def place_of(op: Operation) -> SourceLocation | None:

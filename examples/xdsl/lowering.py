@@ -34,7 +34,6 @@ IDS: Final = {"gpu.thread_id": IdKind.LOCAL, "gpu.block_id": IdKind.GROUP, "gpu.
 IGNORED: Final = ("memref.dealloc", "memref.assume_alignment", "memref.prefetch", "gpu.module_end", "gpu.dealloc")
 TERMINATORS: Final = (
     "gpu.return", "gpu.yield", "gpu.terminator", "func.return", "scf.yield", "scf.condition", "scf.reduce",
-    "memref.alloca_scope.return",
 )  # fmt: skip
 RMW: Final = {
     1: AtomicOp.ADD, 4: AtomicOp.MAX, 7: AtomicOp.MIN, 11: AtomicOp.OR, 12: AtomicOp.AND,

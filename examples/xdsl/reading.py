@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # noqa: I001
 
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
@@ -139,7 +139,7 @@ class Shape:
                 self.strides.insert(0, stride)
                 stride = None if size is None or stride is None else size * stride
         else:
-            refuse_layout(op)
+            raise Refused(op, "a memref whose layout is an affine map", "use the identity or strided<...>")
         space = str(type_.memory_space)
         self.in_workgroup = "workgroup" in space or space.startswith("3")
 
@@ -150,10 +150,6 @@ class Shape:
         if any(each is None for each in known):
             return None
         return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True)) + 1
-
-
-def refuse_layout(op: Operation) -> NoReturn:
-    raise Refused(op, "a memref whose layout is an affine map", "use the identity or strided<...>")
 
 
 def _is_identity(layout: Any) -> bool:

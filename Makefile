@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding opencl tinygrad coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding opencl tinygrad xdsl coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,6 +52,10 @@ $(VENV)/.tinygrad-tests: $(VENV)/.tinygrad pyproject.toml
 	-$(PIP) install --group torch
 	@touch $@
 
+$(VENV)/.xdsl: $(VENV)/.run pyproject.toml
+	$(PIP) install --group xdsl
+	@touch $@
+
 demo: $(VENV)/.run ## run real kernels on data found on this machine and check every answer
 	$(BIN)/vyre demo
 
@@ -94,6 +98,11 @@ else
 tinygrad: $(VENV)/.tinygrad ## train a network with tinygrad on vyre; TESTS=CHECKOUT runs tinygrad's own tests there
 	env -u PYTHON $(BIN)/python examples/tinygrad/mlp.py
 endif
+
+# TESTS is a checkout of LLVM, of which mlir/test is read; mlir-opt writes its modules in the generic form. TESTS_FLAGS, such as
+# --backends cpu --only Dialect/SCF, chooses a part.
+xdsl: $(VENV)/.xdsl ## run MLIR modules, parsed by xDSL, on vyre and in NumPy; TESTS=CHECKOUT takes those of MLIR's own tests
+	$(BIN)/python examples/xdsl/run_modules.py $(if $(TESTS),--tests $(TESTS)) $(TESTS_FLAGS)
 
 bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run; vyre replay judges the evidence that this writes
 	$(BIN)/python -m benchmarks

@@ -7,17 +7,14 @@ The answers come from NumPy alone.  An expression of which the reference's resul
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import sys
-import zipfile
-from hashlib import sha256
-from math import prod
 from pathlib import Path
 from typing import Any
 
 os.environ |= {"DEV": "VYRE", "VYRE_BACKEND": "reference", "LRU": "0", "NO_MEMORY_PLANNER": "1", "CCACHE": "0"}
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import vyre_device
@@ -27,8 +24,9 @@ vyre_device.register()
 from expressions import Expression, expressions  # noqa: E402
 from tinygrad.helpers import Context  # noqa: E402
 
+from recorded_cases import described, named, write  # noqa: E402
 from tinygrad import Tensor  # noqa: E402
-from vyre.ir import Program, walk_statements  # noqa: E402
+from vyre.ir import Program  # noqa: E402
 
 AS_WRITTEN = ("sum", "max0", "matmul_8", "softmax_4", "conv", "cumsum")
 """Names of expressions begin with one of these if their kernels are recorded without tinygrad's optimizations too."""
@@ -83,34 +81,19 @@ class Recorder:
             if key in names and content is not None
         }
         arrays[f"{expression.name}/answer"] = answer
-        programs = {kernel.program.digest.hex()[:16]: kernel.program for kernel, *_ in self.launches}
-        digest = sha256()
-        for key, (each, _) in self.memory.items():
-            if key in names:
-                digest.update(each.download().tobytes())
-        return (
-            {
-                "name": expression.name,
-                "memory": {names[key]: each.nbytes for key, (each, _) in self.memory.items() if key in names},
-                "launches": [
-                    {
-                        "program": kernel.program.digest.hex()[:16],
-                        "arguments": kernel.arguments(tuple(names[id(each)] for each in memory), values),
-                        "grid": grid,
-                    }
-                    for kernel, memory, grid, values in self.launches
-                ],
-                "answer": names[id(result.uop.base.realized._buf)],
-                "close": expression.close,
-                "work": sum(
-                    prod((*kernel.program.workgroup_size, *grid)) * sum(1 for _ in walk_statements(kernel.program.body))
-                    for kernel, _, grid, _ in self.launches
-                ),
-                "after": digest.hexdigest(),
-            },
-            programs,
-            arrays,
+        programs = {named(kernel.program): kernel.program for kernel, *_ in self.launches}
+        case = described(
+            expression.name,
+            {names[key]: each.nbytes for key, (each, _) in self.memory.items() if key in names},
+            [
+                (kernel.program, kernel.arguments(tuple(names[id(each)] for each in memory), values), grid)
+                for kernel, memory, grid, values in self.launches
+            ],
+            names[id(result.uop.base.realized._buf)],
+            expression.close,
+            (each.download().tobytes() for key, (each, _) in self.memory.items() if key in names),
         )
+        return case, programs, arrays
 
 
 def main(path: str) -> None:
@@ -126,18 +109,7 @@ def main(path: str) -> None:
             cases.append(case)
             programs |= its_programs
             arrays |= its_arrays
-    packed = io.BytesIO()
-    np.savez(packed, **arrays)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
-
-        def write(name: str, data: str | bytes) -> None:
-            file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_LZMA)
-
-        write("cases.json", json.dumps(cases, indent=1))
-        write("arrays.npz", packed.getvalue())
-        for digest, program in sorted(programs.items()):
-            write(f"{digest}.vyre", program.to_text())
-    print(f"{len(programs)} programs in {len(cases)} cases, {Path(path).stat().st_size} bytes")
+    write(path, cases, programs, arrays)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The kernels of ``tests/data/kernels``, which another compiler lowered, with inputs, and for many with answers."""
+"""The kernels of ``tests/data/kernels``, which other compilers lowered, with inputs, and for many with answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.witnesses import buffer_bytes
 
 FOLDER: Final = Path(__file__).parents[1] / "data" / "kernels"
-CASES: Final = FOLDER / "cases.zip"
+TINYGRAD: Final = FOLDER / "cases.zip"
+MLIR: Final = FOLDER / "mlir.zip"
 NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.vyre")))
 
 
@@ -45,7 +46,7 @@ class Launch:
     """A launch of a recorded case: a program, arguments, of which texts name memory, and the grid."""
 
     program: Program
-    arguments: dict[str, str | int]
+    arguments: dict[str, str | float]
     grid: tuple[int, int, int]
 
 
@@ -67,22 +68,22 @@ class RecordedCase:
 
 
 @cache
-def recorded_works() -> dict[str, int]:
-    """The number of statements over all lanes of each case of ``cases.zip``, one in a loop counted once, by name."""
-    return {name: each["work"] for name, each in _listed().items()}
+def recorded_works(archive: Path) -> dict[str, int]:
+    """The number of statements over all lanes of each case of a file, one in a loop counted once, by name."""
+    return {name: each["work"] for name, each in _listed(archive).items()}
 
 
 @cache
-def recorded_programs() -> dict[str, Program]:
-    """The programs of ``cases.zip``, by the first sixteen digits of their digests."""
-    with ZipFile(CASES) as file:
+def recorded_programs(archive: Path) -> dict[str, Program]:
+    """The programs of a file, by the first sixteen digits of their digests."""
+    with ZipFile(archive) as file:
         names = [name for name in file.namelist() if name.endswith(".vyre")]
         return {name.removesuffix(".vyre"): Program.from_text(file.read(name).decode()) for name in names}
 
 
-def recorded_case(name: str) -> RecordedCase:
-    """The case of ``cases.zip`` that has a name."""
-    case, arrays, programs = _listed()[name], _arrays(), recorded_programs()
+def recorded_case(archive: Path, name: str) -> RecordedCase:
+    """The case of a file that has a name."""
+    case, arrays, programs = _listed(archive)[name], _arrays(archive), recorded_programs(archive)
     memory = {}
     for array, size in case["memory"].items():
         key = f"{name}/{array}"
@@ -93,12 +94,12 @@ def recorded_case(name: str) -> RecordedCase:
 
 
 @cache
-def _listed() -> dict[str, dict[str, Any]]:
-    with ZipFile(CASES) as file:
+def _listed(archive: Path) -> dict[str, dict[str, Any]]:
+    with ZipFile(archive) as file:
         return {each["name"]: each for each in json.loads(file.read("cases.json"))}
 
 
 @cache
-def _arrays() -> dict[str, npt.NDArray[Any]]:
-    with ZipFile(CASES) as file:
+def _arrays(archive: Path) -> dict[str, npt.NDArray[Any]]:
+    with ZipFile(archive) as file:
         return dict(np.load(io.BytesIO(file.read("arrays.npz"))))

@@ -1,0 +1,488 @@
+"""Lowers functions of MLIR to programs of ``vyre.ir``: a kernel of ``gpu``, or a function of ``func`` as one lane.
+
+A memref is a view of a buffer; what its type does not say about its shape is a parameter, which the launch passes.
+"""
+
+from __future__ import annotations  # noqa: I001
+
+from itertools import count
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import operators
+from operators import held, literal
+
+# fmt: off
+from reading import (
+    CONSTANTS, Refused, Shape, attribute, constant, entry, integers, jump, name_of, number, place_of, stored,
+    symbol, word,
+)
+# fmt: on
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+
+# fmt: off
+from vyre.ir import (
+    Access, Atomic, AtomicOp, Binary, Cast, EventBuilder, Expr, IdKind, LaunchId, Literal, Load, MemoryKind,
+    Program, Select, Store, SubgroupAdd, SubgroupLane, SubgroupShuffle, Unary, UnaryOp, Var, unique_expressions,
+    walk_statements, BinaryOp as B, ScalarType as S,
+)
+# fmt: on
+
+IDS: Final = {"gpu.thread_id": IdKind.LOCAL, "gpu.block_id": IdKind.GROUP, "gpu.grid_dim": IdKind.NUM_GROUPS,
+              "gpu.global_id": IdKind.GLOBAL}  # fmt: skip
+IGNORED: Final = ("memref.dealloc", "memref.assume_alignment", "memref.prefetch", "gpu.module_end", "gpu.dealloc")
+TERMINATORS: Final = (
+    "gpu.return", "gpu.yield", "gpu.terminator", "func.return", "scf.yield", "scf.condition", "scf.reduce",
+)  # fmt: skip
+RMW: Final = {
+    1: AtomicOp.ADD, 4: AtomicOp.MAX, 7: AtomicOp.MIN, 11: AtomicOp.OR, 12: AtomicOp.AND,
+}  # fmt: skip
+"""The kinds of ``memref.atomic_rmw`` on i32, by their numbers in MLIR: addi, maxs, mins, ori and andi."""
+REDUCTIONS: Final = {
+    "add": ("addi", "addf"), "mul": ("muli", "mulf"), "min": ("minsi", "minf"), "max": ("maxsi", "maxf"),
+    "minsi": ("minsi", ""), "maxsi": ("maxsi", ""), "minui": ("minui", ""), "maxui": ("maxui", ""),
+    "minnumf": ("", "minnumf"), "maxnumf": ("", "maxnumf"), "minimumf": ("", "minimumf"), "maximumf": ("", "maximumf"),
+    "and": ("andi", ""), "or": ("ori", ""), "xor": ("xori", ""),
+}  # fmt: skip
+"""The operator of each reduction of ``gpu.all_reduce``, of integers and of floats."""
+SUBGROUP: Final = 32
+
+
+class Parameter(NamedTuple):
+    """What a buffer of the program is given: a part of the argument ``number``, or of a global of the module."""
+
+    buffer: str
+    source: int | str
+    part: str = "data"  # or "offset", "size", "stride" of a memref
+    axis: int = 0
+
+
+class Kernel(NamedTuple):
+    """A program with its parameters, the buffers that it writes, and those that hold results."""
+
+    program: Program
+    parameters: list[Parameter]
+    written: list[str]
+    results: list[str]
+
+
+class View(NamedTuple):
+    """A memref: element ``i, j`` lies at ``offset + i * strides[0] + j * strides[1]`` of a buffer."""
+
+    buffer: str
+    element: S
+    offset: Expr
+    sizes: list[Expr]
+    strides: list[Expr]
+
+
+ZERO, ONE = Literal.of(S.I64, 0), Literal.of(S.I64, 1)
+
+
+def add(x: Expr, y: Expr) -> Expr:
+    """Returns a sum of indices."""
+    return y if x == ZERO else x if y == ZERO else Binary(B.ADD, x, y)
+
+
+def mul(x: Expr, y: Expr) -> Expr:
+    """Returns a product of indices."""
+    return ZERO if ZERO in (x, y) else y if x == ONE else x if y == ONE else Binary(B.MUL, x, y)
+
+
+def index(value: int) -> Literal:
+    return Literal.of(S.I64, value)
+
+
+def u32(value: int) -> Literal:
+    return Literal.of(S.U32, value)
+
+
+def lower(func: Operation, functions: dict[str, Operation], workgroup: tuple[int, int, int] = (1, 1, 1)) -> Kernel:
+    """Returns the program of a function for workgroups of a size.
+
+    ``functions`` has the functions that it may call by name.  Raises ``Refused`` with the operation that no program
+    has, and ``vyre.VyreError`` where the validator refuses the whole.
+    """
+    written = Lowering(func, functions, workgroup, None).kernel().written  # what is stored to is known at the end
+    return Lowering(func, functions, workgroup, written).kernel()
+
+
+class Lowering:
+    """The program of a function in the making; ``written`` are the buffers that it writes, None if all may be."""
+
+    def __init__(
+        self, func: Operation, functions: dict[str, Operation], workgroup: tuple[int, int, int],
+        written: list[str] | None,
+    ) -> None:  # fmt: skip
+        self.func, self.functions, self.workgroup, self.written = func, functions, workgroup, written
+        self.builder = EventBuilder(symbol(func), workgroup=workgroup, loc=place_of(func))
+        self.values: dict[SSAValue, Any] = {}  # an expression or a View
+        self.parameters: list[Parameter] = []
+        self.numbers = count()
+        self.at, self.calls = func, 0
+
+    def kernel(self) -> Kernel:
+        block = entry(self.func, self.func.regions[0])
+        inputs = len(attribute(self.func, "function_type").inputs)
+        shared = int(number(self.func, "workgroup_attributions") or 0)
+        for place, argument in enumerate(block.args):
+            if place >= inputs:
+                access = Access.WORKGROUP if place < inputs + shared else Access.PRIVATE
+                self.values[argument] = self.memory(self.func, argument.type, access)
+            elif isinstance(argument.type, MemRefType):
+                self.values[argument] = self.parameter(self.func, argument.type, f"arg{place}", place)
+            else:
+                name, element = f"arg{place}", stored(self.func, argument.type)
+                self.values[argument] = self.scalar(element, Parameter(name, place))
+        ending, results = self.block(block), []
+        for value in ending.operands:
+            results.append(f"result{len(results)}")
+            self.builder.buffer(results[-1], stored(ending, value.type), Access.READ_WRITE, 1)
+            self.builder.store(results[-1], u32(0), self.values[value], loc=place_of(ending))
+        program = self.builder.build()
+        touched = {each.buffer for each in walk_statements(program.body) if isinstance(each, Store)}
+        touched |= {each.buffer for each in unique_expressions(program) if isinstance(each, Atomic)}
+        return Kernel(program, self.parameters, [p.buffer for p in self.parameters if p.buffer in touched], results)
+
+    # -- parameters and memory ------------------------------------------------------------------------
+
+    def parameter(self, op: Operation, type_: Any, name: str, source: int | str) -> View:
+        """Returns the view of memory that a launch passes."""
+        shape = Shape(op, type_)
+        writes = self.written is None or name in self.written
+        self.builder.buffer(name, shape.element, Access.READ_WRITE if writes else Access.READ_ONLY, shape.count)
+        self.parameters.append(Parameter(name, source))
+
+        def known(value: int | None, part: str, axis: int = 0) -> Expr:
+            if value is not None:
+                return index(value)
+            return self.scalar(S.I64, Parameter(f"{name}_{part}{axis}", source, part, axis))
+
+        return View(
+            name, shape.element, known(shape.offset, "offset"),
+            [known(size, "size", axis) for axis, size in enumerate(shape.sizes)],
+            [known(stride, "stride", axis) for axis, stride in enumerate(shape.strides)],
+        )  # fmt: skip
+
+    def scalar(self, element: S, parameter: Parameter) -> Expr:
+        """Returns a number that a launch passes; one of 8 or 16 bits comes as the type that holds it."""
+        self.builder.buffer(parameter.buffer, held(element), Access.UNIFORM, 1, kind=MemoryKind.PUSH)
+        self.parameters.append(parameter)
+        return Load(parameter.buffer, u32(0))
+
+    def memory(self, op: Operation, type_: Any, access: Access) -> View:
+        """Returns the view of memory of a workgroup or of a lane."""
+        shape = Shape(op, type_)
+        if shape.count is None:
+            raise Refused(op, "memory whose size is known at run time only", "give it static sizes")
+        name = f"{access.name.lower()}{next(self.numbers)}"
+        self.builder.buffer(name, shape.element, access, shape.count)
+        return View(name, shape.element, index(shape.offset), [*map(index, shape.sizes)], [*map(index, shape.strides)])
+
+    def address(self, view: View, indices: list[Expr]) -> Expr:
+        total = view.offset
+        for each, stride in zip(indices, view.strides, strict=True):
+            total = add(total, mul(each, stride))
+        return total
+
+    # -- statements -----------------------------------------------------------------------------------
+
+    def named(self, value: Expr) -> Var:
+        """Returns a local with a value, which is computed here."""
+        var = Var(f"v{next(self.numbers)}")
+        self.builder.let(var.name, value, loc=place_of(self.at))
+        return var
+
+    def set(self, op: Operation, values: list[Expr]) -> None:
+        for result, value in zip(op.results, values, strict=True):
+            self.values[result] = self.named(value)
+
+    def of(self, values: Any) -> list[Any]:
+        return [self.values[value] for value in values]
+
+    def assign(self, variables: list[Var], values: list[Expr]) -> None:
+        """Gives locals new values, all of which are read before."""
+        if len(values) > 1:
+            values = [self.named(value) for value in values]
+        for var, value in zip(variables, values, strict=True):
+            self.builder.assign(var.name, value, loc=place_of(self.at))
+
+    def variables(self, op: Operation) -> list[Var]:
+        """Returns locals for the results of an operation, whose bodies assign them."""
+        return [self.named(literal(stored(op, each.type), 0)) for each in op.results]
+
+    def block(self, block: Block) -> Operation:
+        """Lowers the operations of a block, and returns the last one, which ends it."""
+        for op in block.ops:
+            self.at = op
+            if name_of(op) in TERMINATORS and op is block.last_op:
+                return op
+            if name_of(op) == "cf.br":
+                self.values.update(zip(jump(op).args, self.of(op.operands), strict=True))
+                return self.block(jump(op))
+            self.lower(op)
+        raise Refused(
+            block.parent_op(), "a body without an end that is known here", "end it with scf.yield or a return"
+        )
+
+    def body(self, op: Operation, region: int, arguments: list[Any], into: list[Var]) -> Operation:
+        """Lowers a body of an operation and assigns what it yields."""
+        block = entry(op, op.regions[region])
+        self.values.update(zip(block.args, arguments, strict=True))
+        ending = self.block(block)
+        if name_of(ending) != "scf.condition":
+            self.assign(into, self.of(ending.operands))
+        return ending
+
+    def lower(self, op: Operation) -> None:
+        """Lowers one operation."""
+        name = name_of(op)
+        handler = getattr(self, "lower_" + name.replace(".", "_"), None)
+        if name in IGNORED:
+            pass
+        elif handler is not None:
+            handler(op)
+        elif name in CONSTANTS:
+            value = number(op, "value")
+            if value is None:
+                raise Refused(op, "a constant that is no number", "use scalars")
+            self.values[op.results[0]] = literal(stored(op, op.results[0].type), value)
+        elif (place := self.place(op)) is not None:
+            self.values[op.results[0]] = place
+        elif name.startswith(("arith.", "math.", "index.")):
+            self.set(op, operators.lowered(op, self.of(op.operands)))
+        else:
+            raise Refused(
+                op, "no such operation here", "lower it to gpu, arith, math, scf, memref, func or index first"
+            )
+
+    def lower_func_call(self, op: Operation) -> None:
+        callee = self.functions.get(word(op, "callee"))
+        if callee is None or not callee.regions[0].blocks or self.calls > 8:
+            raise Refused(op, "a call of a function without a body, or of itself", "define it, without recursion")
+        self.calls += 1
+        self.values.update(zip(callee.regions[0].blocks[0].args, self.of(op.operands), strict=True))
+        ending = self.block(entry(callee, callee.regions[0]))
+        self.values.update(zip(op.results, self.of(ending.operands), strict=True))
+        self.calls -= 1
+
+    # -- scf ------------------------------------------------------------------------------------------
+
+    def lower_scf_for(self, op: Operation) -> None:
+        bounds, carried = self.of(op.operands[:3]), [self.named(each) for each in self.of(op.operands[3:])]
+        var = Var(f"i{next(self.numbers)}")
+        self.builder.open_loop(var.name, *bounds, loc=place_of(op))
+        self.body(op, 0, [var, *carried], carried)
+        self.builder.close()
+        self.values.update(zip(op.results, carried, strict=True))
+
+    def lower_scf_if(self, op: Operation) -> None:
+        results = self.variables(op)
+        self.builder.open_if(self.values[op.operands[0]], loc=place_of(op))
+        self.body(op, 0, [], results)
+        if op.regions[1].blocks:
+            self.builder.else_()
+            self.body(op, 1, [], results)
+        self.builder.close()
+        self.values.update(zip(op.results, results, strict=True))
+
+    def lower_scf_while(self, op: Operation) -> None:
+        carried, results = [self.named(each) for each in self.of(op.operands)], self.variables(op)
+        self.builder.open_loop(f"i{next(self.numbers)}", u32(0), u32(0xFFFF_FFFF), loc=place_of(op))
+        condition, *passed = self.of(self.body(op, 0, carried, []).operands)
+        self.assign(results, passed)
+        self.builder.open_if(Unary(UnaryOp.LOGICAL_NOT, condition))
+        self.builder.break_()
+        self.builder.close()
+        self.body(op, 1, results, carried)
+        self.builder.close()
+        self.values.update(zip(op.results, results, strict=True))
+
+    def lower_scf_parallel(self, op: Operation) -> None:
+        block = entry(op, op.regions[0])
+        axes = len(block.args)
+        if len(op.operands) != 3 * axes:
+            raise Refused(op, "a reduction over scf.parallel", "use scf.for with iter_args")
+        values = self.of(op.operands)
+        for axis, argument in enumerate(block.args):
+            self.values[argument] = Var(f"i{next(self.numbers)}")
+            self.builder.open_loop(self.values[argument].name, *values[axis::axes], loc=place_of(op))
+        self.block(block)
+        for _ in range(axes):
+            self.builder.close()
+
+    def lower_scf_execute_region(self, op: Operation) -> None:
+        self.body(op, 0, [], results := self.variables(op))
+        self.values.update(zip(op.results, results, strict=True))
+
+    # -- gpu ------------------------------------------------------------------------------------------
+
+    def lane(self) -> Expr:
+        """Returns the number of the lane in its workgroup."""
+        x, y, z = (LaunchId(IdKind.LOCAL, axis) for axis in range(3))
+        plane = Binary(B.MUL, z, u32(self.workgroup[0] * self.workgroup[1]))
+        return Binary(B.ADD, x, Binary(B.ADD, Binary(B.MUL, y, u32(self.workgroup[0])), plane))
+
+    def lanes(self) -> int:
+        return prod(self.workgroup)
+
+    def place(self, op: Operation) -> Expr | None:
+        """Returns the number that an operation of ``gpu`` has for the place of a lane, or None for other operations."""
+        axis = "xyz".find(word(op, "dimension") or "x")
+        match name_of(op):
+            case "gpu.block_dim":
+                return index(self.workgroup[axis])
+            case "gpu.subgroup_size":
+                return index(SUBGROUP)
+            case "gpu.num_subgroups":
+                return index(-(-self.lanes() // SUBGROUP))
+            case "gpu.lane_id":
+                return Cast(S.I64, SubgroupLane())
+            case "gpu.subgroup_id":
+                return Cast(S.I64, Binary(B.DIV, self.lane(), u32(SUBGROUP)))
+            case name if name in IDS:
+                return Cast(S.I64, LaunchId(IDS[name], axis))
+        return None
+
+    def lower_gpu_barrier(self, op: Operation) -> None:
+        self.builder.barrier(loc=place_of(op))
+
+    def lower_gpu_all_reduce(self, op: Operation) -> None:
+        """Every lane combines the values of all in their order, so that the answer has one value only."""
+        type_ = stored(op, op.operands[0].type)
+        memory = f"reduced{next(self.numbers)}"
+        self.builder.buffer(memory, type_, Access.WORKGROUP, self.lanes())
+        self.builder.store(memory, self.lane(), self.values[op.operands[0]], loc=place_of(op))
+        self.builder.barrier(loc=place_of(op))
+        total, var = self.named(Load(memory, u32(0))), Var(f"i{next(self.numbers)}")
+        self.builder.open_loop(var.name, u32(1), u32(self.lanes()))
+        self.assign([total], [self.combined(op, type_, total, self.named(Load(memory, var)))])
+        self.builder.close()
+        self.builder.barrier()
+        self.values[op.results[0]] = total
+
+    def combined(self, op: Operation, type_: S, x: Expr, y: Expr) -> Expr:
+        if op.regions[0].blocks:
+            block = entry(op, op.regions[0])
+            self.values.update(zip(block.args, (x, y), strict=True))
+            return self.of(self.block(block).operands)[0]
+        name = reduction(op, type_)
+        return (operators.floating if type_.is_float else operators.integer)(name, type_, x, y)
+
+    def lower_gpu_subgroup_reduce(self, op: Operation) -> None:
+        type_ = stored(op, op.operands[0].type)
+        if reduction(op, type_) not in ("addi", "addf") or not type_.is_executable or attribute(op, "cluster_size"):
+            raise Refused(op, "a reduction of a subgroup other than a sum of 32 or 64 bits", "use gpu.all_reduce")
+        self.set(op, [SubgroupAdd(self.values[op.operands[0]])])
+
+    def lower_gpu_shuffle(self, op: Operation) -> None:
+        """A value from a lane that takes no part is 0, where MLIR does not define it."""
+        value, offset, lanes = self.of(op.operands)
+        lane: Expr = Cast(S.I32, SubgroupLane())
+        mode = word(op, "mode")
+        if mode not in (modes := {"xor": B.BIT_XOR, "up": B.SUB, "down": B.ADD, "idx": None}):
+            raise Refused(op, f"a shuffle {mode}", "use xor, up, down or idx")
+        target = self.named(offset if mode == "idx" else Binary(modes[mode], lane, offset))
+        inside = Binary(B.AND, Binary(B.GE, target, Literal.of(S.I32, 0)), Binary(B.LT, target, lanes))
+        valid = self.named(inside)
+        moved = self.named(SubgroupShuffle(self.named(value), Cast(S.U32, target)))
+        self.values[op.results[0]] = self.named(Select(valid, moved, literal(stored(op, op.operands[0].type), 0)))
+        self.values[op.results[1]] = valid
+
+    # -- memref ---------------------------------------------------------------------------------------
+
+    def lower_memref_load(self, op: Operation) -> None:
+        view, *indices = self.of(op.operands)
+        self.set(op, [Load(view.buffer, self.address(view, indices))])
+
+    def lower_memref_store(self, op: Operation) -> None:
+        value, view, *indices = self.of(op.operands)
+        self.builder.store(view.buffer, self.address(view, indices), value, loc=place_of(op))
+
+    def lower_memref_dim(self, op: Operation) -> None:
+        axis, view = constant(op.operands[1]), self.values[op.operands[0]]
+        if axis is None or axis >= len(view.sizes):
+            raise Refused(op, "the size of an axis that is no constant", "pass an axis of the memref")
+        self.values[op.results[0]] = view.sizes[axis]
+
+    def lower_memref_cast(self, op: Operation) -> None:
+        self.values[op.results[0]] = self.values[op.operands[0]]
+
+    lower_memref_memory_space_cast = lower_memref_cast
+
+    def lower_memref_alloc(self, op: Operation) -> None:
+        type_ = op.results[0].type
+        in_workgroup = Shape(op, type_).in_workgroup
+        self.values[op.results[0]] = self.memory(op, type_, Access.WORKGROUP if in_workgroup else Access.PRIVATE)
+
+    lower_memref_alloca = lower_memref_alloc
+
+    def lower_memref_get_global(self, op: Operation) -> None:
+        name = word(op, "name")
+        if not any(each.source == name for each in self.parameters):
+            self.parameter(op, op.results[0].type, f"global_{name}", name)
+        shape = Shape(op, op.results[0].type)
+        self.values[op.results[0]] = View(
+            f"global_{name}", shape.element, ZERO, [*map(index, shape.sizes)], [*map(index, shape.strides)]
+        )
+
+    def lower_memref_subview(self, op: Operation) -> None:
+        view, *rest = self.of(op.operands)
+        offsets, sizes, strides = self.slices(op, rest)
+        offset = view.offset
+        for each, stride in zip(offsets, view.strides, strict=True):
+            offset = add(offset, mul(each, stride))
+        strides = [mul(each, stride) for each, stride in zip(strides, view.strides, strict=True)]
+        kept = kept_axes(integers(op, "static_sizes"), Shape(op, op.results[0].type).sizes)
+        self.values[op.results[0]] = View(
+            view.buffer, view.element, offset, [sizes[axis] for axis in kept], [strides[axis] for axis in kept]
+        )
+
+    def lower_memref_reinterpret_cast(self, op: Operation) -> None:
+        view, *rest = self.of(op.operands)
+        (offset,), sizes, strides = self.slices(op, rest)
+        self.values[op.results[0]] = View(view.buffer, view.element, offset, sizes, strides)
+
+    def slices(self, op: Operation, dynamic: list[Expr]) -> list[list[Expr]]:
+        """Returns offsets, sizes and strides, of which some are operands."""
+        operands = iter(dynamic)
+        return [
+            [next(operands) if each == DYNAMIC_INDEX else index(each) for each in integers(op, f"static_{part}")]
+            for part in ("offsets", "sizes", "strides")
+        ]
+
+    def lower_memref_copy(self, op: Operation) -> None:
+        source, target = self.of(op.operands)
+        variables = [Var(f"i{next(self.numbers)}") for _ in source.sizes]
+        for var, size in zip(variables, source.sizes, strict=True):
+            self.builder.open_loop(var.name, ZERO, size, ONE, loc=place_of(op))
+        value = Load(source.buffer, self.address(source, variables))
+        self.builder.store(target.buffer, self.address(target, variables), value, loc=place_of(op))
+        for _ in variables:
+            self.builder.close()
+
+    def lower_memref_atomic_rmw(self, op: Operation) -> None:
+        value, view, *indices = self.of(op.operands)
+        kind = int(number(op, "kind") or 0)
+        if kind not in RMW or view.element is not S.I32:
+            raise Refused(op, f"kind {kind} of {view.element.text}", "use addi, andi, ori, maxs or mins of i32")
+        self.set(op, [Atomic(RMW[kind], view.buffer, self.address(view, indices), None, value)])
+
+
+def reduction(op: Operation, type_: S) -> str:
+    """Returns the operator of ``arith`` that a reduction of ``gpu`` applies to values of a type."""
+    name = REDUCTIONS.get(word(op, "op"), ("", ""))[type_.is_float]
+    if not name:
+        raise Refused(op, f"a reduction {word(op, 'op')} of {type_.text}", f"use one of {', '.join(REDUCTIONS)}")
+    return name
+
+
+def kept_axes(sizes: list[int], result: list[int | None]) -> list[int]:
+    """Returns the axes of a slice that its type keeps: axes of size 1 may be left out."""
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        wanted = result[len(kept)] if len(kept) < len(result) else -1
+        if wanted == (None if size == DYNAMIC_INDEX else size):
+            kept.append(axis)
+    return kept

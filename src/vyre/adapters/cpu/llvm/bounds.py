@@ -38,13 +38,20 @@ class Bounds:
     @property
     def runs_never(self) -> bool:
         """Tells whether constants show that no lane runs a round."""
-        if self._number == 0:
-            return True
+        return self._number == 0 or self._runs() is False
+
+    @property
+    def runs_always(self) -> bool:
+        """Tells whether constants show that every lane runs a round."""
+        return self._number != 0 and self._runs() is True
+
+    def _runs(self) -> bool | None:
+        """Returns whether there is a round by constants; None if these do not show it."""
         numbers = (self.start.number, self.stop.number)
         if self._number is None or None in numbers:
-            return False
+            return None
         first, last = (_signed(self._dtype.bits, n or 0, self._signed) for n in numbers)
-        return first >= last if self._number > 0 else first <= last
+        return first < last if self._number > 0 else first > last
 
     @property
     def steps_by_one(self) -> bool:

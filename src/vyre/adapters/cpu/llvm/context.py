@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Final, Protocol
 
 from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.copies import PerVector, Tag
+from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
@@ -135,7 +136,7 @@ class Kernel:
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
         self.atomics: int = 0
         """The number of atomics written so far."""
-        self.group: tuple[str, str, str] = ("0", "0", "0")
+        self.group: Sequence[str] | GroupIds = ("0", "0", "0")
         """The ids of the workgroup, i32 operands."""
         self.joined: Final = options.joined
         """Whether a vector may hold lanes of several workgroups."""

@@ -28,7 +28,10 @@ def cast(k: Kernel, dtype: ScalarType, a: Value) -> Value:
         base = lift(k, k.uniform(a.dtype, a.operand))
         return k.affine(dtype, cast_bits(base.ins, a.dtype, dtype, base.operands[0]), a.stride)
     lifted = lift(k, a)
-    return lifted.value(dtype, cast_bits(lifted.ins, a.dtype, dtype, lifted.operands[0]))
+    result = lifted.value(dtype, cast_bits(lifted.ins, a.dtype, dtype, lifted.operands[0]))
+    if dtype is _BOOL and a.shape is Shape.AFFINE:
+        k.masks.note_unequal(result.operand, equal=False)
+    return result
 
 
 def wrap_cast(k: Kernel, dtype: ScalarType, a: Value) -> Value:

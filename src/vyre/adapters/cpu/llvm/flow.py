@@ -199,7 +199,7 @@ def _if(k: Kernel, stmt: If) -> Flow:
             continue
         if condition.is_uniform:
             opened.append(_scalar_link(k, link, condition))
-        elif number + 1 == len(links) and k.mask is None and _is_copied(k, (link,)):
+        elif number + 1 == len(links) and k.mask is None and _may_copy(k, link, condition):
             result = _copied_link(k, link, condition)
             break
         else:
@@ -309,6 +309,11 @@ def _united(k: Kernel, mask: str | None, one: tuple[str | None, Flow], other: tu
     assert one[0] is not None and other[0] is not None
     k.mask = k.masks.combined("or", one[0], other[0])
     return Flow.PARTLY
+
+
+def _may_copy(k: Kernel, link: If, condition: Value) -> bool:
+    """Returns whether a branch is written twice, which does not pay if it is known that some lane does not take it."""
+    return not k.masks.lacks_lane(condition.operand) and _is_copied(k, (link,))
 
 
 def _copied_link(k: Kernel, link: If, condition: Value) -> Flow:

@@ -12,6 +12,7 @@ from vyre.adapters.cpu.llvm import budget, memory
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
+from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.lockstep import Lockstep
 from vyre.adapters.cpu.llvm.regions import EFFECTS, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
@@ -70,20 +71,13 @@ class Groups:
         some = w.pure("icmp ult i64 {}, {}", "%begin", "%end")
         w.branch(some, begin, "done")
         w.place(begin)
-        nx, ny = k.word(0), k.word(1)
-        rows = w.pure("udiv i64 {}, {}", "%begin", nx)
-        start = (
-            w.pure("urem i64 {}, {}", "%begin", nx),
-            w.pure("urem i64 {}, {}", rows, ny),
-            w.pure("udiv i64 {}, {}", rows, ny),
-        )
-        before = w.block
+        before = w.reserve()
+        entered = w.block
         w.open_loop("group")
-        number = w.here(f"phi i64 [ %begin, %{before} ], [ %group.next, %group.latch ]")
-        ids = [w.here(f"phi i64 [ {start[a]}, %{before} ], [ %group.next.{a}, %group.latch ]") for a in range(3)]
+        k.group = ids = GroupIds(k)
+        number = w.here(f"phi i64 [ %begin, %{entered} ], [ %group.next, %group.latch ]")
+        head = w.reserve()
         budget.poll(k)
-        x, y, z = (w.pure("trunc i64 {} to i32", one) for one in ids)
-        k.group = (x, y, z)
         memory.zero_shared(k)
         if (self._in_steps or k.in_lockstep) and memory.zeroes_private(k):
             self._regions.each_vector(lambda: memory.zero_private(k))
@@ -104,15 +98,7 @@ class Groups:
         w.jump("group.latch")
         w.place("group.latch")
         w.line(f"%group.next = add i64 {number}, 1")
-        w.line(f"%group.x = add i64 {ids[0]}, 1")
-        w.line(f"%group.wrap.x = icmp eq i64 %group.x, {nx}")
-        w.line("%group.next.0 = select i1 %group.wrap.x, i64 0, i64 %group.x")
-        w.line("%group.carry.x = zext i1 %group.wrap.x to i64")
-        w.line(f"%group.y = add i64 {ids[1]}, %group.carry.x")
-        w.line(f"%group.wrap.y = icmp eq i64 %group.y, {ny}")
-        w.line("%group.next.1 = select i1 %group.wrap.y, i64 0, i64 %group.y")
-        w.line("%group.carry.y = zext i1 %group.wrap.y to i64")
-        w.line(f"%group.next.2 = add i64 {ids[2]}, %group.carry.y")
+        ids.write(before, head, entered)
         w.line("%group.more = icmp ult i64 %group.next, %end")
         w.branch("%group.more", "group", "done")
         w.close_loop()

@@ -38,7 +38,7 @@ def compare(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, si
 def binary(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, signed: bool) -> str:
     """Returns ``a op b`` for an operator that is neither a comparison nor a division.
 
-    Counts of shifts and rotations are of the element type; any high bits are ignored.
+    Counts of shifts and rotations are of the element type; any high bits are ignored, which constants do not have.
     """
     direct = _DIRECT.get(op)
     if direct is not None:
@@ -49,7 +49,7 @@ def binary(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, sig
         return ins.call(_FUNNEL[op], element, a, a, b)
     match op:
         case BinaryOp.SHL | BinaryOp.SHR:
-            count = ins.do("and", element, b, ins.number(element, width(element) - 1))
+            count = ins.do("and", element, b, ins.number(element, width(element) - 1)) if b.startswith("%") else b
             instruction = "shl" if op is BinaryOp.SHL else "ashr" if signed else "lshr"
             return ins.do(instruction, element, a, count)
         case BinaryOp.ABS_DIFF:

@@ -23,6 +23,7 @@ class Lifted(NamedTuple):
 
 def lift(k: Kernel, *values: Value) -> Lifted:
     """Returns values as scalars if all of them are uniform, else as vectors."""
-    if all(value.is_uniform for value in values):
-        return Lifted(Instructions(k.w, None), tuple(value.operand for value in values))
-    return Lifted(Instructions(k.w, k.lanes), tuple(k.vector(value) for value in values))
+    for value in values:
+        if value.shape is not Shape.UNIFORM:
+            return Lifted(Instructions(k.w, k.lanes), tuple([k.vector(value) for value in values]))
+    return Lifted(Instructions(k.w, None), tuple([value.operand for value in values]))

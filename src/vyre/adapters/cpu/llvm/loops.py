@@ -129,8 +129,11 @@ class _Together:
         element = SCALAR[dtype]
         assigned = {s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)}
         outer = w.label("enter")
-        self._exit.expect(k.lane_mask())
-        w.branch(bounds.entered()[0], outer, self._exit.label)
+        if bounds.runs_always:
+            w.jump(outer)
+        else:
+            self._exit.expect(k.lane_mask())
+            w.branch(bounds.entered()[0], outer, self._exit.label)
         w.open_scope()
         k.open_values()
         w.place(outer)

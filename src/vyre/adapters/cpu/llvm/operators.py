@@ -48,7 +48,10 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     lifted, signed = lift(k, a, b), a.dtype.is_signed
     ins, (x, y) = lifted.ins, lifted.operands
     if op in integer.COMPARISONS:
-        return _compared(k, lifted, integer.compare(ins, op, element, x, y, signed=signed))
+        compared = _compared(k, lifted, integer.compare(ins, op, element, x, y, signed=signed))
+        if op in (BinaryOp.EQ, BinaryOp.NE) and Shape.VARYING not in (a.shape, b.shape) and a.stride != b.stride:
+            k.masks.note_unequal(compared.operand, equal=op is BinaryOp.EQ)
+        return compared
     if op not in _DIVISIONS:
         return lifted.value(result, integer.binary(ins, op, element, x, y, signed=signed))
     if b.number is not None:
@@ -63,6 +66,8 @@ def _compared(k: Kernel, lifted: Lifted, operand: str) -> Value:
 
 
 def _logic(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
+    if b.number is not None and op in (BinaryOp.EQ, BinaryOp.NE):
+        return a if b.number == (op is BinaryOp.EQ) else unary(k, UnaryOp.LOGICAL_NOT, a)
     lifted = lift(k, a, b)
     ins, (x, y) = lifted.ins, lifted.operands
     match op:

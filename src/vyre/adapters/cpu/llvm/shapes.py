@@ -7,9 +7,9 @@ gives them one value: a program where it does not has a data race.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import (
     Atomic,
@@ -198,12 +198,16 @@ class Shapes:
                 self._raise(self._shrinking, loop.stmt, _V)
 
     def _raise(self, table: dict[int, Agreement], stmt: Node, level: Agreement) -> Agreement:
+        """Notes a level, unless a higher one is known; what has been read of the statement before is then outdated."""
         before = table.get(id(stmt))
-        if before is None or level > before:
-            table[id(stmt)] = level
+        if before is None:  # only the level of a loop's rounds is read before it is known
+            self._changed = self._changed or table is self._shrinking
+        elif level > before:
             self._changed = True
-            return level
-        return before
+        else:
+            return before
+        table[id(stmt)] = level
+        return level
 
     # ---- expressions
     def level(self, root: Expr) -> Agreement:
@@ -212,35 +216,51 @@ class Shapes:
         stack: list[Expr] = [root]
         while stack:
             expr = stack[-1]
-            if id(expr) in known:
-                stack.pop()
-                continue
-            own = self._own(expr)
-            waiting = [] if own is not None else [c for c in children(expr) if id(c) not in known]
-            if waiting:
-                stack += reversed(waiting)
-                continue
-            known[id(expr)] = own if own is not None else max([known[id(c)] for c in children(expr)], default=_W)
+            rule = _LEVELS.get(type(expr))
+            level = None if rule is None else rule(self, expr)
+            if level is None:
+                level, waiting = _W, len(stack)
+                for child in children(expr):
+                    below = known.get(id(child))
+                    if below is None:
+                        stack.append(child)
+                    elif below > level:
+                        level = below
+                if len(stack) > waiting:
+                    continue
+            known[id(expr)] = level
             stack.pop()
         return known[id(root)]
 
-    def _own(self, expr: Expr) -> Agreement | None:
-        """Returns the agreement of an expression that does not depend on its operands; None if it does."""
-        match expr:
-            case Var(name):
-                local = self._locals[name]
-                return local.level if local.let is None else self._lets[id(local.let)]
-            case LaunchId(kind, axis):
-                if self._joined and axis == 0 and kind is not IdKind.NUM_GROUPS:
-                    return self._own_level
-                return _W if kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[axis]
-            case Load(buffer, _) if buffer in self._private:
-                return self._own_level
-            case Atomic() | SubgroupLane():
-                return self._own_level
-            case SubgroupAdd() | SubgroupBallot():
-                return _V
-        return None
+    def _var(self, expr: Var) -> Agreement:
+        local = self._locals[expr.name]
+        return local.level if local.let is None else self._lets[id(local.let)]
+
+    def _launch_id(self, expr: LaunchId) -> Agreement:
+        if self._joined and expr.axis == 0 and expr.kind is not IdKind.NUM_GROUPS:
+            return self._own_level
+        return _W if expr.kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[expr.axis]
+
+    def _load(self, expr: Load) -> Agreement | None:
+        return self._own_level if expr.buffer in self._private else None
+
+    def _own(self, expr: Atomic | SubgroupLane) -> Agreement:
+        return self._own_level
+
+    def _subgroup(self, expr: SubgroupAdd | SubgroupBallot) -> Agreement:
+        return _V
+
+
+_LEVELS: Final[dict[type[Node], Callable[[Shapes, Any], Agreement | None]]] = {
+    Var: Shapes._var,
+    LaunchId: Shapes._launch_id,
+    Load: Shapes._load,
+    Atomic: Shapes._own,
+    SubgroupLane: Shapes._own,
+    SubgroupAdd: Shapes._subgroup,
+    SubgroupBallot: Shapes._subgroup,
+}
+"""Functions for expressions with an agreement of their own; None where it is that of the operands."""
 
 
 def _deeper(flow: tuple[int, int], level: Agreement) -> tuple[int, int]:

@@ -20,9 +20,11 @@ class WordMasks:
     """The words of masks; a mask is an operand of type <W x i1>, its words are one of type <W x i32>, 0 or -1 each.
 
     Unless ``wanted``, no mask has words, and the instructions are those on i1.  The mask of one lane is an i1.
+
+    It is also known here of some masks that they have a lane, or that they lack one, whatever the data are.
     """
 
-    __slots__ = ("_all", "_known", "_lanes", "_mask", "_w", "_words", "loops", "wanted")
+    __slots__ = ("_all", "_having", "_known", "_lacking", "_lanes", "_mask", "_w", "_words", "loops", "wanted")
 
     def __init__(self, w: Writer, lanes: int, *, wanted: bool) -> None:
         self._w: Final = w
@@ -31,6 +33,8 @@ class WordMasks:
         self._all: Final = "splat (i1 true)" if lanes > 1 else "true"
         self._words: Final = f"<{lanes} x i32>"
         self._known: Final[dict[str, str]] = {}
+        self._having: Final[set[str]] = set()
+        self._lacking: Final[set[str]] = set()
         self.wanted: Final = wanted
         self.loops: int = 0
         """The number of loops around the current place that lanes leave one by one."""
@@ -49,25 +53,51 @@ class WordMasks:
         """Keeps a mask in such memory."""
         self._w.line(f"store {self.place} {self._of(mask) if self.wanted else mask}, ptr {place}")
 
+    def note_unequal(self, mask: str, *, equal: bool) -> None:
+        """Notes that in some lane, whatever the data are, two numbers differ.
+
+        The mask is that of the lanes whose numbers are ``equal``, or of those whose numbers differ.
+        """
+        (self._lacking if equal else self._having).add(mask)
+
+    def lacks_lane(self, mask: str) -> bool:
+        """Returns whether it is known that a mask is never that of all lanes."""
+        return mask in self._lacking
+
     def held(self, mask: str) -> str:
         """Returns a mask with the same lanes, which has words where the current loop keeps masks as words."""
         if not self.wanted or not self.loops or mask in self._known or not mask.startswith("%"):
             return mask
-        return self._named(self._of(mask))
+        found = self._named(self._of(mask))
+        for masks in (self._having, self._lacking):
+            if mask in masks:
+                masks.add(found)
+        return found
 
     def combined(self, op: str, one: str, other: str) -> str:
         """Returns ``and``, ``or`` or ``xor`` of two masks; it has words if both have."""
         a, b = self._known.get(one), self._known.get(other)
         if a is None or b is None:
-            return self._w.pure(f"{op} {self._mask} {{}}, {{}}", one, other)
-        return self._named(self._w.pure(f"{op} {self._words} {{}}, {{}}", a, b))
+            found = self._w.pure(f"{op} {self._mask} {{}}, {{}}", one, other)
+        else:
+            found = self._named(self._w.pure(f"{op} {self._words} {{}}, {{}}", a, b))
+        kept = {"and": self._lacking, "or": self._having}.get(op)
+        if kept is not None and (one in kept or other in kept):
+            kept.add(found)
+        return found
 
     def inverse(self, mask: str) -> str:
         """Returns the mask of the other lanes."""
         words = self._known.get(mask)
         if words is None:
-            return self._w.pure(f"xor {self._mask} {{}}, {self._all}", mask)
-        return self._named(self._w.pure(f"xor {self._words} {{}}, splat (i32 -1)", words))
+            found = self._w.pure(f"xor {self._mask} {{}}, {self._all}", mask)
+        else:
+            found = self._named(self._w.pure(f"xor {self._words} {{}}, splat (i32 -1)", words))
+        if mask in self._having:
+            self._lacking.add(found)
+        if mask in self._lacking:
+            self._having.add(found)
+        return found
 
     def any(self, mask: str) -> str:
         """Returns an i1 that is true if a lane is active."""

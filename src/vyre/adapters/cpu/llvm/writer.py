@@ -74,7 +74,11 @@ class Writer:
         if found is not None:
             return found
         levels = self._levels
-        level = max([levels.get(operand, 0) for operand in operands], default=0)
+        level = 0
+        for operand in operands:
+            own = levels.get(operand, 0)
+            if own > level:
+                level = own
         result = self.name()
         if level < len(self._loops):
             loop = self._loops[level]
@@ -96,14 +100,25 @@ class Writer:
 
     def here(self, text: str) -> str:
         """Returns the result of an instruction that belongs to the current place, such as a load."""
-        result = self.name()
+        result = self.result()
         self._out.append(f"  {result} = {text}{self.location}")
-        self._levels[result] = len(self._loops)
         return result
 
     def line(self, text: str) -> None:
         """Writes an instruction without a result at the current place."""
         self._out.append(f"  {text}{self.location}")
+
+    def reserve(self) -> Section:
+        """Returns a section at the current place, whose lines are written later."""
+        section: Section = []
+        self._out.append(section)
+        return section
+
+    def result(self) -> str:
+        """Returns the name of a result that depends on the open loops, for an instruction that is written later."""
+        result = self.name()
+        self._levels[result] = len(self._loops)
+        return result
 
     def at_entry(self, text: str) -> str:
         """Returns the result of an instruction at the start of the function, such as a stack slot."""
@@ -173,9 +188,7 @@ class Writer:
 
         Instructions that the loop does not change will stand before the jump.
         """
-        preheader: Section = []
-        self._out.append(preheader)
-        self._loops.append(_Loop(preheader, len(self._scopes) - 1))
+        self._loops.append(_Loop(self.reserve(), len(self._scopes) - 1))
         self.jump(head)
         self.open_scope()
         self.place(head)

@@ -32,8 +32,8 @@ class ShadowStatus(Enum):
 class ShadowState:
     """The state of one dispatch, which changes once the shadow has run it.  Any thread may use it.
 
-    ``difference`` is the first one, and ``evidence`` the bundle that holds it.  Both are None until the dispatch is known
-    to differ.
+    ``difference`` is the first one, and ``evidence`` the bundle that holds it; both are None until the dispatch is
+    known to differ.
     """
 
     __slots__ = ("_reason", "_settled", "difference", "evidence", "status")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.shadow.report import Evidence
 from vyre.app.shadow.state import Difference
@@ -15,10 +14,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import Decision
     from vyre.ports.backend import Backend
-
-
-Quarantine: TypeAlias = "Callable[[Program], None]"
-"""Removes all code of a program, and has its pipelines take code without optimizations."""
 
 
 class Outcome(NamedTuple):

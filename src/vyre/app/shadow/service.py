@@ -57,12 +57,12 @@ class Clock(NamedTuple):
 class Found(NamedTuple):
     """What a comparison found: programs whose code is wrong, or may be, and the evidence.
 
-    ``fall_back`` replaces the code of these programs, and returns whether that gives the right bytes.
+    ``agrees`` returns whether code without optimizations gives the right bytes.
     """
 
     programs: tuple[Program, ...]
     evidence: Callable[[tuple[Decision, ...]], Evidence]
-    fall_back: Callable[[], bool]
+    agrees: Callable[[], bool]
 
 
 class Check(Protocol):
@@ -84,6 +84,15 @@ class _Noted:
         self.decisions.append(decision)
 
 
+class Gate:
+    """Holds ``at`` for the pipelines; it is replaced, and closed for good, when a program comes into quarantine."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int) -> None:
+        self.at: int = at
+
+
 class ShadowService:
     """The shadow of one session.  Nothing that it does raises to the caller; every method may be called by any thread.
 
@@ -98,7 +107,9 @@ class ShadowService:
         telemetry: Telemetry,
         sink: DecisionSink | None = None,
         clock: Clock = Clock(),  # noqa: B008  # immutable
+        clean: Callable[[Program], None] = lambda program: None,
     ) -> None:
+        """``clean`` removes all code of a program, in memory and stored."""
         self.settings: Final = settings
         self._limits: Final = settings.limits
         self.usual: Final = usual
@@ -107,7 +118,7 @@ class ShadowService:
         self.generation = 0
         """Changes with every program that comes into quarantine."""
         self._checked_on = checked_on
-        self._telemetry, self._sink, self._clock = telemetry, sink, clock
+        self._telemetry, self._sink, self._clock, self._clean = telemetry, sink, clock, clean
         self._checker: Backend | None = None
         self._background = BackgroundCompiler(telemetry, settings.most_waiting, "vyre-shadow", daemon=True)
         self._lock = Lock()
@@ -121,6 +132,7 @@ class ShadowService:
         self._owed, self._owed_at = 0, clock.passing()
         self._closed = False
         self.at: int = self._draw() - 1
+        self.gate: Gate = Gate(self.at)
 
     # ------------------------------------------------------------ on the threads of callers
     def sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
@@ -133,7 +145,7 @@ class ShadowService:
         except Exception as error:
             told = self._failed(programs[0].name or "unnamed", error)
             with self._lock:
-                self.at = max(self.at, number + 1)
+                self.at = self.gate.at = max(self.at, number + 1)
                 self._sampled += 1
                 return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
 
@@ -141,7 +153,7 @@ class ShadowService:
         with self._lock:
             if number < self.at:
                 return None
-            self.at = number + self._draw()
+            self.at = self.gate.at = number + self._draw()
             now = self._clock.passing()
             expected = self._running_ns // (self._ran or 1)
             load = ShadowLoad(self._owed, max(0, now - self._owed_at), len(self._pending), expected, nbytes)
@@ -248,10 +260,16 @@ class ShadowService:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
         entry = Quarantined(evidence.difference, place, "code without optimizations is being made for it")
-        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in map(program_digest, found.programs)}
-        self.generation += 1
+        for program in found.programs:
+            self.attempt(program, partial(self._clean, program))  # before anything is compiled in its place
+        digests = [program_digest(program) for program in found.programs]
+        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in digests}
+        with self._lock:
+            self.generation += 1
+            old, self.gate = self.gate, Gate(self.at)
+            old.at = -1
         try:
-            fallback = FALLBACK[found.fall_back()]
+            fallback = FALLBACK[found.agrees()]
         except Exception as error:
             fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
         self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.evidence.differences import Difference, Returned, differences
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import Decision
     from vyre.ports.backend import Backend
-
-
-Quarantine: TypeAlias = "Callable[[Program], None]"
-"""Removes all code of a program, and has its pipelines take code without optimizations."""
 
 
 class Outcome(NamedTuple):

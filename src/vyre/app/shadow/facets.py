@@ -11,18 +11,16 @@ from vyre.app.shadow.pipelines import ShadowedAsyncExecutor, ShadowedCompiler, S
 from vyre.app.shadow.residents import ResidentSamples, ShadowedBinder, ShadowedResidentExecutor, ShadowedSteps
 
 if TYPE_CHECKING:
-    from vyre.app.shadow.comparing import Quarantine
     from vyre.app.shadow.service import ShadowService
     from vyre.ports.backend import Backend
 
 F = TypeVar("F")
 
 
-def shadowed(backend: Backend, service: ShadowService, clean: Quarantine) -> Backend:
-    """Returns ``backend`` with what it runs sampled; ``clean`` removes all code of a program."""
-    compiler = None if backend.compiler is None else ShadowedCompiler(backend.compiler, service, clean)
-    quarantine = clean if compiler is None else compiler.quarantine
-    executor = ShadowedExecutor(backend.executor, service, quarantine)
+def shadowed(backend: Backend, service: ShadowService) -> Backend:
+    """Returns ``backend`` with what it runs sampled."""
+    compiler = None if backend.compiler is None else ShadowedCompiler(backend.compiler, service)
+    executor = ShadowedExecutor(backend.executor, service)
     samples = executor.samples if compiler is None else compiler.samples
     changes: dict[str, Any] = {
         "executor": executor,
@@ -31,7 +29,7 @@ def shadowed(backend: Backend, service: ShadowService, clean: Quarantine) -> Bac
         "persistent": _on(backend.persistent, lambda inner: ShadowedPersistent(inner, samples, backend)),
     }
     if backend.memory is not None and backend.resident_executor is not None:
-        residents = ResidentSamples(service, quarantine)
+        residents = ResidentSamples(service)
         changes |= {
             "resident_executor": ShadowedResidentExecutor(backend.resident_executor, residents),
             "resident_binder": _on(backend.resident_binder, lambda inner: ShadowedBinder(inner, residents)),

@@ -29,7 +29,6 @@ def with_shadow(
     assert isinstance(settings, Shadow)
     backend, services = selection.backend, selection.services
     registration = checking_registration(catalog, str(backend.id), settings.on)
-    service = ShadowService(settings, registration, backend, telemetry, services.decisions, clock)
 
     def clean(program: Program) -> None:
         """Removes stored code of the program first, so that it is not read again."""
@@ -39,4 +38,5 @@ def with_shadow(
         if backend.compiler is not None:
             backend.compiler.forget(invalid.programs(report))
 
-    return replace(selection, backend=shadowed(backend, service, clean), shadow=service)
+    service = ShadowService(settings, registration, backend, telemetry, services.decisions, clock, clean)
+    return replace(selection, backend=shadowed(backend, service), shadow=service)

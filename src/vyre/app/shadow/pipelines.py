@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from threading import Lock
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
 from vyre.app.shadow.checker import Incomparable, check_comparable
-from vyre.app.shadow.comparing import Outcome, Quarantine, mismatch
-from vyre.app.shadow.service import Found, ShadowService
+from vyre.app.shadow.comparing import Outcome, mismatch
+from vyre.app.shadow.service import Found, Gate, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.identity import program_digest
 from vyre.ports.backend import (
     CacheCounters,
     CompiledPipeline,
@@ -60,12 +57,12 @@ class KeptStorage:
 class HostSamples:
     """Samples dispatches of host data, and has them compared.
 
-    ``fall_back`` replaces the code of a program, and returns whether that gives the same outputs for some inputs.
+    ``agrees`` returns whether code of a program without optimizations gives the right outputs for some inputs.
     """
 
-    def __init__(self, service: ShadowService, fall_back: Callable[[Program, DispatchConfig, Outcome], bool]) -> None:
+    def __init__(self, service: ShadowService, agrees: Callable[[Program, DispatchConfig, Outcome], bool]) -> None:
         self.service: Final = service
-        self._fall_back = fall_back
+        self._agrees = agrees
 
     def run(
         self,
@@ -128,7 +125,7 @@ class HostSamples:
         return Found(
             (outcome.program,),
             mismatch(outcome, right, program, self.service.usual, checker),
-            lambda: self._fall_back(outcome.program, outcome.config, right),
+            lambda: self._agrees(outcome.program, outcome.config, right),
         )
 
 
@@ -147,25 +144,25 @@ def run_on(
 class ShadowedCompiler:
     """``PipelineCompiler`` whose pipelines are sampled, and run unoptimized code once they are in quarantine."""
 
-    def __init__(self, inner: PipelineCompiler, service: ShadowService, clean: Callable[[Program], None]) -> None:
-        """``clean`` removes all code of a program that is stored or in memory."""
+    def __init__(self, inner: PipelineCompiler, service: ShadowService) -> None:
         self._inner = inner
         self.service: Final = service
-        self._clean = clean
-        self.samples: Final = HostSamples(service, self._fall_back)
-        self._made: WeakSet[ShadowedPipeline] = WeakSet()
-        self._lock = Lock()
+        self.samples: Final = HostSamples(service, self._agrees)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         """Implements ``PipelineCompiler.compile``."""
-        used = self.service.current(program, config)
-        made = self._inner.compile(*used) if used[1] is config else self._made_now(program, config)
-        pipeline = _kind_of(type(made.pipeline))(made.pipeline, program, config, self.samples)
-        with self._lock:
-            self._made.add(pipeline)
-        if used[1] is config and self.service.quarantine_of(program) is not None:  # it came there meanwhile
-            pipeline.take(self._fallback(program, config))
-        return made._replace(pipeline=pipeline)
+        service = self.service
+        gate = service.gate  # before it is asked: what comes into quarantine from now on, the pipeline looks for itself
+        quarantined = service.quarantine_of(program) is not None
+        made = self._made_now(program, config) if quarantined else self._inner.compile(program, config)
+        pipeline = _kind_of(type(made.pipeline))(made.pipeline, program, config, self, gate)
+        return CompileResult(pipeline, made.cache, made.phases, made.reason)
+
+    def fallback(self, program: Program, config: DispatchConfig) -> CompiledPipeline | None:
+        """Returns code without optimizations for a program in quarantine; None for others, and if there is none."""
+        if self.service.quarantine_of(program) is None:
+            return None
+        return self.service.attempt(program, partial(self._fallback, program, config))
 
     def _made_now(self, program: Program, config: DispatchConfig) -> CompileResult:
         """Returns code for a program in quarantine, which is the usual one if there is no other."""
@@ -180,18 +177,7 @@ class ShadowedCompiler:
         """Implements ``PipelineCompiler.forget``."""
         return self._inner.forget(programs)
 
-    def quarantine(self, program: Program) -> None:
-        """Removes all code of a program, and has its pipelines take code without optimizations."""
-        self._clean(program)
-        with self._lock:
-            pipelines = list(self._made)
-        digest = program_digest(program)
-        for pipeline in pipelines:
-            if program_digest(pipeline.program) == digest:
-                pipeline.take(self._fallback(program, pipeline.config))
-
-    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
-        self.quarantine(program)
+    def _agrees(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         verified = self._fallback(program, config)
         return run_on(_dispatching(verified), program, config, right.inputs) == right.got
 
@@ -206,24 +192,21 @@ def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, Outpu
 class ShadowedPipeline:
     """``CompiledPipeline`` of which dispatches are sampled."""
 
-    __slots__ = ("__weakref__", "_inner", "_numbers", "_run", "_samples", "_service", "config", "program", "siblings")
+    __slots__ = ("__weakref__", "_compiler", "_gate", "_inner", "_numbers", "_run", "config", "program")
 
     def __init__(
         self,
         inner: CompiledPipeline,
         program: Program,
         config: DispatchConfig,
-        samples: HostSamples,
+        compiler: ShadowedCompiler,
+        gate: Gate,
     ) -> None:
         self.program: Final = program
         self.config: Final = config
-        self._samples = samples
-        self._service = samples.service
-        self._numbers = samples.service.numbers
-        self.take(inner)
-
-    def take(self, inner: CompiledPipeline) -> None:
-        """Dispatches run ``inner`` from now on."""
+        self._compiler = compiler
+        self._numbers = compiler.service.numbers
+        self._gate = gate
         self._inner = inner
         self._run = inner.dispatch
 
@@ -235,9 +218,22 @@ class ShadowedPipeline:
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Implements ``CompiledPipeline.dispatch``."""
         number = next(self._numbers)
-        if number < self._service.at:
+        if number < self._gate.at:
             return self._run(inputs, outputs)
-        return self._samples.run(self.program, self.config, inputs, outputs, self._run, number)
+        return self._looked(inputs, outputs, number)
+
+    def _looked(self, inputs: Sequence[HostBytes], outputs: OutputStorage, number: int) -> DispatchTiming:
+        """Runs a dispatch that is due to be sampled, or the first one since a program came into quarantine."""
+        service = self._compiler.service
+        gate = service.gate
+        if self._gate is not gate:
+            self._gate = gate
+            fallback = self._compiler.fallback(self.program, self.config)
+            if fallback is not None:
+                self._inner, self._run = fallback, fallback.dispatch
+            if number < gate.at:
+                return self._run(inputs, outputs)
+        return self._compiler.samples.run(self.program, self.config, inputs, outputs, self._run, number)
 
 
 class ShadowedPreparable(ShadowedPipeline):
@@ -265,9 +261,9 @@ def _kind_of(inner: type[CompiledPipeline]) -> type[ShadowedPipeline]:
 class ShadowedExecutor:
     """``ProgramExecutor`` of which dispatches are sampled; programs in quarantine run without optimizations."""
 
-    def __init__(self, inner: ProgramExecutor, service: ShadowService, quarantine: Quarantine) -> None:
-        self._inner, self._service, self._quarantine = inner, service, quarantine
-        self.samples: Final = HostSamples(service, self._fall_back)
+    def __init__(self, inner: ProgramExecutor, service: ShadowService) -> None:
+        self._inner, self._service = inner, service
+        self.samples: Final = HostSamples(service, self._agrees)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         """Implements ``ProgramExecutor.execute``."""
@@ -283,8 +279,7 @@ class ShadowedExecutor:
 
         return self.samples.run(program, config, request.inputs, outputs, run, number)
 
-    def _fall_back(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
-        self._quarantine(program)
+    def _agrees(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         return run_on(self._inner.execute, *self._service.fallback_of(program, config), right.inputs) == right.got
 
 

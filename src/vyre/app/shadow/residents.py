@@ -20,7 +20,6 @@ from vyre.ports.persistent import StepsRan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre.app.shadow.comparing import Quarantine
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
@@ -104,9 +103,8 @@ def _held(step: ResidentStep) -> ResidentStep:
 class ResidentSamples:
     """Samples work on device memory, and has it compared."""
 
-    def __init__(self, service: ShadowService, quarantine: Quarantine) -> None:
+    def __init__(self, service: ShadowService) -> None:
         self.service: Final = service
-        self._quarantine = quarantine
         self._memory = service.usual.require_memory()
 
     def run(self, sequence: ResidentSequence, run: Callable[[], T], number: int) -> tuple[T, ShadowState | None]:
@@ -168,7 +166,7 @@ class ResidentSamples:
                 return Found(
                     (step.program,),
                     mismatch_of(self.service, step, contents, right, got, checker),
-                    partial(self._fall_back, (step.program,), alone, contents, right),
+                    partial(self._agrees, alone, contents, right),
                 )
             present.update(right)
         return None
@@ -183,12 +181,10 @@ class ResidentSamples:
         return Found(
             work.programs,
             mismatch_of(self.service, step, before, expected, after, checker),
-            partial(self._fall_back, work.programs, work, before, expected),
+            partial(self._agrees, work, before, expected),
         )
 
-    def _fall_back(self, programs: Sequence[Program], work: ResidentWork, before: Contents, right: Contents) -> bool:
-        for program in programs:
-            self._quarantine(program)
+    def _agrees(self, work: ResidentWork, before: Contents, right: Contents) -> bool:
         usual = Engine.of(self.service.usual)
         assert usual is not None
         return usual.run(work, before, self.service.fallback_of) == right

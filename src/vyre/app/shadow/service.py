@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +41,8 @@ T = TypeVar("T")
 NAMED: Final = 256
 """Programs that are named because they were skipped, at most."""
 REMEMBERED: Final = 4096
+DRAWN: Final = 64
+"""Samples that are drawn at once."""
 FALLBACK: Final = (
     "its dispatches run code without optimizations now, which differs from the shadow for these inputs, too",
     "its dispatches run code without optimizations now, which gives the right bytes for these inputs",
@@ -57,12 +59,12 @@ class Clock(NamedTuple):
 class Found(NamedTuple):
     """What a comparison found: programs whose code is wrong, or may be, and a mismatch of one.
 
-    ``fall_back`` replaces the code of these programs, and returns whether that gives the right bytes.
+    ``agrees`` returns whether code without optimizations gives the right bytes.
     """
 
     programs: tuple[Program, ...]
     mismatch: Mismatch
-    fall_back: Callable[[], bool]
+    agrees: Callable[[], bool]
 
 
 class Check(Protocol):
@@ -84,6 +86,15 @@ class _Noted:
         self.decisions.append(decision)
 
 
+class Gate:
+    """Holds ``at`` for the pipelines; it is replaced, and closed for good, when a program comes into quarantine."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int) -> None:
+        self.at: int = at
+
+
 class ShadowService:
     """The shadow of one session.  Nothing that it does raises to the caller; every method may be called by any thread.
 
@@ -98,7 +109,9 @@ class ShadowService:
         telemetry: Telemetry,
         sink: DecisionSink | None = None,
         clock: Clock = Clock(),  # noqa: B008  # immutable
+        clean: Callable[[Program], None] = lambda program: None,
     ) -> None:
+        """``clean`` removes all code of a program, in memory and stored."""
         self.settings: Final = settings
         self._limits: Final = settings.limits
         self.usual: Final = usual
@@ -107,7 +120,7 @@ class ShadowService:
         self.generation = 0
         """Changes with every program that comes into quarantine."""
         self._checked_on = checked_on
-        self._telemetry, self._sink, self._clock = telemetry, sink, clock
+        self._telemetry, self._sink, self._clock, self._clean = telemetry, sink, clock, clean
         self._checker: Backend | None = None
         self._background = BackgroundCompiler(telemetry, settings.most_waiting, "vyre-shadow", daemon=True)
         self._lock = Lock()
@@ -118,9 +131,11 @@ class ShadowService:
         self._incomparable: dict[bytes, str] = {}
         self._written: dict[bytes, Program] = {}
         self._sampled = self._samples = self._copied = self._spent = self._ran = self._running_ns = 0
+        self._gaps: deque[int] = deque()
         self._owed, self._owed_at = 0, clock.passing()
         self._closed = False
         self.at: int = self._draw() - 1
+        self.gate: Gate = Gate(self.at)
 
     # ------------------------------------------------------------ on the threads of callers
     def sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
@@ -133,7 +148,7 @@ class ShadowService:
         except Exception as error:
             told = self._failed(programs[0].name or "unnamed", error)
             with self._lock:
-                self.at = max(self.at, number + 1)
+                self.at = self.gate.at = max(self.at, number + 1)
                 self._sampled += 1
                 return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
 
@@ -141,7 +156,7 @@ class ShadowService:
         with self._lock:
             if number < self.at:
                 return None
-            self.at = number + self._draw()
+            self.at = self.gate.at = number + self._draw()
             now = self._clock.passing()
             expected = self._running_ns // (self._ran or 1)
             load = ShadowLoad(self._owed, max(0, now - self._owed_at), len(self._pending), expected, nbytes)
@@ -240,18 +255,24 @@ class ShadowService:
         noted, load = _Noted(), self._pending.get(state)
         if load is not None:
             decide(noted, admit_sample, load, self._limits)  # as it was decided before
-        program, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
+        program_name, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
         place: Path | None = None
         try:
             place = found.mismatch.write(self.settings.directory, noted.decisions)
         except Exception as error:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
-        entry = Quarantined(program, difference, place, "code without optimizations is being made for it")
-        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in map(program_digest, found.programs)}
-        self.generation += 1
+        entry = Quarantined(program_name, difference, place, "code without optimizations is being made for it")
+        for program in found.programs:
+            self.attempt(program, partial(self._clean, program))  # before anything is compiled in its place
+        digests = [program_digest(program) for program in found.programs]
+        entries = {digest: self.quarantined.setdefault(digest, entry) for digest in digests}
+        with self._lock:
+            self.generation += 1
+            old, self.gate = self.gate, Gate(self.at)
+            old.at = -1
         try:
-            fallback = FALLBACK[found.fall_back()]
+            fallback = FALLBACK[found.agrees()]
         except Exception as error:
             fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
         self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})
@@ -261,7 +282,7 @@ class ShadowService:
             level="error",
             backend=str(self.usual.id),
             shadow=str(self._checked_on.id),
-            program=program,
+            program=program_name,
             **difference._asdict(),
             evidence=str(place or ""),
             fallback=fallback,
@@ -350,9 +371,13 @@ class ShadowService:
         return was_pending
 
     def _draw(self) -> int:
-        draw = SampleDraw(self.settings.seed, self._samples, self.settings.rate)
-        self._samples += 1
-        return decide(self._sink, next_sample, draw)
+        """Returns the distance to the next sample; many are drawn at once, which takes each of them less time."""
+        if not self._gaps:
+            seed, rate = self.settings.seed, self.settings.rate
+            for sample in range(self._samples, self._samples + DRAWN):
+                self._gaps.append(decide(self._sink, next_sample, SampleDraw(seed, sample, rate)))
+            self._samples += DRAWN
+        return self._gaps.popleft()
 
     def _charge(self, ns: int) -> None:
         with self._lock:

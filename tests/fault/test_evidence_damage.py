@@ -161,6 +161,63 @@ def test_crafted_bundles_are_refused(
     assert said in refusal(rebuilt(bundle, change))
 
 
+ODD: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    -1,
+    0,
+    2**70,
+    1e308,
+    "",
+    "u32",
+    "nan",
+    "../x",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"$type": "Slot"},
+    [["a", 1]],
+)
+"""Values that stand where others are expected."""
+
+
+def places(document: Any) -> list[tuple[Any, Any]]:
+    """Returns every container of a document with each of its keys or indices."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    found: list[tuple[Any, Any]] = []
+    for key, value in pairs:
+        found.append((document, key))
+        if isinstance(value, dict | list):
+            found += places(value)
+    return found
+
+
+def test_random_manifests_are_typed_errors_or_other_facts(bundle: bytes) -> None:
+    """What no digest covers, such as the name of the machine, may be forged; what was run may not change unnoticed."""
+    draw = random.Random(23)
+    original = checked(decode(bundle), "e.zip")
+    accepted = 0
+    for _ in range(MUTANTS):
+
+        def change(document: Any) -> None:
+            for _ in range(draw.randrange(1, 3)):
+                container, key = draw.choice(places(document))
+                if draw.random() < 0.2:
+                    del container[key]
+                else:
+                    container[key] = draw.choice(ODD)
+
+        try:
+            found = checked(decode(rebuilt(bundle, crafted(change))), "e.zip")
+        except MalformedBundle:
+            continue
+        accepted += 1
+        assert found.program == original.program
+        assert found.run.inputs == original.run.inputs and found.run.got == original.run.got
+    assert 0 < accepted < MUTANTS // 2
+
+
 def test_a_compressed_file_is_not_unpacked(bundle: bytes) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -161,7 +161,7 @@ def test_crafted_bundles_are_refused(
     assert said in refusal(rebuilt(bundle, change))
 
 
-ODD: Final[tuple[object, ...]] = (
+ODD: Final[tuple[Any, ...]] = (
     None,
     True,
     -1,

@@ -248,6 +248,6 @@ def test_the_recorded_certificate_has_no_failure_and_lists_what_is_refused() -> 
     assert certificate.complete
     assert set(certificate.missing_operations) == LACKING
     assert certificate.subject.backend == "opencl"
-    assert min(number for number in certificate.witnesses.values() if number) >= 1000
+    assert sum(certificate.witnesses.values()) > 1_000_000
     refused = {case.text for case in certificate.cases if case.judgement == "refused"}
     assert refused & LACKING

@@ -22,13 +22,15 @@ from vyre_opencl.registration import OPENCL
 
 import vyre
 from support.limits import LIMIT_S
-from vyre import BackendUnavailable, Program, UnsupportedFeature
+from vyre import BackendUnavailable, DispatchConfig, Program, UnsupportedFeature
 from vyre.domain.op_ids import required_ops
 from vyre.gallery.registry import examples
 from vyre.lowering import expanded, plan_grid_sync, plan_programs
 from vyre.ports import BackendCatalog
+from vyre.testing import load_catalog
 from vyre.testing.backend_contract import CASES, Skipped, Subject, check_case
 from vyre.testing.backend_contract.case import Case
+from vyre.testing.conform.certificate import Certificate
 from vyre.testing.conform.checking import check, opened_registration
 from vyre.testing.execution import Scheduled
 from vyre.testing.operator_matrix import operator_matrix
@@ -117,6 +119,18 @@ def test_a_sample_of_the_check_finds_no_difference(device: str) -> None:
     assert sum(certificate.witnesses.values()) > 1000
 
 
+def test_an_installed_package_does_not_change_what_auto_takes(device: str) -> None:
+    builtin = load_catalog()
+    both = BackendCatalog((OPENCL, *(each for each in builtin.registrations if each.id != OPENCL.id)))
+    with vyre.open(catalog=both) as session:
+        assert session.backend != "opencl"
+
+
+def test_threads_are_refused(device: str) -> None:
+    with pytest.raises(UnsupportedFeature, match="threads and affinity"):
+        vyre.open("opencl", catalog=BackendCatalog((OPENCL,)), threads=1).close()
+
+
 @pytest.mark.slow
 def test_its_certificate_verifies_in_a_fresh_process(device: str, tmp_path: Path) -> None:
     """The package is on the path with the metadata that an installation writes."""
@@ -141,6 +155,35 @@ def test_its_certificate_verifies_in_a_fresh_process(device: str, tmp_path: Path
 
     command("--backend", "opencl", "--budget", "5", "--programs", "3", "-o", "certificate.json")
     assert command("--verify", "certificate.json").endswith("the certificate lists 0 failures; 0 objections\n")
+
+
+def test_lanes_with_private_arrays_end(device: str) -> None:
+    """PoCL 3.1 optimized this kernel to a loop over its lanes that never ended."""
+    lane = "((gid.z * (num_groups.y * 2u) + gid.y) * (num_groups.x * 2u) + gid.x)"
+    text = f"""
+    workgroup_size 2, 2, 2
+    buffer x @1 read i64[4]
+    buffer y @0 read_write bf16[15]
+    buffer shared @- workgroup u16[9]
+    buffer other @- workgroup f16[4]
+    buffer p @- private bool8[7]
+    body {{
+      p[{lane}] = (fma(-9.2e18f64, 1e300f64, -1.0f64) != round_even(f64(0x7ff0000000000000))) == is_finite(10.0f)
+      switch (x[cast<u64>({lane})] - x[cast<i32>({lane})]) & 7i64 {{
+        case 5i64 {{
+          for k in 0u .. 1u {{
+            let was = select(is_finite(-0.0f), p[lid.y], true)
+            p[{lane} * 2u + 1u] = was
+          }}
+        }}
+      }}
+    }}
+    """
+    x, y = np.array([128, 9, 33, 7], np.int64), np.arange(15, dtype=np.uint16)
+    with vyre.open("opencl", catalog=BackendCatalog((OPENCL,))) as session:
+        config = DispatchConfig(grid=1, timeout_s=20.0, step_budget=200)
+        found = session.dispatch(Program.from_text(text), {"x": x, "y": y}, config)["y"]
+    np.testing.assert_array_equal(found, y)
 
 
 @pytest.mark.parametrize("lanes", [32, 128, 1024])
@@ -195,3 +238,16 @@ def test_a_million_quotients_and_roots_have_the_bits_of_numpy(
         wanted = right(x, y)
     wanted[np.isnan(wanted)] = np.abs(floats(np.nan))
     np.testing.assert_array_equal(found.view(word), wanted.view(word))
+
+
+# ---------------------------------------------------------------- the record of a full check
+def test_the_recorded_certificate_has_no_failure_and_lists_what_is_refused() -> None:
+    """It is computed again by ``vyre conform --verify``, with the version of vyre that it names."""
+    certificate = Certificate.read(Path(vyre_opencl.__file__).parents[2] / "certificate.json")
+    assert certificate.failures == ()
+    assert certificate.complete
+    assert set(certificate.missing_operations) == LACKING
+    assert certificate.subject.backend == "opencl"
+    assert sum(certificate.witnesses.values()) > 1_000_000
+    refused = {case.text for case in certificate.cases if case.judgement == "refused"}
+    assert refused & LACKING

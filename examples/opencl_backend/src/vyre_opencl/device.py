@@ -19,6 +19,8 @@ from vyre_opencl.writer import NAME
 ID: Final = BackendId(NAME)
 OPTIONS: Final = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
 """The options of every compilation; contraction is off by a pragma in ``prelude.cl``.  Warnings are off."""
+POCL: Final = "Portable Computing Language"
+"""The platform whose version 3.1 optimized loops over lanes with private arrays so that they never ended."""
 CPU_LANES: Final = 1024
 """The lanes of a workgroup on a processor: PoCL keeps what lanes hold across barriers on the stack of a thread."""
 CPU_PRIVATE_NBYTES: Final = 4 << 20
@@ -192,12 +194,15 @@ class Device:
         with translated(nbytes):
             return module.Buffer(context, module.mem_flags.READ_WRITE, max(1, nbytes))
 
-    def kernel(self, source: str, entry: str) -> Any:
+    def kernel(self, source: str, entry: str, *, has_private_arrays: bool) -> Any:
         """Returns a newly compiled kernel."""
         module = cl()
-        context, _ = self.opened()
+        context, queue = self.opened()
+        options = list(OPTIONS)
+        if has_private_arrays and POCL in queue.device.platform.name:
+            options.append("-cl-opt-disable")
         try:
-            return module.Kernel(module.Program(context, source).build(options=list(OPTIONS), cache_dir=False), entry)
+            return module.Kernel(module.Program(context, source).build(options=options, cache_dir=False), entry)
         except module.RuntimeError as error:
             raise KernelCompileFailed(backend=NAME, compiler_log=str(error)) from error
 

@@ -99,7 +99,8 @@ class OpenClPipeline:
                     f"{private} bytes of private memory in a workgroup on a processor",
                     f"use smaller workgroups, or private buffers of at most {CPU_PRIVATE_NBYTES} bytes together.",
                 )
-            parts[id(part)] = _Part(text, self.device.kernel(text.source, ENTRY), Lock())
+            kernel = self.device.kernel(text.source, ENTRY, has_private_arrays=text.private_nbytes > 0)
+            parts[id(part)] = _Part(text, kernel, Lock())
         return parts
 
     def parts(self) -> dict[int, _Part]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import CONSTANTS, Law
+from vyre.domain.dialects.laws.subgroups import SUBGROUP_LAWS, SubgroupLaw
 from vyre.domain.ir.types import ScalarType
 
 RECORD: Final = Path(__file__).resolve().parent / "laws-proved.json"
@@ -39,6 +40,17 @@ operations; the column *pure* names their holes.
 
 {laws}
 
+## Subgroup operations
+
+An operation of a subgroup is left out, or joined to another, only where one of these {subgroup_count} laws says
+so. Each is checked with all lanes: laws of integers and votes in a model of up to three lanes of 8 bits, those
+of one hole on all values of two lanes, others on boundary values of all lanes; and all with random values at
+the real width, for subgroups of 1 to 32 lanes, since the last one of a workgroup may have fewer. So
+`subgroup_ballot(true)` is no constant, and a number is not its own shuffle: a lane that is missing has 0. The
+pass `strength` rewrites from left to right. Holes in the column *uniform* have one value in all lanes.
+
+{subgroup_laws}
+
 ## Unproved
 
 {unproved}
@@ -58,6 +70,10 @@ def render(table: Table, type_names: Callable[[Iterable[ScalarType]], str]) -> s
         prover=record["prover"],
         constants=", ".join(f"`{name}`" for name in CONSTANTS),
         laws=table(head, (_row(law, type_names) for law in LAWS)),
+        subgroup_count=len(SUBGROUP_LAWS),
+        subgroup_laws=table(
+            ("law", "before", "after", "types", "uniform"), (_subgroup_row(law, type_names) for law in SUBGROUP_LAWS)
+        ),
         unproved=table(("law", "types", "reason"), _unproved(entries)),
     )
 
@@ -70,6 +86,11 @@ def _row(law: Law, type_names: Callable[[Iterable[ScalarType]], str]) -> tuple[s
     before = _code(law.before) + (f" where {_code(law.where)}" if law.where else "")
     pure = " ".join(sorted(law.use.pure))
     return law.name, before, "↔" if law.both_ways else "→", _code(law.after), type_names(law.types), pure
+
+
+def _subgroup_row(law: SubgroupLaw, type_names: Callable[[Iterable[ScalarType]], str]) -> tuple[str, ...]:
+    uniform = " ".join(sorted(law.uniform))
+    return law.name, _code(law.before), _code(law.after), type_names(law.types), uniform
 
 
 def _unproved(entries: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:

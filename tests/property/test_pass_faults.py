@@ -13,6 +13,7 @@ from support.optimized_programs import check_passes_kept, random_cases
 from support.pass_texts import program_of
 from support.small_programs import case_of
 from vyre.domain.dialects.laws.law import Law
+from vyre.domain.dialects.laws.subgroups import SubgroupLaw
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Literal
@@ -66,6 +67,8 @@ REPEATED = "mine[n % 2u] = 3u\nfor i in 0u .. 2u {\nout[gid.x] = mine[n % 2u]\nm
 RELOADED = "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u] + i\n}"
 LEFT = "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}"
 SUMMED = "let x = n\nfor i in 0u .. 3u {\nout[i] = x * 3u\nx := x + 1u\n}"
+SHUFFLED = "out[gid.x] = subgroup_shuffle(gid.x, 0u)"
+FULL = SubgroupLaw("false.full", "subgroup_ballot(true)", "-1", frozenset({ScalarType.U32}))
 CHANGING = "let x = n\nfor i in 1u .. 4u {\nx := x + 1u\nout[i] = i * x\n}"
 COUNTED = "for i in 2u .. 5u {\nout[i] = i * 3u\n}"
 FAULTS = [
@@ -98,6 +101,8 @@ FAULTS = [
     Fault("induction", "induction._product", lambda dtype, left, right: right, COUNTED),
     Fault("strength", "value_table._is_left", lambda op, left, right: op is BinaryOp.MOD, "out[0u] = n % 3u"),
     Fault("strength", "strength.OPPOSITE", {op: op for op in BinaryOp}, "if not(n < 3u) { out[0u] = 1u }"),
+    Fault("strength", "subgroup_rules.SubgroupRules._is_uniform", lambda rules, node: True, SHUFFLED),
+    Fault("strength", "subgroup_rules.SUBGROUP_LAWS", (FULL,), "out[gid.x] = subgroup_ballot(true)"),
     Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),

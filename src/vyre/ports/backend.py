@@ -597,15 +597,14 @@ class BackendRegistration:
     ``factory`` constructs the backend and opens no device.  ``probe`` reads the device's profile cheaply and creates
     no context.  Both raise ``BackendError`` when the backend cannot run here.
 
-    ``emission`` and ``bundles`` make facets that need no ``Backend``; None means that there is no such facet.
-    ``emission`` translates programs to code; ``bundles`` compiles them ahead of time and runs the result.
-    ``packages`` names the distributions that the backend uses where they are installed.
+    ``emission`` and ``bundles`` make facets that need no ``Backend``, None if there are none: the one translates
+    programs to code, the other compiles them ahead of time and runs them.  ``packages`` are distributions that it uses.
 
     ``on_host`` says that the backend runs programs on the processor of this machine, so that a device of its own is
     preferred and ``BackendServices.host`` applies.  ``facts`` returns what ``vyre doctor`` shows about the device, as
     texts by topic, and opens no device either; it may raise ``BackendError``.  ``toolchain`` returns that of the
-    backend; it is None where a driver takes part, whose version only an open device tells.  ``emitter`` returns the
-    part of it that is known without a device, with which the toolchain of every device begins.
+    backend; None where a driver takes part, whose version only an open device tells.  ``emitter`` returns the part
+    known without one, with which it begins.
     """
 
     id: BackendId

@@ -24,6 +24,7 @@ from vyre.domain.optimize.induction import _Products
 from vyre.domain.optimize.inlining import _Inlining
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
+from vyre.domain.optimize.subgroup_rules import SubgroupRules
 from vyre.domain.optimize.unrolling import _Unrolling
 
 HEAD: Final = """workgroup_size 32, 1, 1
@@ -116,6 +117,13 @@ FAULTS: Final = (
         "_is_undone",
         _true,
         "y[i] = cast<u32>(trunc(cast<f32>(x[i])))\ny[i + 32u] = cast<u32>(cast<f32>(x[i]))",
+    ),
+    Fault(
+        "strength",
+        SubgroupRules,
+        "_is_uniform",
+        _true,
+        "y[i] = subgroup_shuffle(x[i], 0u)",
     ),
     Fault(
         "forwarding",

@@ -22,8 +22,10 @@ from vyre.app.dialects.verification import (
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.laws.stated import StatedLaw
+from vyre.domain.dialects.laws.subgroups import SUBGROUP_LAWS, LaneExample, SubgroupLaw, check_lanes
 from vyre.domain.dialects.operations import Category, Operation
 from vyre.domain.errors import InvalidConfig, UnknownOperation
+from vyre.domain.ir.types import ScalarType
 from vyre.ports.proving import Answer
 
 dialects: Final = typer.Typer(
@@ -108,33 +110,69 @@ def verify(
         reports.append(found)
         if not as_json and (every or found.is_refused):
             put(str(found))
+    lanes = [LanesReport(law, dtype, check_lanes(law, dtype)) for law in chosen.subgroups for dtype in _types(law)]
     stated = [StatedReport(law, tuple(verify_laws(law.laws, prover))) for law in chosen.stated]
     lowerings = list(_lowerings(chosen.operations))
     if as_json:
         report.put_json(
             {
                 "laws": [_document(found) for found in reports],
+                "subgroups": [_lanes_document(found) for found in lanes],
                 "stated": [_stated_document(found) for found in stated],
                 "lowerings": [_lowering_document(found) for found in lowerings],
             }
         )
     else:
+        for of_lanes in lanes:
+            if every or of_lanes.is_refused:
+                put(str(of_lanes))
         for each in stated:
             put(str(each))
             if each.diagnostic is not None:
                 complain(each.diagnostic.render())
         for lowering in lowerings:
             put(str(lowering))
-        if reports or not (stated or lowerings):
+        if lanes:
+            refused_lanes = sum(found.is_refused for found in lanes)
+            held = f"{len(lanes) - refused_lanes} hold in every lane, {refused_lanes} refused"
+            put(f"{len(chosen.subgroups)} laws of subgroup operations at {len(lanes)} types: {held}")
+        if reports or not (lanes or stated or lowerings):
             put(_summary(len(chosen.laws), reports))
-    refused = (each.is_refused for found in (reports, stated, lowerings) for each in found)
+    refused = (each.is_refused for found in (reports, lanes, stated, lowerings) for each in found)
     return Exit.WRONG if any(refused) else Exit.OK
+
+
+class LanesReport(NamedTuple):
+    """The result of checking a law of subgroup operations at one type; ``example`` is None if it holds."""
+
+    law: SubgroupLaw
+    dtype: ScalarType
+    example: LaneExample | None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether lanes were found in which the sides differ."""
+        return self.example is not None
+
+    def __str__(self) -> str:
+        about = f"{self.law.name} at {self.dtype.text}"
+        return f"{about}: holds in every lane" if self.example is None else f"{about}: refused: {self.example}"
+
+
+def _types(law: Law) -> list[ScalarType]:
+    return sorted(law.types, key=lambda dtype: dtype.tag)
+
+
+def _lanes_document(found: LanesReport) -> dict[str, Any]:
+    example = None if found.example is None else str(found.example)
+    return {"law": found.law.name, "type": found.dtype.text, "refused": found.is_refused, "counterexample": example}
 
 
 class _Chosen(NamedTuple):
     """Laws of the language, laws that dialects state, and operations whose lowerings are checked."""
 
     laws: list[Law]
+    subgroups: list[SubgroupLaw]
     stated: list[StatedLaw]
     operations: list[Operation]
 
@@ -143,10 +181,13 @@ def _chosen(names: list[str]) -> _Chosen:
     from vyre.app.dialects.current import dialect_registry
 
     snapshot = dialect_registry().snapshot
-    found = _Chosen([], [], [])
+    found = _Chosen([], [], [], [])
     for law in LAWS:
         if not names or any(law.name == name or law.name.startswith(f"{name}.") for name in names):
             found.laws.append(law)
+    for of_lanes in SUBGROUP_LAWS:
+        if not names or any(of_lanes.name == name or of_lanes.name.startswith(f"{name}.") for name in names):
+            found.subgroups.append(of_lanes)
     for each in snapshot.operations.values():
         operation = each.operation
         if operation.category is not Category.INTRINSIC and (
@@ -154,7 +195,7 @@ def _chosen(names: list[str]) -> _Chosen:
         ):
             found.operations.append(operation)
             found.stated.extend(snapshot.laws_of(operation.id))
-    known = [*(law.name for law in found.laws), *(operation.id for operation in found.operations)]
+    known = [*(law.name for law in (*found.laws, *found.subgroups)), *(operation.id for operation in found.operations)]
     for name in names:
         if not any(each == name or each.startswith(f"{name}.") for each in known):
             raise InvalidConfig(

@@ -1,5 +1,7 @@
 """Cheaper operations with the same results: shifts and masks for divisions, and casts and operators that do nothing.
 
+Subgroup operations are left out or joined where one of their laws says so, and nowhere else.
+
 Products of 32 bits by powers of two stay, because no engine multiplies them more slowly than it shifts; divisions by
 other constants stay, because the code generators have a rule of their own for them.
 """
@@ -16,6 +18,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import IMPURE, containing
 from vyre.domain.optimize.rebuilding import rewritten_from
+from vyre.domain.optimize.subgroup_rules import SubgroupRules
 from vyre.domain.optimize.value_table import value_table
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
@@ -36,12 +39,22 @@ class _Strength(Rewriter):
         super().__init__(program, counts)
         self._table = value_table(program)
         self._impure = containing(program, IMPURE)
+        self._subgroups = SubgroupRules(program) if self._impure else None
         self._made: dict[int, Expr] = {}
 
     def expression(self, expr: Expr) -> Expr:
         return rewritten_from(expr, self._reduced, self._made)
 
     def _reduced(self, old: Any, new: Any) -> Expr:
+        made = self._simpler(old, new)
+        if self._subgroups is not None:
+            joined = self._subgroups.simplified(old, made, self._table.of(old).dtype)
+            if joined is not None:
+                self.counts["subgroup operations"] += 1
+                return joined
+        return made
+
+    def _simpler(self, old: Any, new: Any) -> Expr:
         kind = type(old)
         if kind is Binary:
             return self._binary(old, new)
@@ -141,5 +154,5 @@ def _run(program: Program, counts: Counts) -> Program:
     return rewritten_by(_Strength, program, counts)
 
 
-STRENGTH: Final = Pass("strength", 1, _run)
+STRENGTH: Final = Pass("strength", 2, _run)
 """Replaces operations by cheaper ones."""

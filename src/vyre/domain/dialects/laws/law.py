@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from blake3 import blake3
 
 from vyre.domain.dialects.laws.evaluation import PURE_NODES, SCALARS, evaluated
 from vyre.domain.errors import InvalidField, MalformedText
 from vyre.domain.ir.expr import Expr, Literal, Var, walk
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_expressions import ExpressionParser
@@ -107,6 +108,8 @@ class Law:
     ``validate``.
     """
 
+    NODES: ClassVar[frozenset[type[Node]]] = PURE_NODES
+    """The expressions of which a law may be made."""
     name: str
     before: str
     after: str
@@ -250,7 +253,7 @@ class Law:
         if cursor.kind != END:
             raise cursor.expected("the end of the expression", "write one expression.")
         for node in walk(expr):
-            if type(node) not in PURE_NODES:
+            if type(node) not in self.NODES:
                 raise self._malformed(text, f"`{type(node).__name__}` is no operator on values", "use operators.")
             if type(node) is Var and node.name not in CONSTANTS and not _HOLE.match(node.name):
                 known = ", ".join(CONSTANTS)

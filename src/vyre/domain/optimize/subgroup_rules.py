@@ -1,0 +1,87 @@
+"""Rewriting of subgroup operations by their laws, the only way in which one of them is dropped or joined to another."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vyre.domain.dialects.laws.subgroups import OPERATIONS, SUBGROUP_LAWS, SubgroupLaw
+from vyre.domain.ir.expr import (
+    CHILDREN,
+    Binary,
+    BufferLength,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SpecConst,
+    SubgroupSize,
+    Var,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.purity import IMPURE, containing
+
+_UNIFORM: Final[frozenset[type[Node]]] = frozenset({Literal, SpecConst, BufferLength, SubgroupSize})
+_UNIFORM_IDS: Final = frozenset({IdKind.GROUP, IdKind.NUM_GROUPS})
+
+
+class SubgroupRules:
+    """The laws as rules for one program, whose subgroup operations have operands without effects."""
+
+    def __init__(self, program: Program) -> None:
+        self._parameters = {buffer.name for buffer in program.buffers if buffer.is_push}
+        self._impure = containing(program, IMPURE)
+
+    def simplified(self, old: Expr, node: Expr, dtype: ScalarType) -> Expr | None:
+        """Returns a cheaper form of an expression by one law, None if there is none.
+
+        ``old`` is the expression as it stands in the program, ``node`` what has become of it, and ``dtype`` its type.
+        """
+        if id(old) not in self._impure or not self._may_match(node):
+            return None
+        for law in SUBGROUP_LAWS:
+            if dtype in law.types:
+                holes: dict[str, Expr] = {}
+                before, after = law.at(dtype)
+                if self._matches(law, before, node, holes):
+                    return self._made(after, holes, node)
+        return None
+
+    def _may_match(self, node: Expr) -> bool:
+        if type(node) is Binary:
+            return type(node.left) in OPERATIONS and type(node.right) is type(node.left)
+        return type(node) in OPERATIONS
+
+    def _matches(self, law: SubgroupLaw, pattern: Any, node: Any, holes: dict[str, Expr]) -> bool:
+        """Returns whether an expression has the form of a law; each hole stands in it once.  Recurses over the law."""
+        if type(pattern) is Var:
+            holes[pattern.name] = node
+            return pattern.name not in law.uniform or self._is_uniform(node)
+        if type(pattern) is not type(node):
+            return False
+        if type(pattern) is Literal:
+            return bool(pattern.bits == node.bits and pattern.dtype is node.dtype)
+        if type(pattern) is Binary and pattern.op is not node.op:
+            return False
+        operands = zip(CHILDREN[type(pattern)](pattern), CHILDREN[type(node)](node), strict=True)
+        return all(self._matches(law, below, operand, holes) for below, operand in operands)
+
+    def _is_uniform(self, node: Expr) -> bool:
+        """Returns whether an expression without operands has one value in all lanes of a subgroup."""
+        if type(node) is LaunchId:
+            return node.kind in _UNIFORM_IDS
+        if type(node) is Load:
+            return node.buffer in self._parameters and type(node.index) is Literal
+        return type(node) in _UNIFORM
+
+    def _made(self, after: Expr, holes: dict[str, Expr], node: Expr) -> Expr:
+        def filled(part: Any) -> Any:
+            if type(part) is Var:
+                return holes[part.name]
+            return type(part)(*[getattr(part, name) for name in part.__match_args__], loc=node.loc)
+
+        made: Expr = rebuilt(after, filled)
+        return made

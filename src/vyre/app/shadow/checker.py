@@ -96,4 +96,6 @@ class Incomparable(Exception):
 
     def __init__(self, program: Program, why: str, *, always: bool) -> None:
         super().__init__(why)
-        self.program, self.why, self.always = program, why, always
+        self.program: Program = program
+        self.why: str = why
+        self.always: bool = always

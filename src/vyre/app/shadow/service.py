@@ -117,7 +117,7 @@ class ShadowService:
         self.usual: Final = usual
         self.numbers: Final[Iterator[int]] = count()
         self.quarantined: Final[dict[bytes, Quarantined]] = {}
-        self.generation = 0
+        self.generation: int = 0
         """Changes with every program that comes into quarantine."""
         self._checked_on = checked_on
         self._telemetry, self._sink, self._clock, self._clean = telemetry, sink, clock, clean

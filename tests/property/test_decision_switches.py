@@ -242,6 +242,7 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     "is of the end, or the loss, of a device": ("cuda.allow_primary_reset", "cuda.close_timeout_s"),
     "shows addresses to others": ("cuda.exports",),
     "is of the driver's assembler, which the machine has not; gpu_runs runs its levels": ("cuda.jit",),
+    "checks what has run": ("open.shadow",),
     "says where files are": ("cache.directory",),
     "says what a power failure leaves": ("cache.durability",),
     "says how much is kept to be looked at": ("prediction.decisions",),

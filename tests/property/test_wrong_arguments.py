@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
 from enum import Enum
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -156,6 +156,8 @@ class World:
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
         self.journal = folder / "decisions.jsonl"
         session.write_journal(self.journal)
+        self.evidence = folder / "evidence.zip"
+        session.write_evidence(self.evidence, SAXPY, INPUTS)
         self.bundle = vyre.load_bundle(self.bundle_file, backend="cuda-machine")
 
     def session_rows(self) -> dict[str, Row]:
@@ -217,6 +219,12 @@ class World:
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
             "export_pins": Row(session.export_pins, {"path": self.folder / "pins.json"}),
             "race": Row(session.race, race, launched),
+            "shadow": Row(session.shadow, {"wait_s": 0.0}),
+            "write_evidence": Row(
+                session.write_evidence,
+                {"path": self.folder / "run.zip"} | BOUND | {"runs": 1},
+                COUNTED | launched | {"runs": {"one"}},
+            ),
             "calibrate": Row(session.calibrate, {"rounds": 5}, {"rounds": set()}),
             "launch_costs": Row(session.launch_costs, {"path": None, "max_age_s": 10, "assume": True}),
             "specialize": Row(session.specialize, COMPILED | {"parameters": None}, COUNTED | {"parameters": {"none"}}),
@@ -379,7 +387,7 @@ class World:
     def function_rows(self) -> dict[str, Row]:
         open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
         open_right |= {"catalog": None, "telemetry": None, "environment": None, "threads": None, "affinity": None}
-        open_right |= {"max_in_flight": 4, "resident_budget": None, "optimize": False}
+        open_right |= {"max_in_flight": 4, "resident_budget": None, "optimize": False, "shadow": None}
         emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None, "form": None}
         emit["optimize"] = False
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
@@ -407,6 +415,7 @@ class World:
                     "catalog": {"none"},
                     "telemetry": {"none"},
                     "environment": DICTS,
+                    "shadow": {"none"},
                     "threads": {"none"},
                     "affinity": {"none"},
                     "max_in_flight": {"one"},
@@ -427,6 +436,8 @@ class World:
             "build_bundle": Row(
                 vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
             ),
+            "read_evidence": Row(vyre.read_evidence, {"path": self.evidence}),
+            "replay_evidence": Row(vyre.replay_evidence, {"path": self.evidence, "backend": None}),
             "aot_emitters": Row(vyre.aot_emitters, {"machine_code": False}),
             "cuda_catalog": Row(vyre.cuda_catalog, {"options": vyre.CudaOptions()}),
             "import_upstream": Row(vyre.import_upstream, {"value": {}}, refused=True),
@@ -447,6 +458,16 @@ class World:
                 config,
                 {"grid": AXES, "extent": AXES, "workgroup": AXES, "spec": {"no dict"} | {"dict", "dict of bools"}}
                 | {"output_counts": {"no dict", "dict"}, "timeout_s": seconds},
+            ),
+            "Shadow": Row(
+                vyre.Shadow,
+                {name: getattr(vyre.Shadow(), name) for name in inspect.signature(vyre.Shadow).parameters},
+                {
+                    "rate": {"one", "whole float"},
+                    "budget": {"none", "one", "whole float"},
+                    "timeout_s": seconds - {"numpy float"},
+                }
+                | {"seed": {"one", "zero"}, "most_waiting": {"one"}, "most_bytes": {"one", "zero"}},
             ),
             "CacheConfig": Row(
                 vyre.CacheConfig,
@@ -588,7 +609,8 @@ NOT_CALLED: Final = {
     "SpecializationReport", "Tuned", "TuningReport",
     "BoundResidentLaunch", "DataRace", "Explanation", "Explanation.at", "InvalidationReport", "KnownCosts",
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
-    "OptimizedProgram", "WrittenBundle",
+    "OptimizedProgram", "WrittenBundle", "EvidenceBundle", "EvidenceBundle.bytes_of", "EvidenceReplay",
+    "ShadowReport", "ShadowState", "ShadowState.settle", "ShadowState.wait",
     # records of dialects, which the registry checks, and tests of their own beside it
     "Deprecation", "Dialect", "Lowering", "Lowering.of", "Migration", "Operation", "Operation.lowering", "Operation.of",
     "OperationVersion", "dialect_registry",
@@ -629,6 +651,7 @@ def public() -> Iterator[str]:
                 yield name
             for method, function in inspect.getmembers(found, inspect.isroutine):
                 is_ours = not method.startswith("_") and not hasattr(Mapping, method) and not hasattr(tuple, method)
+                is_ours = is_ours and not isinstance(function, cached_property)
                 if is_ours and len(inspect.signature(function).parameters) > inspect.isfunction(function):
                     yield f"{name}.{method}"
 

@@ -114,11 +114,14 @@ class SessionReports:
     def shadow(self, *, wait_s: float = 0.0) -> ShadowReport | None:
         """Returns the counts of what the shadow of the session did, and the programs in quarantine; None without one.
 
-        Waits for pending samples for at most ``wait_s`` seconds.
+        Waits for pending samples for at most ``wait_s`` seconds.  Raises ``InvalidConfig`` for what is no duration.
         """
+        from vyre.app.persistent.tickets import checked_timeout
+
+        seconds = checked_timeout(wait_s, "wait_s")
         self._lease.check_process()
         service = self._selection.shadow
-        return None if service is None else service.report(wait_s)
+        return None if service is None else service.report(seconds)
 
     def metrics(self) -> Mapping[str, int]:
         """Returns the backend's counters since the session was opened, by name; empty if it counts nothing."""

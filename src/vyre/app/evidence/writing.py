@@ -21,6 +21,7 @@ from vyre.domain.evidence.config_fields import config_fields
 from vyre.domain.evidence.records import Answer, Content, Evidence, RecordedRun, RunTiming, Slot
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.program import Program
+from vyre.domain.shown import shown
 from vyre.policies.journal import Decision, to_lines
 from vyre.ports.backend import Backend, BackendCatalog
 from vyre.ports.provenance import SourceRepository
@@ -115,7 +116,7 @@ def record_run(
 ) -> Evidence:
     """Implements ``Session.write_evidence`` for a compiled program."""
     if type(runs) is not int or not 1 <= runs <= MAX_RUNS:
-        raise InvalidConfig(f"runs={runs!r} is no number of runs", fix=f"give an int from 1 to {MAX_RUNS}.")
+        raise InvalidConfig(f"runs={shown(runs)} is no number of runs", fix=f"give an int from 1 to {MAX_RUNS}.")
     path = path_of("path", path)
     if has_resident(inputs):
         raise InvalidInput("evidence holds bytes of the host, not resident memory", fix="pass what `download` returns.")

@@ -295,8 +295,8 @@ class Deadline:
         return None if self._end is None else max(0.0, self._end - monotonic())
 
 
-def checked_timeout(timeout: object) -> float:
+def checked_timeout(timeout: object, name: str = "timeout") -> float:
     """Returns a timeout in seconds.  Raises ``InvalidConfig`` for anything but a number from 0 to ``MOST_SECONDS``."""
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout <= MOST_SECONDS:
         return float(timeout)
-    raise InvalidConfig(f"timeout={shown(timeout)}", fix=f"give seconds from 0 to {MOST_SECONDS}, or None.")
+    raise InvalidConfig(f"{name}={shown(timeout)}", fix=f"give seconds from 0 to {MOST_SECONDS}, or None.")

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.llvm import NEEDS_LLVM
+from vyre.adapters.cpu.registration import cpu_catalog
+from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.errors import BackendError
 from vyre.ports.backend import BackendRegistration, BackendRole
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN
+from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.execution import Scheduled, find_scheduled
 from vyre.testing.fakes import registration_of
 from vyre.testing.machine import cuda_machine
@@ -57,6 +61,15 @@ def test_contract(subject: Subject, case: Case) -> None:
 def test_foreign_memory_of_an_emulated_device_that_exports_its_addresses(case: Case) -> None:
     machine = cuda_machine(export_fake=True)
     with Subject(registration_of(machine.backend, role=BackendRole.EMULATION)) as subject:
+        check_case(case, subject)
+
+
+@NEEDS_LLVM
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in PLANNING.cases])
+def test_plans_of_the_processor_where_costs_decide(case: Case) -> None:
+    registration = cpu_catalog(CpuOptions(list_after="costs")).get("cpu")
+    assert registration is not None
+    with Subject(registration) as subject:
         check_case(case, subject)
 
 

@@ -8,15 +8,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 import vyre
 from support.fixed_points import FAR, Graph
-from support.llvm import NEEDS_LLVM
 from vyre import In, InOut, Session, u32
 
 Words: TypeAlias = "npt.NDArray[np.uint32]"
-BACKENDS: Final = ["reference", pytest.param("cpu", marks=NEEDS_LLVM), "cuda-machine"]
 ROLES: Final[dict[str, Any]] = {"items": "items", "pushed": "pushed", "count": "count"}
 
 

@@ -42,7 +42,6 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming,
 from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 from vyre.domain.op_ids import required_ops
-from vyre.domain.validation.validator import without_calls
 
 if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation
@@ -496,8 +495,8 @@ class Session(
             self._lease.check_process()
             planning = self._lease.backend.planning
             planned = () if planning is None else planning.plans()
-            shadow = str(self.shadow() or "")
-            return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report, shadow=shadow)
+            report = replace(self._selection.report, planned=planned, race_checks=self._race_checks.report)
+            return replace(report, shadow=str(self.shadow() or ""))
         if isinstance(program, ProgramSource):
             if inputs is not None:
                 launch = self._launch(program, inputs, config, shorthand)
@@ -508,11 +507,9 @@ class Session(
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
-        services = self._selection.services
-        on_device = services.device_passes is not None
         asked = Asked(
-            program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, services.optimize, on_device,
-            self._lowered,
+            program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, self._selection.services.optimize,
+            self._selection.services.device_passes is not None, self._lowered,
         )  # fmt: skip
         explained = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
         service = self._selection.shadow
@@ -603,8 +600,8 @@ class Session(
             program = with_registered(program, error)
             require_valid(program, artifacts)
         written, program = program, self._lowered(program, config).program
-        if self._selection.shadow is not None and written.definitions:
-            self._selection.shadow.keep_written(program, without_calls(written))
+        if self._selection.shadow is not None:
+            self._selection.shadow.keep_written(program, written)
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)
         if not needed <= backend.supported_ops:
@@ -623,9 +620,9 @@ class Session(
         from vyre.app.dialects.lowerings import lowerings_of, must_run_as_written
         from vyre.app.dialects.trusted_laws import keep_laws
 
-        as_written = must_run_as_written(config, optimize=self._selection.services.optimize)
         chooser = lowerings_of(self._lease.backend, self._verdicts, self._decisions)
-        lowered = chooser.applied(program, as_written=as_written)
+        optimize = self._selection.services.optimize
+        lowered = chooser.applied(program, as_written=must_run_as_written(config, optimize=optimize))
         if self._lease.backend.optimizes is not None:
             keep_laws(program, lowered.program, dialect_registry().snapshot)
         return lowered

@@ -10,9 +10,8 @@ import pytest
 
 import vyre
 from support.fixed_points import FAR, keep_resident_arrays
-from support.llvm import NEEDS_LLVM
+from support.llvm import BACKENDS, NEEDS_LLVM
 from support.work_queues import (
-    BACKENDS,
     BUSHY,
     DEEP,
     ROLES,

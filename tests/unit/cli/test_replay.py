@@ -33,7 +33,7 @@ def test_a_difference_is_printed_with_its_place(vyre: Vyre, tmp_path: Path) -> N
     write(path, got={"y": words(13, 26, 39, 53, 65)})
     found = vyre("replay", path)
     assert found.code == 1
-    assert "DIFFERS `y`[3] (slot 0, byte 12) is 0x00000034, expected was 0x00000035" in found.out
+    assert "DIFFERS `y`[3] (slot 1, byte 12) is 0x00000034, expected was 0x00000035" in found.out
     document = vyre("replay", path, "--json").json
     assert (document["ok"], document["differences"][0]["element"], document["backend"]) == (False, 3, "reference")
 

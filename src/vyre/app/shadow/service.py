@@ -17,6 +17,7 @@ from vyre.app.shadow.checker import Incomparable, checking_config, open_checker,
 from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
 from vyre.domain.identity import program_digest
 from vyre.domain.printable import one_line
+from vyre.domain.validation.validator import without_calls
 from vyre.policies.evidence.shadow import (
     SampleDraw,
     ShadowAction,
@@ -292,8 +293,10 @@ class ShadowService:
     # ------------------------------------------------------------ for reports
     def keep_written(self, ran: Program, written: Program) -> None:
         """Remembers that ``ran`` runs in the place of ``written``, because lowerings of its operations were chosen."""
-        if program_digest(ran) != program_digest(written):
-            self._written[program_digest(ran)] = written
+        if written.definitions:
+            written = without_calls(written)
+            if program_digest(ran) != program_digest(written):
+                self._written[program_digest(ran)] = written
 
     def written(self, program: Program) -> Program:
         """Returns the program that the caller wrote, in the place of which ``program`` runs."""

@@ -14,7 +14,7 @@ from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.plan_execution import plan_execution
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
 from vyre.testing.backend_contract.bench import Bench, Storage, program_of, words
-from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 
 PLANNING: Final = Group("planning", "planning")
@@ -45,8 +45,15 @@ def _work(bench: Bench, **config: Any) -> DispatchWork:
     return _planning(bench).work(program_of(_ADD), DispatchConfig(**config), (8,))
 
 
+def _need_decisions(bench: Bench) -> None:
+    """Skips a case about decisions on a backend that runs a dispatch in one way, whatever it costs, and says so."""
+    if fixed := _work(bench).fixed:
+        raise Skipped(f"`{bench.backend.id}` decides nothing about a dispatch: {fixed}")
+
+
 def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, ...]]:
     """Returns the decisions after enough dispatches for there to be some."""
+    _need_decisions(bench)
     planning = _planning(bench)
     for _ in range(RUNS):
         equal(bench.words(_ADD, words(1, 2)), [2, 3])
@@ -101,6 +108,7 @@ def work_is_what_plans_are_made_of(bench: Bench, iterations: int) -> None:
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         work = _work(other, fixpoint_iterations=iterations)
+        _need_decisions(other)
         for _ in range(RUNS):
             other.run(_ADD, words(1, 2), fixpoint_iterations=iterations)
         inputs = _planning(other).plans()[-1].inputs

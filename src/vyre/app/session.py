@@ -511,9 +511,8 @@ class Session(
             program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, self._selection.services.optimize,
             self._selection.services.device_passes is not None, self._lowered,
         )  # fmt: skip
-        explained = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
-        service = self._selection.shadow
-        return explained if service is None else service.explained(explained, pipeline().program)
+        found = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
+        return found if (shadow := self._selection.shadow) is None else shadow.explained(found, pipeline().program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:

@@ -91,7 +91,7 @@ def _spent_ns(session: Session) -> int:
 
 
 class Loops(NamedTuple):
-    """What the demo's loop takes, and the share of the time that the shadow does."""
+    """The times of the demo's loop, passing and computing, and the share of them for which the shadow ran."""
 
     passing: Samples
     computing: Samples

@@ -50,7 +50,7 @@ SUBGROUP: Final = 32
 
 
 class Parameter(NamedTuple):
-    """What a buffer of the program is given: a part of the argument ``number``, or of a global of the module."""
+    """The source of a buffer: a part of the argument ``number``, or of a global of the module."""
 
     buffer: str
     source: int | str

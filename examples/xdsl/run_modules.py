@@ -31,7 +31,7 @@ FOLDERS: Final = (
 MLIR_OPT: Final = ("mlir-opt-16", "mlir-opt")
 PASSES: Final = ("--allow-unregistered-dialect", "-lower-affine", "-gpu-kernel-outlining", "--mlir-print-op-generic")
 WORDS: Final = ("equal", "refused", "undefined", "unreadable", "different")
-"""What becomes of a function."""
+"""The outcomes that a function can have."""
 
 
 def generic(text: str) -> str | None:

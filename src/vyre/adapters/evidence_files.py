@@ -42,7 +42,7 @@ _UNREADABLE: Final = (
     OSError,
     OverflowError,
 )
-"""What the reader of archives raises for bytes that are none."""
+"""The exceptions that the reader of archives raises for bytes that are no archive."""
 
 
 class Stored(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SEPARATOR: Final = " "
 LAW_PASS: Final = "saturation"
 WITH_LAWS: Final = ":"
-"""What stands between the version of the pass that rewrites by laws, and the digest of those of dialects."""
+"""The separator between the version of the pass that rewrites by laws, and the digest of the laws of dialects."""
 _CACHED: Final = "optimized"
 
 

@@ -1,4 +1,4 @@
-"""What vyre finds through the entry point: how the backend is probed and made."""
+"""The registration of the backend, to which the entry point leads: how it is probed and made."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from vyre.adapters.evidence_files import Stored, read_bundle
 from vyre.app.evidence.claims import refused_claims
-from vyre.app.evidence.writing import inputs_digest
+from vyre.app.evidence.writing import inputs_digest, inputs_of, outputs_of
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import MalformedBundle, MalformedJson, VyreError
@@ -101,8 +101,7 @@ def _problems(bundle: EvidenceBundle) -> Iterator[str]:
         yield f"`{run.program.path}` is another program than the manifest names"
     if not (report := check_rules(program)).ok:
         yield f"the program is invalid: {report.errors[0].message}"
-    taken = tuple(buffer for buffer in program.abi_buffers if buffer.takes_input)
-    returned = tuple(buffer for buffer in program.abi_buffers if buffer.is_returned)
+    taken, returned = inputs_of(program), outputs_of(program)
     sides: list[tuple[str, tuple[Buffer, ...], tuple[Slot, ...]]] = [("inputs", taken, run.inputs)]
     answers: list[Answer] = [run.got] if run.expected is None else [run.got, run.expected]
     sides += [(f"answer of {answer.by}", returned, answer.slots) for answer in answers]

@@ -80,7 +80,7 @@ def write_bundle(
             for place, buffer in enumerate(buffers)
         )
 
-    taken, returned = _inputs_of(program), _outputs_of(program)
+    taken, returned = inputs_of(program), outputs_of(program)
     program_file = kept(PROGRAM, program.to_text().encode())
     given = slots("inputs", taken, inputs)
     answer = Answer(str(backend.id), slots("outputs", returned, got))
@@ -122,7 +122,7 @@ def record_run(
         raise InvalidInput("evidence holds bytes of the host, not resident memory", fix="pass what `download` returns.")
     program = pipeline.program
     views = pipeline.snapshot(inputs)
-    given = {buffer.name: bytes(view) for buffer, view in zip(_inputs_of(program), views, strict=True)}
+    given = {buffer.name: bytes(view) for buffer, view in zip(inputs_of(program), views, strict=True)}
     first: tuple[bytes, ...] | None = None
     arena, timings = OutputArena(), []
     for number in range(runs):
@@ -136,7 +136,7 @@ def record_run(
             )
         first = found
     assert first is not None
-    got = {buffer.name: data for buffer, data in zip(_outputs_of(program), first, strict=True)}
+    got = {buffer.name: data for buffer, data in zip(outputs_of(program), first, strict=True)}
     return write_bundle(
         path,
         program,
@@ -158,9 +158,11 @@ def inputs_digest(slots: Sequence[Slot]) -> str:
     return blake3(canonical([[s.name, s.content.nbytes, s.content.blake3] for s in slots]).encode()).hexdigest()
 
 
-def _inputs_of(program: Program) -> tuple[Buffer, ...]:
+def inputs_of(program: Program) -> tuple[Buffer, ...]:
+    """Returns the buffers whose bytes a caller passes, in binding order."""
     return tuple(buffer for buffer in program.abi_buffers if buffer.takes_input)
 
 
-def _outputs_of(program: Program) -> tuple[Buffer, ...]:
+def outputs_of(program: Program) -> tuple[Buffer, ...]:
+    """Returns the buffers whose bytes a run returns, in binding order."""
     return tuple(buffer for buffer in program.abi_buffers if buffer.is_returned)

@@ -82,12 +82,13 @@ class Mismatch:
 
 def mismatch(outcome: Outcome, right: Outcome, written: Program, usual: Backend, checker: Backend) -> Mismatch:
     """Returns how the outputs of a dispatch differ from the ``right`` ones, those of ``written``."""
-    buffers = written.abi_buffers
-    returned = [buffer.name for buffer in buffers if buffer.is_returned]
+    from vyre.app.evidence.writing import inputs_of, outputs_of
+
+    returned = [buffer.name for buffer in outputs_of(written)]
     return Mismatch(
         written,
         outcome.config,
-        dict(zip((buffer.name for buffer in buffers if buffer.takes_input), outcome.inputs, strict=True)),
+        dict(zip((buffer.name for buffer in inputs_of(written)), outcome.inputs, strict=True)),
         dict(zip(returned, right.got, strict=True)),
         dict(zip(returned, outcome.got, strict=True)),
         usual,

@@ -58,7 +58,7 @@ class Clock(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a comparison found: programs whose code is wrong, or may be, and a mismatch of one.
+    """The result of a comparison: programs whose code is wrong, or may be, and a mismatch of one.
 
     ``agrees`` returns whether code without optimizations gives the right bytes.
     """
@@ -142,7 +142,7 @@ class ShadowService:
     def sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
         """Returns the state of a dispatch of this number, which is pending if its ``nbytes`` bytes are to be copied.
 
-        ``programs``: what it runs.  None: it is not sampled after all, since another thread was faster.
+        ``programs``: those that it runs.  Returns None if another thread took the sample in the meantime.
         """
         try:
             return self._sample(number, programs, nbytes)

@@ -32,6 +32,12 @@ def test_generated_pages_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys:
     assert (exit_code, capsys.readouterr().out) == (0, ""), "run: python docs/generate.py"
 
 
+def test_the_readme_lists_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w./-]+\.md)\)", (ROOT / "README.md").read_text("utf-8")))
+    pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")}
+    assert pages - linked == set()
+
+
 SHOWING = ("README", "coming-from", "debugging", "egraphs", "new-backend", "python", "tutorial")
 """Pages whose blocks of text are what their code prints."""
 

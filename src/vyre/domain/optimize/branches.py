@@ -265,10 +265,6 @@ def _always_ends(body: Body) -> bool:
     return bool(body) and isinstance(body[-1], _ENDS)
 
 
-def _is_chained(otherwise: Body) -> bool:
-    return len(otherwise) == 1 and type(otherwise[0]) is If
-
-
 def _are_equal(then: Body, otherwise: Body) -> bool:
     """Returns whether branches are the same few stores and assignments of values that do not depend on the branch."""
     return len(then) == len(otherwise) <= _COMPARED and all(map(_is_plain, then)) and then == otherwise

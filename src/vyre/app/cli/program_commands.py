@@ -23,6 +23,7 @@ from vyre.app.cli.options import (
     PROGRAM_HELP,
     AsJson,
     Assume,
+    AsWritten,
     BackendName,
     Checks,
     Form,
@@ -151,7 +152,7 @@ def emit(
     spec: Spec = [],  # noqa: B006
     form: Form = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
-    as_written: Annotated[bool, typer.Option("--as-written", help="Leave the optimizer out.")] = False,
+    as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
     """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
@@ -197,6 +198,7 @@ def aot(
     spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
     ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Omit machine code.")] = False,
+    as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""
@@ -208,6 +210,7 @@ def aot(
         spec=arguments.constants(spec),
         workgroup=arguments.shape(workgroup, "--workgroup"),
         emitters=aot_emitters(machine_code=not ptx_only),
+        optimize=not as_written,
     )
     report.print_bundle(written, as_json=as_json)
     return Exit.OK

@@ -41,6 +41,7 @@ from vyre.app.source_lines import with_source_lines
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
+from vyre.domain.evidence.failures import PROGRAM_ERRORS
 from vyre.domain.printable import indented
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -103,7 +104,13 @@ def run(
         report.progress(f"running {program.name} on {session.backend}"),
     ):
         keep_verdict(call.program, session)
-        result = session.dispatch(call.program, call.inputs, config, **launch)
+        try:
+            result = session.dispatch(call.program, call.inputs, config, **launch)
+        except PROGRAM_ERRORS:
+            if evidence is not None:
+                session.write_evidence(evidence, call.program, call.inputs, config, **launch)
+                complain(f"note: the evidence is in {evidence}")
+            raise
         if evidence is not None:
             session.write_evidence(evidence, call.program, call.inputs, config, **launch)
         reason = session.explain().reason if result.backend == session.backend else RACE_CHECKS_WHY

@@ -15,7 +15,7 @@ import pytest
 from blake3 import blake3
 
 import vyre
-from support.evidence import measured, write
+from support.evidence import measured, write, write_failed, write_resident
 from vyre.adapters import evidence_files
 from vyre.adapters.evidence_files import decode
 from vyre.app.evidence.bundle import checked
@@ -26,11 +26,32 @@ from vyre.domain.value_json import canonical
 MUTANTS: Final = 1_500
 
 
+KINDS: Final[dict[str, Callable[[Path], object]]] = {
+    "host": write,
+    "error": write_failed,
+    "resident": write_resident,
+}
+"""Bundles of a dispatch on host data, of one that ends in an error of the program, and of one on resident memory."""
+
+
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("evidence") / "e.zip"
-    write(path)
-    return path.read_bytes()
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("evidence")
+    for name, make in KINDS.items():
+        make(folder / name)
+    return {name: (folder / name).read_bytes() for name in KINDS}
+
+
+@pytest.fixture
+def bundle(bundles: dict[str, bytes]) -> bytes:
+    """That of a dispatch on host data."""
+    return bundles["host"]
+
+
+@pytest.fixture(params=KINDS)
+def any_bundle(bundles: dict[str, bytes], request: pytest.FixtureRequest) -> bytes:
+    """One of each kind in turn."""
+    return bundles[request.param]
 
 
 def refusal(data: bytes) -> str:
@@ -57,10 +78,10 @@ def rebuilt(data: bytes, change: Callable[[dict[str, bytes]], dict[str, bytes]])
     return sealed(stream.getvalue()[:-64])
 
 
-def test_random_damage_is_never_accepted(bundle: bytes) -> None:
+def test_random_damage_is_never_accepted(any_bundle: bytes) -> None:
     draw = random.Random(21)
     for _ in range(MUTANTS):
-        data = bytearray(bundle)
+        data = bytearray(any_bundle)
         match draw.randrange(5):
             case 0:
                 data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
@@ -75,14 +96,14 @@ def test_random_damage_is_never_accepted(bundle: bytes) -> None:
             case _:
                 one, other, size = draw.randrange(len(data)), draw.randrange(len(data)), draw.randrange(1, 60)
                 data[one : one + size], data[other : other + size] = data[other : other + size], data[one : one + size]
-        if bytes(data) != bundle:
+        if bytes(data) != any_bundle:
             refusal(bytes(data))
 
 
-def test_random_damage_that_is_sealed_again_is_a_typed_error_or_no_damage(bundle: bytes) -> None:
+def test_random_damage_that_is_sealed_again_is_a_typed_error_or_no_damage(any_bundle: bytes) -> None:
     """A forger can seal anything; what is accepted then has files that match its manifest."""
-    draw, body = random.Random(22), bundle[:-64]
-    original = checked(decode(bundle), "e.zip")
+    draw, body = random.Random(22), any_bundle[:-64]
+    original = checked(decode(any_bundle), "e.zip")
     accepted = 0
     for _ in range(MUTANTS):
         data = bytearray(body)
@@ -98,8 +119,8 @@ def test_random_damage_that_is_sealed_again_is_a_typed_error_or_no_damage(bundle
 
 
 @pytest.mark.parametrize("bit", [0, 7])
-def test_every_flipped_bit_is_noticed(bundle: bytes, bit: int) -> None:
-    data = bytearray(bundle)
+def test_every_flipped_bit_is_noticed(any_bundle: bytes, bit: int) -> None:
+    data = bytearray(any_bundle)
     for at in range(0, len(data), 3):
         data[at] ^= 1 << bit
         refusal(bytes(data))
@@ -193,10 +214,10 @@ def places(document: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def test_random_manifests_are_typed_errors_or_other_facts(bundle: bytes) -> None:
+def test_random_manifests_are_typed_errors_or_other_facts(any_bundle: bytes) -> None:
     """What no digest covers, such as the name of the machine, may be forged; what was run may not change unnoticed."""
     draw = random.Random(23)
-    original = checked(decode(bundle), "e.zip")
+    original = checked(decode(any_bundle), "e.zip")
     accepted = 0
     for _ in range(MUTANTS):
 
@@ -209,13 +230,90 @@ def test_random_manifests_are_typed_errors_or_other_facts(bundle: bytes) -> None
                     container[key] = draw.choice(ODD)
 
         try:
-            found = checked(decode(rebuilt(bundle, crafted(change))), "e.zip")
+            found = checked(decode(rebuilt(any_bundle, crafted(change))), "e.zip")
         except MalformedBundle:
             continue
         accepted += 1
         assert found.program == original.program
         assert found.run.inputs == original.run.inputs and found.run.got == original.run.got
+        assert found.run.resident == original.run.resident
+        assert found.outcome(found.run.got) == original.outcome(original.run.got)
     assert 0 < accepted < MUTANTS // 2
+
+
+def test_what_is_damaged_in_a_recorded_error_is_named(bundles: dict[str, bytes]) -> None:
+    data = bundles["error"]
+    at = data.index(b'"tag":"too large"') + 7
+    assert refusal(data[:at] + b"T" + data[at + 1 :]).startswith("`outputs/error.json` (from byte ")
+
+
+def resealed(path: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    """Changes a file, and says so in the manifest: the digests match."""
+
+    def changed(held: dict[str, bytes]) -> dict[str, bytes]:
+        data = change(held[path])
+        manifest = json.loads(held["manifest.json"])
+        for container, key in places(manifest):
+            if key == "path" and container[key] == path:
+                container |= {"nbytes": len(data), "blake3": blake3(data).hexdigest()}
+        return held | {path: data, "manifest.json": canonical(manifest).encode()}
+
+    return changed
+
+
+def renamed(held: dict[str, bytes]) -> dict[str, bytes]:
+    """The manifest of an answer with an error that has outputs, too."""
+    document = json.loads(held["manifest.json"])
+    document["run"]["got"]["slots"] = document["run"]["inputs"][1:]
+    document["run"]["inputs"] = document["run"]["inputs"][:1]
+    order = ["program.vyre", "inputs/0.bin", "inputs/1.bin", "outputs/error.json", "decisions.jsonl"]
+    return {"manifest.json": canonical(document).encode()} | {name: held[name] for name in order if name in held}
+
+
+FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]], str]]] = {
+    "error of another class": (
+        "error",
+        resealed("outputs/error.json", lambda data: data.replace(b'"TrapError"', b'"DataRaceError"')),
+        "class or code of another",
+    ),
+    "error of another code": (
+        "error",
+        resealed("outputs/error.json", lambda data: data.replace(b'"code":1011', b'"code":1013')),
+        "class or code of another",
+    ),
+    "error that is no JSON": ("error", resealed("outputs/error.json", lambda data: data[:-1]), "is not JSON"),
+    "error without a lane": (
+        "error",
+        resealed("outputs/error.json", lambda data: data.replace(b'"global_id":[1,0,0]', b'"global_id":[1,0]')),
+        "is not a list of 3",
+    ),
+    "error and outputs": ("error", renamed, "are not those of the program"),
+    "neither error nor outputs": ("error", crafted(lambda d: d["run"]["got"].update(error=None)), "was added"),
+    "resident at another place": (
+        "resident",
+        crafted(lambda d: d["run"].update(resident=[["x", 16], ["y", 4]])),
+        "digest of the inputs",
+    ),
+    "resident and host": ("resident", crafted(lambda d: d["run"].update(resident=[])), "digest of the inputs"),
+    "resident parameter": (
+        "resident",
+        crafted(lambda d: d["run"].update(resident=[["a", 0], ["x", 12], ["y", 4]])),
+        "no buffers of the program",
+    ),
+    "resident before memory": (
+        "resident",
+        crafted(lambda d: d["run"].update(resident=[["x", -4], ["y", 4]])),
+        "no buffers of the program",
+    ),
+    "an earlier form with new fields": ("resident", crafted(lambda d: d.update(form=1)), "form 1 has the field"),
+}
+
+
+@pytest.mark.parametrize(("kind", "change", "said"), FORGED.values(), ids=FORGED)
+def test_forged_errors_and_places_are_refused(
+    bundles: dict[str, bytes], kind: str, change: Callable[[dict[str, bytes]], dict[str, bytes]], said: str
+) -> None:
+    assert said in refusal(rebuilt(bundles[kind], change))
 
 
 def test_a_compressed_file_is_not_unpacked(bundle: bytes) -> None:

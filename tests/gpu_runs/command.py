@@ -14,6 +14,7 @@ from typing import Any, Final
 from gpu_runs import presence
 from gpu_runs.bench import goals
 from gpu_runs.context import COMMANDS, GPU_BACKEND, Context
+from gpu_runs.evidence import bundle_of, device_name, write_evidence
 from gpu_runs.exit_codes import ExitCode
 from gpu_runs.provenance import describe
 from gpu_runs.supervisor import GroupVerdict, Record, Supervisor
@@ -67,15 +68,31 @@ def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Pre
     record = Record(options.out / f"{name}.json", header)
     if options.command == "bench":
         record.conclude = lambda done: {"goals": goals.judge(done, emulated=context.emulated)}
+        bundle_of(record.path).unlink(missing_ok=True)  # the evidence of another run
     started = time.monotonic()
     verdicts = Supervisor(options.command, context).run(groups, record)
     code = exit_code(verdicts)
     record.header |= {"seconds": round(time.monotonic() - started, 1), "exit_code": int(code)}
     record.save()
-    for goal in record.conclude(record.groups).get("goals", ()):
+    goals_found = record.conclude(record.groups).get("goals", ())
+    for goal in goals_found:
         print(goal_line(goal))
+    if record.samples and options.command == "bench":
+        _write_evidence(record, goals_found, context, options.revision)
     print(f"written to {record.path}" + (" (EMULATED: no GPU took part)" if context.emulated else ""))
     return code
+
+
+def _write_evidence(record: Record, found: Sequence[dict[str, Any]], context: Context, revision: str | None) -> None:
+    """Write the bundle beside the record, and what it does not claim into the record."""
+    bundle, device = bundle_of(record.path), device_name(record.device, context.backend)
+    judged = write_evidence(bundle, record.samples, found, device=device, emulated=context.emulated, revision=revision)
+    refused = [str(each) for each in judged if not each.verdict.supported]
+    record.header |= {"evidence": bundle.name, "refused_claims": refused}
+    record.save()
+    for refusal in refused:
+        print(f"not claimed: {refusal}")
+    print(f"all samples and {len(judged) - len(refused)} claims are in {bundle}")
 
 
 def goal_line(goal: dict[str, Any]) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from gpu_runs.samples import Sampled, sampled
 from vyre.domain.errors import BackendUnavailable
 from vyre.testing.outcomes import Outcome, Verdict
 
 MAX_LISTED: Final = 200
 _REWRITE_AFTER_S: Final = 1.0
+_RUN: Final = uuid.uuid4().hex
+"""Names this process: only samples of one process are compared."""
 
 
 class Fact(NamedTuple):
@@ -36,11 +40,14 @@ def write_json(path: Path, value: object) -> None:
 
 @dataclass(slots=True)
 class Tally:
-    """Findings of one group so far.  Failures and skips are listed by name, the first ``MAX_LISTED`` of each."""
+    """Findings of one group so far.  Failures and skips are listed by name, the first ``MAX_LISTED`` of each.
+
+    ``samples`` are those behind each fact, by its name."""
 
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     listed: dict[Verdict, list[dict[str, str]]] = field(default_factory=lambda: {v: [] for v in Verdict})
     facts: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, list[Sampled]] = field(default_factory=dict)
     finished: bool = False
     unavailable: str | None = None
     """Why the backend cannot run here at all."""
@@ -48,6 +55,7 @@ class Tally:
     def add(self, finding: Finding) -> None:
         if isinstance(finding, Fact):
             self.facts[finding.name] = finding.value
+            self.samples[finding.name] = list(sampled(finding.name, finding.value))
             return
         self.counts[finding.verdict] += 1
         listed = self.listed[finding.verdict]
@@ -60,6 +68,8 @@ class Tally:
             "failures": self.listed[Verdict.FAILED],
             "skips": self.listed[Verdict.SKIPPED],
             "facts": self.facts,
+            "samples": [each._asdict() for found in self.samples.values() for each in found],
+            "run": _RUN,
             "finished": self.finished,
             "unavailable": self.unavailable,
         }

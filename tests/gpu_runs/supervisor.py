@@ -44,19 +44,28 @@ class GroupVerdict(Enum):
 @dataclass(slots=True)
 class Record:
     """The JSON record of a run, rewritten whole after each group.  ``conclude``: what follows from the groups so far,
-    as more entries of the record."""
+    as more entries of the record.  ``samples``: those of each group, which are too many for a record."""
 
     path: Path
     header: dict[str, Any]
     conclude: Callable[[list[dict[str, Any]]], dict[str, Any]] = lambda groups: {}
     groups: list[dict[str, Any]] = field(default_factory=list)
+    samples: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def device(self) -> dict[str, Any] | None:
+        """What the groups say about the device."""
+        return next((g["facts"]["device"] for g in self.groups if "device" in g.get("facts", {})), None)
 
     def add(self, entry: dict[str, Any]) -> None:
+        samples, run = entry.pop("samples", []), entry.pop("run", "")
+        if samples:
+            self.samples[entry["name"]] = {"samples": samples, "run": run}
         self.groups.append(entry)
         self.save()
 
     def save(self) -> None:
-        device = next((g["facts"]["device"] for g in self.groups if "device" in g.get("facts", {})), None)
+        device = self.device
         self.path.parent.mkdir(parents=True, exist_ok=True)
         head = {"format": FORMAT, **self.header, "device": device, **self.conclude(self.groups)}
         write_json(self.path, {**head, "groups": self.groups})

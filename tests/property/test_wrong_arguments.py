@@ -310,6 +310,7 @@ class World:
             "Pipeline": Row(self.pipeline, run, takes),
             "Pipeline.snapshot": Row(self.pipeline.snapshot, {"inputs": INPUTS}, takes),
             "Pipeline.views": Row(self.pipeline.views, {"inputs": INPUTS}, takes),
+            "Pipeline.arguments": Row(self.pipeline.arguments, {"inputs": INPUTS | {"y": self.memory}}, takes),
             "Pipeline.bind_resident": Row(self.pipeline.bind_resident, {"inputs": INPUTS | {"y": self.memory}}, takes),
             "Pipeline.resident_work": Row(self.pipeline.resident_work, {"inputs": INPUTS | {"y": self.memory}}, takes),
             "BoundLaunch": Row(self.bound, {"out": None, "outputs": None}, takes),
@@ -434,7 +435,9 @@ class World:
                 vyre.drain_program, {"program": handle_task, "items": "items", "pushed": "pushed", "count": "count"}
             ),
             "build_bundle": Row(
-                vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
+                vyre.build_bundle,
+                build | {"optimize": True},
+                {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES},
             ),
             "read_evidence": Row(vyre.read_evidence, {"path": self.evidence}),
             "replay_evidence": Row(vyre.replay_evidence, {"path": self.evidence, "backend": None}),
@@ -615,7 +618,7 @@ NOT_CALLED: Final = {
     "Deprecation", "Dialect", "Lowering", "Lowering.of", "Migration", "Operation", "Operation.lowering", "Operation.of",
     "OperationVersion", "dialect_registry",
     # records of the port, which the application makes and checks
-    "Pipeline.fill", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
+    "Pipeline.fill", "Pipeline.run", "Pipeline.run_for_bytes", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
     # the language in Python: read by kernels, and refused by all other callers whatever the arguments are

@@ -67,6 +67,53 @@ def write(
     return write_bundle(path, program, INPUTS, config=config, backend=opened, **chosen)
 
 
+def trapping() -> Program:
+    """y = x, but an element of 7 or more is a trap that tells it."""
+    with vyre.ProgramBuilder("trapping", workgroup=4) as p:
+        x, y = p.input("x", vyre.u32), p.inout("y", vyre.u32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            with p.if_(x[i] >= 7):
+                p.trap(x[i], "too large")
+            y[i] = x[i]
+    return p.build()
+
+
+def looping() -> Program:
+    """Lane i takes x[i] loop steps."""
+    with vyre.ProgramBuilder("looping", workgroup=4) as p:
+        x, y = p.input("x", vyre.u32), p.output("y", vyre.u32, like="x")
+        i = p.global_id()
+        with p.if_(i < x.length), p.for_(0, x[i]) as j:
+            y[i] = j
+    return p.build()
+
+
+def racy() -> Program:
+    """All lanes store different values to two elements."""
+    with vyre.ProgramBuilder("racy", workgroup=4) as p:
+        y = p.output("y", vyre.u32, 2)
+        y[p.global_id() % 2] = p.global_id()
+    return p.build()
+
+
+TRAPPING_INPUTS: Final[Mapping[str, bytes]] = {"x": words(1, 9, 2, 8), "y": words(0, 0, 0, 0)}
+
+
+def write_failed(path: Path, backend: str = "reference") -> Evidence:
+    """Writes the evidence of a run that ends in a trap."""
+    with vyre.open(backend) as session:
+        return session.write_evidence(path, trapping(), TRAPPING_INPUTS)
+
+
+def write_resident(path: Path, backend: str = "reference") -> Evidence:
+    """Writes the evidence of ``scale`` on parts of resident memory, which begin behind 12 and 4 bytes of others."""
+    with vyre.open(backend) as session:
+        x, y = (session.resident(words(*padding) + INPUTS[name]) for name, padding in (("x", (7, 7, 7)), ("y", (7,))))
+        given: dict[str, Any] = {"a": 3, "x": x.view(3, 5, vyre.u32), "y": y.view(1, 5, vyre.u32)}
+        return session.write_evidence(path, scale(), given)
+
+
 def measured(*claims: SpeedClaim, count: int = 9, **others: Any) -> Evidence:
     """A manifest with a measurement in which ``ours`` takes half as long as ``theirs``."""
     sides = (Side("ours", "device", (1.0,) * count), Side("theirs", "device", (2.0,) * count))

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from vyre.adapters.files import read_file, write_files
 from vyre.domain.errors import InvalidInput, MalformedBundle, MalformedJson
+from vyre.domain.evidence.forms import in_present_form
 from vyre.domain.evidence.records import FORM, Content, Evidence
 from vyre.domain.strict_json import NotStrictJson, parse
 from vyre.domain.value_json import canonical, from_json, to_json
@@ -142,11 +143,14 @@ def _evidence(manifest: bytes | None) -> Evidence:
     try:
         text = manifest.decode("ascii")
         document = parse(text)
+        written = canonical(document) == text
         form = document.get("form") if isinstance(document, dict) else None
-        if form != FORM and type(form) is int:
+        if type(form) is int and not 1 <= form <= FORM:
             raise MalformedBundle(
-                f"its form has version {form}, and this vyre reads {FORM}", fix="read it with the vyre that wrote it."
+                f"its form has version {form}, and this vyre reads those up to {FORM}",
+                fix="read it with the vyre that wrote it.",
             )
+        document = in_present_form(document)
         evidence: Evidence = from_json(Evidence, document)
     except UnicodeDecodeError:
         _refuse(f"`{MANIFEST}` is no ASCII text")
@@ -154,7 +158,7 @@ def _evidence(manifest: bytes | None) -> Evidence:
         _refuse(f"`{MANIFEST}` {error}")
     except MalformedJson as error:
         _refuse(f"`{MANIFEST}` is refused: {error.message}")
-    if canonical(to_json(evidence)) != text:
+    if not written or to_json(evidence) != document:
         _refuse(f"`{MANIFEST}` is not written canonically")
     return evidence
 

@@ -88,11 +88,15 @@ def build_bundle(
     spec: Mapping[str, SpecInput] | None = None,
     workgroup: Grid | None = None,
     emitters: AotRegistry | None = None,
+    optimize: bool = True,
 ) -> WrittenBundle:
     """Compiles ``program`` for every target and writes the bundle to ``path``; it is on disk when this returns.
 
     ``targets`` are names such as ``sm_75``, the default, whose PTX runs on every NVIDIA GPU that vyre supports.  The
     values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.
+    ``optimize``: whether lowerings of operations may be used, and emitters may run the optimizer, as for a session; no
+    result depends on it.
+
     Raises ``InvalidProgram``, ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature
     that the target lacks, ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
     """
@@ -112,10 +116,12 @@ def build_bundle(
     for name in names:
         expect("a target", name, str, "a name such as sm_75")
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
-    config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(meant, spec))
+    expect("optimize", optimize, bool, "True or False")
+    constants = None if spec is None else resolve_spec(meant, spec)
+    config = DispatchConfig(workgroup=workgroup, spec=constants, optimize=optimize)
     registry = aot_emitters() if emitters is None else emitters
     meant = with_names_resolved(meant)
-    lowered = {name: _lowered(catalog, name, meant) for name in names} if meant.definitions else {}
+    lowered = {name: _lowered(catalog, name, meant, optimize) for name in names} if meant.definitions else {}
     forms = {name: each.program for name, each in lowered.items()}
     bundle = builder.build_bundle(without_calls(meant), names, registry, config, forms)
     digest = files.write_bundle(target, bundle)
@@ -133,8 +139,11 @@ def build_bundle(
     )
 
 
-def _lowered(catalog: BackendCatalog, target: str, program: Program) -> LoweredProgram:
-    """Returns the program that the code for a target is made of; no lowering is known of a target without a backend."""
+def _lowered(catalog: BackendCatalog, target: str, program: Program, wanted: bool) -> LoweredProgram:
+    """Returns the program that the code for a target is made of; ``wanted`` is whether lowerings may be used.
+
+    No lowering is known of a target without a backend.
+    """
     from vyre.app.dialects.lowered import LoweredProgram
     from vyre.app.dialects.lowerings import lowered_ahead
     from vyre.domain.validation.validator import without_calls
@@ -143,5 +152,5 @@ def _lowered(catalog: BackendCatalog, target: str, program: Program) -> LoweredP
         if registration.bundles is not None:
             own = registration.bundles().emitters(machine_code=False)
             if target in {emitter.target for emitter in own.emitters}:
-                return lowered_ahead(registration, program)
+                return lowered_ahead(registration, program, as_written=not wanted)
     return LoweredProgram(without_calls(program), ())

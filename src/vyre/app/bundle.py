@@ -23,7 +23,7 @@ from vyre.domain.arguments import expect as expect_kind
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidResource, UnusableBundle, used_in_a_fork
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.ports.backend import BackendCatalog, BackendRole, CompiledPipeline
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class LoadedBundle:
         self._bundle = bundle
         self._runner = runner
         self._inputs = HostInputs(bundle)
-        self._outputs = HostOutputs([b for b in bundle.buffers if b.is_returned])
+        self._outputs = HostOutputs(outputs_of(bundle.buffers))
         self._prepared: dict[DispatchConfig, _Prepared] = {}
         self._lock = Lock()
         self._closed = self._is_inherited = False

@@ -20,7 +20,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.bits import argument_bits
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, inputs_of
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import kind_of
@@ -66,10 +66,10 @@ class HostInputs:
 
     def __init__(self, program: Signature) -> None:
         bound = program.abi_buffers
-        buffers = [b for b in bound if not b.is_output]
+        buffers = inputs_of(bound)
         self._title = program.name or "the program"
         self._bound = bound
-        self.buffers: tuple[Buffer, ...] = tuple(buffers)
+        self.buffers: tuple[Buffer, ...] = buffers
         """The buffers that the caller passes, in binding order."""
         self.names: tuple[str, ...] = tuple([b.name for b in buffers])
         """Their names."""

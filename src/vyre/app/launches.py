@@ -7,7 +7,7 @@ from typing import Final
 
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchGeometry
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, inputs_of
 from vyre.domain.launch import Interface, geometry_of
 
 
@@ -21,7 +21,7 @@ class Launches:
 
     def __init__(self, buffers: Sequence[Buffer], interface: Callable[[], Interface], config: DispatchConfig) -> None:
         """``interface`` is called only when a geometry is requested."""
-        lengths = [buffer.static_nbytes for buffer in buffers if buffer.takes_input]
+        lengths = [buffer.static_nbytes for buffer in inputs_of(buffers)]
         known = tuple(nbytes for nbytes in lengths if nbytes is not None)
         given = config.grid or config.extent or config.element_count_override is not None
         self.fixed: Final = known if given or len(known) == len(lengths) else None

@@ -12,6 +12,7 @@ from vyre.app.host_arrays import Shape, Shapes, cuts_elements
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray
 from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
     from vyre.app.host_arrays import Signature
@@ -27,8 +28,8 @@ class OutputShapes:
     __slots__ = ("_declared", "_flat", "_passed")
 
     def __init__(self, program: Signature, config: DispatchConfig) -> None:
-        names = [b.name for b in program.abi_buffers if b.takes_input]
-        returned = [b for b in program.abi_buffers if b.is_returned]
+        names = [b.name for b in inputs_of(program.abi_buffers)]
+        returned = outputs_of(program.abi_buffers)
         whole = [(slot, b) for slot, b in enumerate(returned) if not cuts_elements(b)]
         self._flat: Final[Shapes] = (None,) * len(returned)
         self._passed: Final = tuple((slot, b.name, names.index(b.name)) for slot, b in whole if b.takes_input)

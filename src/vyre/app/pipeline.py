@@ -14,13 +14,16 @@ from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import (
+    Arguments,
     BoundResidentLaunch,
     BoundWork,
+    arguments_of,
     bind_resident,
     bound_work,
     detached,
     has_resident,
     resident_accesses,
+    run_for_bytes,
     run_resident,
 )
 from vyre.app.result import Result
@@ -28,6 +31,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidInput
 from vyre.domain.interface import interface_of
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import (
     Backend,
@@ -138,7 +142,7 @@ class Pipeline:
         def __getattr__(self, name: str) -> object:
             """Makes what only dispatches to host arrays need when the first one does, and fills its slot."""
             if name == "_outputs":
-                found = HostOutputs([b for b in self.program.abi_buffers if b.is_returned])
+                found = HostOutputs(outputs_of(self.program.abi_buffers))
             elif name == "_shapes":
                 found = OutputShapes(self.program, self.config)
             elif name == "_launches":
@@ -280,11 +284,33 @@ class Pipeline:
             if cancellation is not None and cancellation.requested and isinstance(error, DispatchFailed):
                 self._tell_unspecified(error, inputs)
             raise
-        self.resident_timings.append(result.timing)
-        if result.timing.launches != 0:
-            self.launch_timings.append(result.timing)
-            self._lease.launched()
+        self._note_resident(result.timing)
         return result
+
+    def arguments(self, inputs: Inputs) -> Arguments:
+        """Returns copies of the host data of a dispatch, and the resident arrays that it binds, by buffer name."""
+        self._lease.check_open()
+        return arguments_of(self._lease, self.program, self._inputs, inputs)
+
+    def run_for_bytes(self, arguments: Arguments) -> dict[str, bytes]:
+        """Runs on resident memory, and returns the bytes of what is read back to the host, by buffer name."""
+        self._lease.check_open()
+        inputs = {**arguments.host, **arguments.resident}
+        if self._lease.order.under_way:
+            self._lease.wait_for(resident_accesses(self._lease, self.program, self._inputs, inputs))
+        try:
+            timing, found = run_for_bytes(self._lease, self.program, self.config, self._inputs, inputs)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+        self._note_resident(timing)
+        return found
+
+    def _note_resident(self, timing: DispatchTiming) -> None:
+        self.resident_timings.append(timing)
+        if timing.launches != 0:
+            self.launch_timings.append(timing)
+            self._lease.launched()
 
     def _tell_unspecified(self, error: BackendError, inputs: Inputs) -> None:
         """Adds which resident arrays a run that was stopped has left in an unspecified state."""

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from vyre.app.asynchrony.order import Accesses, accesses_to
-from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident
+from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, foreign_resident
 from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
@@ -25,10 +25,11 @@ from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
-from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
@@ -65,6 +66,44 @@ def run_resident(
     cancellation: Cancellation | None = None,
 ) -> Result:
     """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``."""
+    ran = _run(lease, program, config, host_inputs, inputs, cancellation)
+    resident = {
+        b.name: array
+        for b in outputs_of(program.abi_buffers)
+        if isinstance(array := ran.arguments.get(b.name), ResidentArray)
+    }
+    launches = Launches(program.abi_buffers, partial(interface_of, program), ran.sizes.config)
+    arrays = ran.outputs.arrays(ran.storage)
+    return Result(ran.outputs.names, arrays, ran.timing, str(lease.backend.id), launches, ran.sizes.lengths, resident)
+
+
+def run_for_bytes(
+    lease: BackendLease, program: Program, config: DispatchConfig, host_inputs: HostInputs, inputs: object
+) -> tuple[DispatchTiming, dict[str, bytes]]:
+    """Runs once, and returns the timing and the bytes of what is read back to the host, by buffer name."""
+    ran = _run(lease, program, config, host_inputs, inputs, None)
+    return ran.timing, dict(zip(ran.outputs.names, map(bytes, ran.views), strict=True))
+
+
+class _Ran(NamedTuple):
+    """A dispatch that has ended; ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``."""
+
+    timing: DispatchTiming
+    arguments: Mapping[str, object]
+    sizes: Sizes
+    outputs: HostOutputs
+    storage: ArrayStorage
+    views: tuple[memoryview, ...]
+
+
+def _run(
+    lease: BackendLease,
+    program: Program,
+    config: DispatchConfig,
+    host_inputs: HostInputs,
+    inputs: object,
+    cancellation: Cancellation | None,
+) -> _Ran:
     memory = lease.backend.require_memory()
     executor = lease.backend.require_resident_executor()
     arguments = _arguments(program, host_inputs, inputs)
@@ -99,15 +138,7 @@ def run_resident(
         readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
         step = ResidentStep(program, tuple(resources), config)
         timing = executor.run(ResidentSequence(prefix=(step,), reads=tuple(readbacks), cancellation=cancellation))
-    resident = {
-        b.name: array
-        for b in program.abi_buffers
-        if b.is_returned and isinstance(array := arguments.get(b.name), ResidentArray)
-    }
-    launches = Launches(program.abi_buffers, partial(interface_of, program), sizes.config)
-    return Result(
-        outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), launches, sizes.lengths, resident
-    )
+    return _Ran(timing, arguments, sizes, outputs, storage, views)
 
 
 def resident_accesses(lease: BackendLease, program: Program, host_inputs: HostInputs, inputs: object) -> Accesses:
@@ -122,6 +153,24 @@ def resident_accesses(lease: BackendLease, program: Program, host_inputs: HostIn
 def detached(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
     """Returns the arguments of a dispatch, with copies of the host data among them."""
     return {name: _copied(name, value) for name, value in _arguments(program, host_inputs, inputs).items()}
+
+
+class Arguments(NamedTuple):
+    """The arguments of a dispatch by buffer name: the bytes of host data, and the resident arrays."""
+
+    host: dict[str, bytes]
+    resident: dict[str, ResidentArray]
+
+
+def arguments_of(lease: BackendLease, program: Program, host_inputs: HostInputs, inputs: object) -> Arguments:
+    """Returns the arguments of a dispatch, with copies of host data.  Raises as ``run_resident`` before it runs."""
+    arguments = _arguments(program, host_inputs, inputs)
+    check_residents(lease, program, arguments)
+    views = zip(program.abi_buffers, _views(program, host_inputs, arguments), strict=True)
+    return Arguments(
+        {buffer.name: bytes(view) for buffer, view in views if view is not None},
+        {name: value for name, value in arguments.items() if isinstance(value, ResidentArray)},
+    )
 
 
 def _copied(name: str, value: object) -> object:

@@ -88,13 +88,17 @@ class SessionReports:
 
         The file holds the program, the bytes of inputs and outputs, the times of every run, the decisions in the
         journal, if the session has one, and the backend, device, source revision and versions; every part has a digest.
-        ``vyre replay`` and ``vyre.replay_evidence`` run the program again and compare the bytes.  ``inputs``,
-        ``config`` and ``shorthand`` as for ``dispatch``; resident memory cannot be recorded.
+        ``vyre replay`` and ``vyre.replay_evidence`` run the program again and compare what it comes to.  ``inputs``,
+        ``config`` and ``shorthand`` as for ``dispatch``.
 
-        Raises what ``dispatch`` raises, ``InvalidInput`` for runs whose bytes differ and for more bytes than a bundle
-        holds, ``InvalidConfig`` for ``runs`` outside 1 to 10 000, and ``UnreadableFile``.
+        A run that ends in a ``TrapError``, a ``StepBudgetExceeded`` or a ``DataRaceError`` is evidence too: the error
+        is recorded instead of outputs (``evidence.run.got.error``), and not raised.  Of resident memory the parts that
+        are bound are recorded, as they are before a run and after it; every run begins with the former.
+
+        Raises every other error of ``dispatch``, ``InvalidInput`` for runs that come to different bytes or errors and
+        for more bytes than a bundle holds, ``InvalidConfig`` for ``runs`` outside 1 to 10 000, and ``UnreadableFile``.
         """
-        from vyre.app.evidence.writing import record_run
+        from vyre.app.evidence.recording import record_run
 
         pipeline, given, _ = self._compiled_launch(program, inputs, config, shorthand)
         return record_run(path, pipeline, given, runs, self._journal)

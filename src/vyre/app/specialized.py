@@ -21,6 +21,7 @@ from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
+from vyre.domain.ir.buffers import inputs_of
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
 from vyre.policies.prediction.speculate import (
     FULL_RATE_PPM,
@@ -122,7 +123,7 @@ class SpecializedPipeline:
         self._held = None if sink is None else HeldDecisions(sink)
         self._paths = sifted(self._held, self._turns)
         self._path: SpeculationPath | None = None
-        inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
+        inputs = inputs_of(general.program.abi_buffers)
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
         names = tuple(scalars if parameters is None else items_of("parameters", parameters))
         for name in names:

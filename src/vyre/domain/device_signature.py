@@ -80,18 +80,21 @@ class DeviceSignature:
         return any(alias.lower() in folded for alias in self.device_name_contains)
 
     def completed(self, profile: DeviceProfile) -> DeviceProfile:
-        """Returns ``profile`` with its unknown facts filled from the signature."""
+        """Returns ``profile`` with its unknown facts filled from the signature.
+
+        The workgroup memory of a profile is what one workgroup may have, which is less than what a multiprocessor has
+        (``shared_mem_per_sm_kb``), so that the latter fills nothing; and a tile of one lane is no advice.
+        """
         known = {
             "subgroup_size": self.warp_size,
             "compute_units": self.max_sm,
             "regs_per_thread_max": self.regs_per_thread_max,
-            "max_shared_memory_bytes": self.shared_mem_per_sm_kb * 1024,
             "l1_cache_bytes": self.l1_kb * 1024,
             "l2_cache_bytes": self.l2_kb * 1024,
             "mem_bw_gbps": self.mem_bw_gbps,
             "ideal_unroll_depth": self.ideal_unroll_depth,
             "ideal_vector_pack_bits": self.ideal_vector_pack_bits,
-            "ideal_workgroup_tile": self.ideal_workgroup_tile,
+            "ideal_workgroup_tile": None if self.ideal_workgroup_tile == (1, 1, 1) else self.ideal_workgroup_tile,
             "shared_memory_bank_count": self.bank_count,
             "shared_memory_bank_width_bytes": self.bank_width_bytes,
         }

@@ -1,7 +1,10 @@
 """The table of known families of devices.
 
-It holds what is the same for every device of a family, as the CUDA C++ Programming Guide lists it by compute
-capability; what differs from card to card, such as the number of multiprocessors, stays unknown.
+It holds what is the same for every device of a family; what differs from card to card, such as the number of
+multiprocessors, stays unknown.  The source is the appendix "Compute Capabilities" of NVIDIA's CUDA Programming Guide,
+version 13: table 31 for registers and shared memory, table 32 for the unified data cache, of which shared memory is a
+part, and table 33 for the types of the tensor cores.  For compute capability 12.0 they give 100 KB of shared memory in
+128 KB of cache; the Blackwell Tuning Guide calls all these 128 KB shared memory.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from vyre.adapters.terminal import command, complain
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidProgram, UnreadableFile, VyreError
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
@@ -114,8 +115,8 @@ def _conformance_case(record: Mapping[str, Any]) -> Case:
 
     def judge(subject: Subject) -> Outcome:
         program = import_upstream(record["program"]).program
-        given = [b.name for b in program.buffers if b.takes_input]
-        returned = [b.name for b in program.buffers if b.is_returned]
+        given = [b.name for b in inputs_of(program.buffers)]
+        returned = [b.name for b in outputs_of(program.buffers)]
         inputs = dict(zip(given, map(bytes.fromhex, record["inputs"]), strict=True))
         outputs = dict(zip(returned, map(bytes.fromhex, record["expected"]), strict=True))
         wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", None, True, False)

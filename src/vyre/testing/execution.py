@@ -12,6 +12,7 @@ from vyre.adapters.cuda import ids
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import BackendUnavailable
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, DispatchRequest
 
@@ -79,6 +80,6 @@ def execute(
     Missing inputs are left out, which the backend refuses.
     """
     arena = OutputArena()
-    views = tuple(memoryview(inputs[b.name]) for b in program.abi_buffers if b.takes_input and b.name in inputs)
+    views = tuple(memoryview(inputs[b.name]) for b in inputs_of(program.abi_buffers) if b.name in inputs)
     backend.executor.execute(DispatchRequest(program, views, config), arena)
-    return dict(zip((b.name for b in program.abi_buffers if b.is_returned), arena.to_bytes(), strict=True))
+    return dict(zip((b.name for b in outputs_of(program.abi_buffers)), arena.to_bytes(), strict=True))

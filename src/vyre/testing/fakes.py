@@ -15,6 +15,7 @@ from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, DispatchFailed
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 from vyre.ports.backend import (
@@ -235,9 +236,9 @@ class FunctionExecutor:
         """Implements ``ProgramExecutor.execute``; its timing is 0."""
         self.requests.append(request)
         program = request.program
-        names = [b.name for b in program.abi_buffers if b.takes_input]
+        names = [b.name for b in inputs_of(program.abi_buffers)]
         results = self.kernel({n: bytes(v) for n, v in zip(names, request.inputs, strict=True)})
-        returned = [results[b.name] for b in program.abi_buffers if b.is_returned]
+        returned = [results[b.name] for b in outputs_of(program.abi_buffers)]
         for view, data in zip(outputs.begin(tuple(map(len, returned))), returned, strict=True):
             view[:] = data
         return DispatchTiming(0)

@@ -70,7 +70,7 @@ def bandwidth(context: Context) -> Iterator[Finding]:
                 with bench.module(program, _OPTIONS) as module:
                     counts = [scale.elements] * len(addresses)
                     launch = bench.prepare(program, module, grid, addresses, counts, values)
-                    rates[f"{name}, {shape}"] = _rate(bench, launch, moved, scale.rounds) | _resources(launch)
+                    rates[f"{name}, {shape}"] = _rate(bench, launch, moved, scale.rounds, **_resources(launch))
                 yield _check(f"{name}, {shape}", bench, z, scale.elements, wanted)
                 yield Fact("rates", dict(rates))
         yield from _reductions(bench, scale, x, words, rates)
@@ -109,7 +109,7 @@ def _reductions(
         bench.zero(total, 256)
         with bench.module(program, _OPTIONS) as module:
             launch = bench.prepare(program, module, grid, (x, total), (scale.elements, 1))
-            rates[f"reduction, {shape}"] = _rate(bench, launch, 4 * scale.elements, scale.rounds) | _resources(launch)
+            rates[f"reduction, {shape}"] = _rate(bench, launch, 4 * scale.elements, scale.rounds, **_resources(launch))
             launches = scale.rounds + 1
         found = int(bench.download(total, 1, np.uint32)[0])
         right = found == wanted * launches % 2**32
@@ -118,11 +118,11 @@ def _reductions(
         )
 
 
-def _rate(bench: Workbench, work: Callable[[], object], nbytes: int, rounds: int) -> dict[str, Any]:
-    """10^9 bytes a second, of device time."""
+def _rate(bench: Workbench, work: Callable[[], object], nbytes: int, rounds: int, **more: int) -> dict[str, Any]:
+    """10^9 bytes a second, of device time, and ``more`` facts."""
     work()
     bench.synchronize()
-    return {"unit": "GB/s", **spread([nbytes / 1e6 / bench.device_ms(work) for _ in range(rounds)])}
+    return spread([nbytes / 1e6 / bench.device_ms(work) for _ in range(rounds)], unit="GB/s", **more)
 
 
 def _resources(launch: PreparedLaunch) -> dict[str, int]:

@@ -66,12 +66,12 @@ def _measure(bench: Workbench, program: Program) -> dict[str, Any]:
     image = text.encode() + b"\0"
     found: dict[str, Any] = {
         "ptx_bytes": len(text),
-        "emit_ms": spread([_seconds(work) for _ in range(9)], 1e3),
+        "emit_ms": spread([_seconds(work) for _ in range(9)], 1e3, "ms"),
     }
     for level in LEVELS:
         load = partial(_load_and_unload, bench, image, JitOptions(level=level))
         cold = load()
-        found[f"load_level_{level}_ms"] = {"cold": cold * 1e3, "warm": spread([load() for _ in range(5)], 1e3)}
+        found[f"load_level_{level}_ms"] = {"cold": cold * 1e3, "warm": spread([load() for _ in range(5)], 1e3, "ms")}
     return found
 
 

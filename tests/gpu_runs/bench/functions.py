@@ -36,5 +36,5 @@ def functions(context: Context) -> Iterator[Finding]:
                 bench.synchronize()
                 rates = [lanes * each / 1e6 / bench.device_ms(launch) for _ in range(rounds)]
                 facts = module.kernels[0].facts
-                found[op.name.lower()] = {"unit": "G/s", **spread(rates), "registers": facts.registers}
+                found[op.name.lower()] = spread(rates, unit="G/s", registers=facts.registers)
             yield Fact("functions", dict(found))

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from gpu_runs.samples import Spread
+
 Way = TypeVar("Way")
 
 
@@ -19,11 +21,15 @@ class Rounds(NamedTuple):
     seconds: float
 
 
-def spread(samples: Sequence[float], scale: float = 1.0) -> dict[str, Any]:
-    """Median, tenth percentile, interquartile range and extremes of samples times ``scale``."""
-    values = sorted(scale * sample for sample in samples)
+def spread(samples: Sequence[float], scale: float = 1.0, unit: str = "us", **more: Any) -> Spread:
+    """Median, tenth percentile, interquartile range and extremes of samples times ``scale``, which are in ``unit``.
+
+    ``more``: further facts about them."""
+    taken = [scale * sample for sample in samples]
+    values = sorted(taken)
     lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
-    return {
+    numbers = {
+        "unit": unit,
         "median": statistics.median(values),
         "p10": values[len(values) // 10],
         "p99": values[min(len(values) - 1, len(values) * 99 // 100)],
@@ -31,7 +37,9 @@ def spread(samples: Sequence[float], scale: float = 1.0) -> dict[str, Any]:
         "min": values[0],
         "max": values[-1],
         "samples": len(values),
+        **more,
     }
+    return Spread(numbers, taken, unit)
 
 
 def each_call_us(work: Callable[[], object], calls: int) -> list[float]:

@@ -19,7 +19,7 @@ from vyre.adapters.discovery import BUILTIN, find_backend, load_catalog
 from vyre.app.aot import default_targets, emitters_of
 from vyre.app.bundle import open_first, production_facets
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendUnavailable, MalformedBundle, UnusableBundle
+from vyre.domain.errors import BackendUnavailable, InvalidConfig, MalformedBundle, UnusableBundle
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
@@ -177,3 +177,19 @@ def test_a_backend_is_found_by_its_name() -> None:
         found = find_backend(reference.name)
         assert found is not None and found.id == reference.name
     assert find_backend("nobody") is None
+
+
+def test_emitters_are_told_whether_they_may_optimize(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def emit(program: Program, config: DispatchConfig) -> Build:
+        seen.append(config.optimize)
+        return TEXT_ONLY.emit(AotTargetId("sm_75"), program, config)
+
+    emitters = AotRegistry([AotEmitter(AotTargetId("sm_75"), emit)])
+    for optimize in (True, False):
+        vyre.build_bundle(saxpy_program(), tmp_path / "b.vyrz", emitters=emitters, optimize=optimize)
+    assert seen == [True, False]
+    with pytest.raises(InvalidConfig, match="optimize"):
+        vyre.build_bundle(saxpy_program(), tmp_path / "c.vyrz", optimize=1)  # type: ignore[arg-type]
+    assert not (tmp_path / "c.vyrz").exists()

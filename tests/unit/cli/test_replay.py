@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.command_line import Vyre, vyre_command
-from support.evidence import encoded, measured, scale, words, write
+from support.evidence import encoded, measured, scale, trapping, words, write
+from vyre.domain.errors import TrapError
+from vyre.domain.evidence.failures import failure_of
 from vyre.domain.evidence.records import SpeedClaim
 
 
@@ -28,6 +30,36 @@ def test_a_run_is_recorded_and_replayed(vyre: Vyre, tmp_path: Path) -> None:
     assert "0 different verdict" in vyre("explain", "--replay", bundle).out
 
 
+def test_a_run_that_traps_is_recorded_and_replayed(vyre: Vyre, tmp_path: Path) -> None:
+    program, bundle = tmp_path / "trapping.vyre", tmp_path / "e.zip"
+    program.write_text(trapping().to_text(), "utf-8")
+    ran = vyre("run", program, "--in", "x=1,9", "--in", "y=0,0", "--evidence", bundle, "--backend", "reference")
+    assert ran.code == 4 and "trap `too large` at address 9" in ran.err
+    assert f"the evidence is in {bundle}" in ran.err
+    for options in ((), ("--backend", "cpu"), ("-b", "cuda-machine")):
+        again = vyre("replay", bundle, *options)
+        assert again.code == 0 and "the answer of reference, TrapError (1011): trap `too large`" in again.out
+    document = vyre("replay", bundle, "--json").json
+    assert (document["ok"], document["end"]) == (True, None)
+
+
+def test_another_end_is_printed(vyre: Vyre, tmp_path: Path) -> None:
+    path = tmp_path / "e.zip"
+    write(path, got=failure_of(TrapError(tag="a tag", address=1, global_id=(2, 0, 0))))
+    found = vyre("replay", path)
+    assert found.code == 1 and "the end differs from the answer of reference" in found.out
+    assert "DIFFERS the run ends in no error, expected was TrapError (1011)" in found.out
+    document = vyre("replay", path, "--json").json
+    assert document["end"]["found"] is None and "a tag" in document["end"]["expected"]
+
+
+def test_errors_of_the_call_write_no_evidence(vyre: Vyre, tmp_path: Path) -> None:
+    program, bundle = tmp_path / "trapping.vyre", tmp_path / "e.zip"
+    program.write_text(trapping().to_text(), "utf-8")
+    assert vyre("run", program, "--in", "x=1,9", "--evidence", bundle).code == 2
+    assert not bundle.exists()
+
+
 def test_a_difference_is_printed_with_its_place(vyre: Vyre, tmp_path: Path) -> None:
     path = tmp_path / "e.zip"
     write(path, got={"y": words(13, 26, 39, 53, 65)})
@@ -44,7 +76,7 @@ def test_a_wrong_answer_beside_the_right_one(vyre: Vyre, tmp_path: Path) -> None
     found = vyre("replay", path)
     assert found.code == 0
     assert "the bytes of the answer of oracle" in found.out
-    assert "gives other bytes than were recorded, which were those of reference" in found.out
+    assert "comes to something else than was recorded of reference" in found.out
 
 
 def test_claims_are_judged_again(vyre: Vyre, tmp_path: Path) -> None:

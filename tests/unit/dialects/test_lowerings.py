@@ -258,6 +258,24 @@ def test_code_for_any_cuda_device_uses_what_its_emitter_was_checked_with(registr
         assert loaded({"y": np.arange(8, dtype=np.uint32)})["y"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     (as_written,) = lowering_choices(program(), target="sm_75", optimize=False)
     assert as_written.why == AS_WRITTEN
+    bare = vyre.build_bundle(program(), tmp_path / "bare.vyrz", targets=["sm_75"], optimize=False)
+    assert bare.lowerings == {"sm_75": (as_written,)}
+    assert bare.digest == plain.digest, "the code is that of the definition, which was made before the verdict"
+    with vyre.load_bundle(bare.path, backend="cuda-machine") as loaded:
+        assert loaded({"y": np.arange(8, dtype=np.uint32)})["y"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("flags", [(), ("--as-written",)])
+def test_the_command_builds_as_written_where_it_is_told_to(
+    flags: tuple[str, ...], registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(MASKED, backend="cuda")
+    store_verdict(f"{emitter_of_cuda()}, {SOMEWHERE}")
+    path = tmp_path / "halve.vyre"
+    path.write_text(program().to_text(), encoding="utf-8")
+    assert main(["aot", str(path), "-o", str(tmp_path / "halve.vyrz"), "--ptx-only", "--json", *flags]) == 0
+    ((choice,),) = json.loads(capsys.readouterr().out)["lowerings"].values()
+    assert choice["is_used"] is not bool(flags)
 
 
 def test_a_lowering_that_one_device_refused_is_in_code_for_none(registry: Registry, tmp_path: Path) -> None:

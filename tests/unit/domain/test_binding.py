@@ -7,6 +7,7 @@ import pytest
 from support.kernels import kernel
 from vyre.domain.binding import BindingRole, plan_bindings, role_of
 from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import ReservedType, ScalarType, bool_, f32, u8, u16, u32, u64
 
@@ -39,6 +40,17 @@ def test_roles(buffer: Buffer, role: BindingRole, takes_input: bool, is_returned
     assert binding.role is role
     assert (binding.input_index == 0) is takes_input
     assert (binding.output_index == 0) is is_returned
+
+
+def test_inputs_and_outputs_are_told_in_the_order_given() -> None:
+    workgroup, private = Buffer.make("g", 5, WG, u32, 8), Buffer.make("p", 6, Access.PRIVATE, u32, 8)
+    both, result, given = Buffer.make("b", 2, RW, u32), Buffer.make("w", 1, W, u32), Buffer.make("r", 0, R, u32)
+    buffers = (workgroup, both, result, private, given)
+    assert inputs_of(buffers) == (both, given)
+    assert outputs_of(buffers) == (both, result)
+    plan = plan_bindings(program := _program(*buffers))
+    assert inputs_of(program.abi_buffers) == tuple(plan.bindings[place].buffer for place in plan.inputs)
+    assert outputs_of(program.abi_buffers) == tuple(plan.bindings[place].buffer for place in plan.outputs)
 
 
 @pytest.mark.parametrize(

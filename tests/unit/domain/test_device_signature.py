@@ -20,8 +20,14 @@ def test_unknown_facts_are_filled_and_probed_ones_kept() -> None:
     done = SIGNATURE.completed(probed)
     assert (done.compute_units, done.l1_cache_bytes, done.mem_bw_gbps) == (64, 256 * 1024, 4800)
     assert done.l2_cache_bytes is None  # the signature does not know it either
-    assert done.ideal_workgroup_tile == (1, 1, 1)
+    assert done.ideal_workgroup_tile is None  # nor this
+    assert replace(SIGNATURE, ideal_workgroup_tile=(8, 4, 1)).completed(probed).ideal_workgroup_tile == (8, 4, 1)
     assert SIGNATURE.completed(done) == done
+
+
+def test_the_memory_of_a_multiprocessor_is_no_limit_of_a_workgroup() -> None:
+    probed = DeviceProfile(backend=BackendId("b"))
+    assert replace(SIGNATURE, shared_mem_per_sm_kb=228).completed(probed).max_shared_memory_bytes is None
 
 
 @pytest.mark.parametrize(

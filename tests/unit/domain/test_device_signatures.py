@@ -39,6 +39,27 @@ def test_names_of_devices(name: str, family: str) -> None:
     assert found is not None and found.id == family
 
 
+@pytest.mark.parametrize(
+    ("generation", "shared_kb", "cache_kb", "has_f64"),
+    [
+        (75, 64, 96, False),
+        (80, 164, 192, True),
+        (86, 100, 128, False),
+        (89, 100, 128, False),
+        (90, 228, 256, True),
+        (100, 228, 256, True),
+        (120, 100, 128, False),
+    ],
+)
+def test_the_table_says_what_the_programming_guide_says(
+    generation: int, shared_kb: int, cache_kb: int, has_f64: bool
+) -> None:
+    """Tables 31, 32 and 33 of its appendix on compute capabilities."""
+    (found,) = (each for each in SIGNATURES if each.architecture_generation == generation)
+    assert (found.shared_mem_per_sm_kb, found.l1_kb, found.regs_per_thread_max) == (shared_kb, cache_kb, 255)
+    assert ("f64" in found.tensor_core_dtypes) is has_f64 and "f16" in found.tensor_core_dtypes
+
+
 def test_other_devices_are_unknown() -> None:
     assert signature_of("x86_64  x2") is None
     assert signature_of("NVIDIA H100", ()) is None

@@ -27,6 +27,7 @@ from support.limits import LIMIT_S
 from vyre import Session
 from vyre.adapters.cuda.machine.fault_plan import FaultPlan, SlowKernel
 from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.app.evidence.bundle import read_evidence
 from vyre.domain.errors import InvalidInput
 from vyre.testing import cuda_machine
 from vyre.testing.outcomes import Outcome, Verdict
@@ -224,14 +225,20 @@ from gpu_runs.context import COMMANDS
 for groups in COMMANDS.values():
     for group in groups:
         group.load()
+import gpu_runs.command
 import support.fixed_points
 import support.work_queues
+from gpu_runs.evidence import write_evidence
+from pathlib import Path
+
+found = {"samples": [{"name": "pairs, p", "unit": "us", "sides": {"ours": [1.0], "theirs": [2.0]}}], "run": "r"}
+write_evidence(Path(sys.argv[1]), {"g": found}, (), device="d", emulated=False, revision="1" * 12)
 """
 
 
-def test_groups_need_no_package_that_the_kit_lacks() -> None:
+def test_groups_and_their_evidence_need_no_package_that_the_kit_lacks(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", NOT_THERE],
+        [sys.executable, "-c", NOT_THERE, str(tmp_path / "e.zip")],
         env=worker_environment(),
         capture_output=True,
         text=True,
@@ -239,3 +246,4 @@ def test_groups_need_no_package_that_the_kit_lacks() -> None:
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
+    assert read_evidence(tmp_path / "e.zip").evidence.measurements[0].name == "g: pairs, p"

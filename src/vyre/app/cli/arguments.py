@@ -14,7 +14,7 @@ from vyre.adapters.files import read_file
 from vyre.app.host_arrays import Signature
 from vyre.app.host_memory import host_dtype
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
-from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, inputs_of, outputs_of
 from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def checks_races(check: str | None) -> bool:
 
 def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
     """Returns arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
-    takes = {b.name: b for b in program.abi_buffers if b.takes_input}
+    takes = {b.name: b for b in inputs_of(program.abi_buffers)}
     given = pairs(options, "--in")
     for name in given:
         if name not in takes:
@@ -60,7 +60,7 @@ def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
 
 def expect_inputs(given: Collection[str], program: Signature) -> None:
     """Raises ``InvalidInput`` if an input of the program is not given."""
-    expect_all(given, {b.name: b.is_push for b in program.abi_buffers if b.takes_input})
+    expect_all(given, {b.name: b.is_push for b in inputs_of(program.abi_buffers)})
 
 
 def expect_all(given: Collection[str], takes: Mapping[str, bool]) -> None:
@@ -104,7 +104,7 @@ def constant(text: str, where: str) -> int | float | bool:
 
 def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
     """Returns files by output name."""
-    returned = [b.name for b in program.abi_buffers if b.is_returned]
+    returned = [b.name for b in outputs_of(program.abi_buffers)]
     given = pairs(options, "--out")
     for name in given:
         if name not in returned:

@@ -23,6 +23,7 @@ from vyre.app.cli.options import (
     PROGRAM_HELP,
     AsJson,
     Assume,
+    AsWritten,
     BackendName,
     Checks,
     Form,
@@ -40,6 +41,7 @@ from vyre.app.source_lines import with_source_lines
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
+from vyre.domain.evidence.failures import PROGRAM_ERRORS
 from vyre.domain.printable import indented
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -102,7 +104,13 @@ def run(
         report.progress(f"running {program.name} on {session.backend}"),
     ):
         keep_verdict(call.program, session)
-        result = session.dispatch(call.program, call.inputs, config, **launch)
+        try:
+            result = session.dispatch(call.program, call.inputs, config, **launch)
+        except PROGRAM_ERRORS:
+            if evidence is not None:
+                session.write_evidence(evidence, call.program, call.inputs, config, **launch)
+                complain(f"note: the evidence is in {evidence}")
+            raise
         if evidence is not None:
             session.write_evidence(evidence, call.program, call.inputs, config, **launch)
         reason = session.explain().reason if result.backend == session.backend else RACE_CHECKS_WHY
@@ -151,7 +159,7 @@ def emit(
     spec: Spec = [],  # noqa: B006
     form: Form = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
-    as_written: Annotated[bool, typer.Option("--as-written", help="Leave the optimizer out.")] = False,
+    as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
     """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
@@ -197,6 +205,7 @@ def aot(
     spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
     ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Omit machine code.")] = False,
+    as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""
@@ -208,6 +217,7 @@ def aot(
         spec=arguments.constants(spec),
         workgroup=arguments.shape(workgroup, "--workgroup"),
         emitters=aot_emitters(machine_code=not ptx_only),
+        optimize=not as_written,
     )
     report.print_bundle(written, as_json=as_json)
     return Exit.OK

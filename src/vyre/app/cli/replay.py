@@ -27,7 +27,7 @@ def replay(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the program of an evidence bundle again and compare the bytes; exit code 1 if one differs."""
+    """Run the program of an evidence bundle again and compare what it comes to; exit code 1 if that differs."""
     held = read_evidence(bundle)
     if held.evidence.run is None:
         if backend is not None:
@@ -49,14 +49,24 @@ def _print(held: EvidenceBundle, found: EvidenceReplay) -> None:
     put(f"`{one_line(run.name or 'unnamed')}` of {made}")
     for difference in found.differences:
         put(f"DIFFERS {one_line(str(difference))}")
-    count = sum(slot.content.nbytes for slot in run.got.slots)
-    verdict = (
-        f"{len(found.differences)} of {len(run.got.slots)} outputs differ from" if not found.ok else "the bytes of"
-    )
-    put(f"{one_line(found.backend)}: {verdict} the answer of {one_line(found.expected_by)} ({count} bytes)")
+    if found.end is not None:
+        put(f"DIFFERS {one_line(str(found.end))}")
+    put(f"{one_line(found.backend)}: {_verdict(held, found)}")
     if run.expected is not None:
-        same = "gives the recorded bytes again" if found.as_recorded else "gives other bytes than were recorded"
-        put(f"{one_line(found.backend)} {same}, which were those of {one_line(run.got.by)}")
+        same = "comes to what was recorded" if found.as_recorded else "comes to something else than was recorded"
+        put(f"{one_line(found.backend)} {same} of {one_line(run.got.by)}")
+
+
+def _verdict(held: EvidenceBundle, found: EvidenceReplay) -> str:
+    due = held.run.due
+    answer = f"the answer of {one_line(due.by)}"
+    if found.end is not None:
+        return f"the end differs from {answer}"
+    if due.error is not None:
+        return f"{answer}, {one_line(str(held.outcome(due)))}"
+    nbytes = sum(slot.content.nbytes for slot in due.slots)
+    verdict = "the bytes of" if found.ok else f"{len(found.differences)} of {len(due.slots)} outputs differ from"
+    return f"{verdict} {answer} ({nbytes} bytes)"
 
 
 def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
@@ -71,6 +81,7 @@ def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
         "ok": found.ok,
         "as_recorded": found.as_recorded,
         "differences": [difference._asdict() for difference in found.differences],
+        "end": None if found.end is None else found.end._asdict(),
     }
 
 

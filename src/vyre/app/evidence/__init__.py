@@ -1,1 +1,5 @@
-"""Evidence bundles: ``writing`` makes them, ``bundle`` reads them, ``replaying`` runs them again, ``claims`` judges."""
+"""Evidence bundles.
+
+``recording`` runs what is recorded, ``writing`` makes bundles and ``bundle`` reads them, ``replaying`` runs them again,
+``claims`` judges measurements.
+"""

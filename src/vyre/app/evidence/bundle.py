@@ -10,13 +10,14 @@ from typing import Final
 
 from vyre.adapters.evidence_files import Stored, read_bundle
 from vyre.app.evidence.claims import refused_claims
-from vyre.app.evidence.writing import inputs_digest, inputs_of, outputs_of
+from vyre.app.evidence.writing import Outcome, given_of, inputs_digest
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import MalformedBundle, MalformedJson, VyreError
 from vyre.domain.evidence.config_fields import config_of
+from vyre.domain.evidence.failures import failure_from
 from vyre.domain.evidence.records import Answer, Evidence, RecordedRun, Slot
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionRecord, from_lines
@@ -63,6 +64,12 @@ class EvidenceBundle:
         """Returns the content of a buffer."""
         return self.files[slot.content.path]
 
+    def outcome(self, answer: Answer) -> Outcome:
+        """Returns what the run of an answer came to: the content of what it returned, or the error of the program."""
+        if answer.error is not None:
+            return failure_from(self.files[answer.error.path])
+        return {slot.name: self.bytes_of(slot) for slot in answer.slots}
+
 
 def read_evidence(path: Path | str) -> EvidenceBundle:
     """Reads a bundle of ``Session.write_evidence`` or ``make bench``; every file in it is checked.
@@ -82,7 +89,7 @@ def checked(stored: Stored, title: str) -> EvidenceBundle:
     except UnicodeDecodeError as error:
         problem = f"a text in it is no UTF-8 ({error.reason} at byte {error.start})"
     except MalformedJson as error:
-        problem = f"the decisions are refused: {error.message}"
+        problem = f"the decisions or an error in it are refused: {error.message}"
     except VyreError as error:
         problem = f"the program or its config is refused: {error.message}"
     if problem is not None:
@@ -101,15 +108,19 @@ def _problems(bundle: EvidenceBundle) -> Iterator[str]:
         yield f"`{run.program.path}` is another program than the manifest names"
     if not (report := check_rules(program)).ok:
         yield f"the program is invalid: {report.errors[0].message}"
-    taken, returned = inputs_of(program), outputs_of(program)
-    sides: list[tuple[str, tuple[Buffer, ...], tuple[Slot, ...]]] = [("inputs", taken, run.inputs)]
-    answers: list[Answer] = [run.got] if run.expected is None else [run.got, run.expected]
-    sides += [(f"answer of {answer.by}", returned, answer.slots) for answer in answers]
+    bound = {buffer.name for buffer in program.abi_buffers if not buffer.is_push}
+    if not run.resident.keys() <= bound or any(place < 0 for place in run.resident.values()):
+        yield "what was resident are no buffers of the program, or not at places in memory"
+    given, returned = given_of(program, run.resident), outputs_of(program.abi_buffers)
+    sides: list[tuple[str, tuple[Buffer, ...], tuple[Slot, ...]]] = [("inputs", given, run.inputs)]
+    sides += [
+        (f"answer of {answer.by}", returned if answer.error is None else (), answer.slots) for answer in run.answers
+    ]
     for title, buffers, slots in sides:
         if [(b.name, b.element.text) for b in buffers] != [(slot.name, slot.element) for slot in slots]:
             yield f"the {title} are not those of the program"
-    if inputs_digest(run.inputs) != run.inputs_digest:
+    if inputs_digest(run.inputs, run.resident) != run.inputs_digest:
         yield "the digest of the inputs is not that of the inputs in it"
     if bundle.evidence.device is None or bundle.evidence.device.backend != run.got.by:
         yield "it does not describe the backend that gave the answer"
-    _ = (bundle.config, bundle.decisions)
+    _ = (bundle.config, bundle.decisions, [bundle.outcome(answer) for answer in run.answers])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.git import GitRepository
 from vyre.adapters.machine_facts import environment
 from vyre.app.calibration.service import source_of
+from vyre.domain.device import DeviceProfile
 from vyre.domain.device_signatures import signature_of
 from vyre.domain.errors import BackendError
 from vyre.domain.evidence.provenance import SourceState, source_state
@@ -52,9 +54,14 @@ def _source(repository: SourceRepository) -> SourceState:
 
 
 def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device:
-    """Returns the description of a backend and its device.  ``catalog`` has its registration, if any."""
+    """Returns the description of a backend and its device.  ``catalog`` has its registration, if any.
+
+    Numbers of the device that its driver does not tell are those of its family, where that is known.
+    """
     source = source_of(backend)
     family = signature_of(_UUID.sub("", source.device))
+    probed = _numbers(backend.profile)
+    profile = probed if family is None else _numbers(family.completed(backend.profile))
     return Device(
         backend=str(backend.id),
         version=backend.version,
@@ -63,7 +70,14 @@ def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device
         signature=None if family is None else family.id,
         toolchain=backend.toolchain(),
         facts=_facts(backend, catalog or load_catalog()),
+        profile=profile,
+        of_family=tuple(sorted(profile.keys() - probed.keys())),
     )
+
+
+def _numbers(profile: DeviceProfile) -> dict[str, int]:
+    values = ((field.name, getattr(profile, field.name)) for field in fields(profile))
+    return {name: value for name, value in values if type(value) is int}
 
 
 def packages_of(backend_id: str, catalog: BackendCatalog | None = None) -> tuple[str, ...]:

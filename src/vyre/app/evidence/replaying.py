@@ -1,16 +1,33 @@
-"""Runs the program of a bundle again and compares the bytes."""
+"""Runs the program of a bundle again and compares what it comes to."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
+from vyre.app.evidence.recording import attempt, recorder_again
+from vyre.app.evidence.writing import Outcome
 from vyre.app.opening import open as open_session
 from vyre.app.session import Session
-from vyre.domain.dispatch import OutputArena
 from vyre.domain.evidence.differences import Difference, Returned, differences
-from vyre.domain.evidence.records import Answer
+from vyre.domain.evidence.failures import Failure
+
+
+class EndDifference(NamedTuple):
+    """Two runs of which at least one ended in an error of the program, and that did not end in the same way.
+
+    Each is the error as text, with its class and code; None for a run that returned its outputs.
+    """
+
+    expected: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        was, is_ = ("no error" if text is None else text for text in self)
+        return f"the run ends in {is_}, expected was {was}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +36,10 @@ class EvidenceReplay:
 
     ``backend`` ran it now, ``recorded`` gave the answer in the bundle.  ``expected_by`` says whose answer was compared:
     the recorded backend's, or that of the other one whose answer it should have given.  ``differences`` holds the first
-    difference of every buffer that differs from it.  ``as_recorded`` says whether the bytes are those that the recorded
+    difference of every buffer that differs from it.  ``as_recorded`` says whether the run came to what the recorded
     backend gave; where the bundle holds a wrong answer, it is True if the backend is still wrong in the same way.
+    ``end`` tells where one of the runs ended in an error of the program, and the other did not, or in another one;
+    None where both ended in the same way.
     """
 
     backend: str
@@ -28,17 +47,20 @@ class EvidenceReplay:
     expected_by: str
     differences: tuple[Difference, ...]
     as_recorded: bool
+    end: EndDifference | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether no byte differs."""
-        return not self.differences
+        """Whether no byte differs, and the run ended as it should."""
+        return not self.differences and self.end is None
 
 
 def replay_evidence(path: Path | str, backend: str | None = None) -> EvidenceReplay:
-    """Runs the program of a bundle again on its backend, or on ``backend``, and compares the bytes.
+    """Runs the program of a bundle again on its backend, or on ``backend``, and compares what it comes to: the bytes,
+    or the error of the program in which it ends.
 
-    Raises what ``read_evidence`` raises, ``BackendUnavailable``, and what the run raises.
+    Raises what ``read_evidence`` raises, ``BackendUnavailable``, ``UnsupportedFeature`` for a run on resident memory
+    on a backend without it, and every error of the run that the program itself does not cause.
     """
     bundle = read_evidence(path)
     with open_session(bundle.run.got.by if backend is None else backend) as session:
@@ -47,18 +69,24 @@ def replay_evidence(path: Path | str, backend: str | None = None) -> EvidenceRep
 
 def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
     """Runs the program of a bundle again on an open session; raises what the run raises."""
-    run, program = bundle.run, bundle.program
-    pipeline = session.compile(program, bundle.config)
-    arena = OutputArena()
-    pipeline.fill([memoryview(bundle.bytes_of(slot)) for slot in run.inputs], arena)
-    found = Returned.of(program, dict(zip((slot.name for slot in run.got.slots), arena.to_bytes(), strict=True)))
-    got = _returned(bundle, run.got)
-    answer = run.got if run.expected is None else run.expected
-    right = _returned(bundle, answer)
-    return EvidenceReplay(
-        pipeline.backend, run.got.by, answer.by, tuple(differences(right, found)), not any(differences(got, found))
-    )
+    run = bundle.run
+    pipeline = session.compile(bundle.program, bundle.config)
+    inputs = {slot.name: bundle.bytes_of(slot) for slot in run.inputs}
+    with ExitStack() as stack:
+        _, found = attempt(recorder_again(session, pipeline, inputs, run.resident, stack))
+    apart, end = _compared(bundle, bundle.outcome(run.due), found)
+    recorded = (apart, end) if run.expected is None else _compared(bundle, bundle.outcome(run.got), found)
+    return EvidenceReplay(pipeline.backend, run.got.by, run.due.by, apart, recorded == ((), None), end)
 
 
-def _returned(bundle: EvidenceBundle, answer: Answer) -> tuple[Returned, ...]:
-    return Returned.of(bundle.program, {slot.name: bundle.bytes_of(slot) for slot in answer.slots})
+def _compared(
+    bundle: EvidenceBundle, right: Outcome, found: Outcome
+) -> tuple[tuple[Difference, ...], EndDifference | None]:
+    """Returns how a run differs from what it should come to."""
+    if isinstance(right, Failure) or isinstance(found, Failure):
+        if isinstance(right, Failure) and isinstance(found, Failure) and right.repeats(found):
+            return (), None
+        was, is_ = (str(each) if isinstance(each, Failure) else None for each in (right, found))
+        return (), EndDifference(was, is_)
+    sides = [Returned.of(bundle.program, each, bundle.run.resident) for each in (right, found)]
+    return tuple(differences(*sides)), None

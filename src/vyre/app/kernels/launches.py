@@ -13,6 +13,7 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.frontend.annotations import StaticType
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program, ProgramSource
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class KernelLaunch:
 
     def shapes(self) -> Shapes:
         """Returns the declared shapes of the outputs, in binding order."""
-        return tuple([self.output_shapes[buffer.name] for buffer in self.program.abi_buffers if buffer.is_returned])
+        return tuple([self.output_shapes[buffer.name] for buffer in outputs_of(self.program.abi_buffers)])
 
 
 def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthand: Keywords) -> Keywords:

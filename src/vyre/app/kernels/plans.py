@@ -20,6 +20,7 @@ from vyre.app.kernels.call_code import Slot, usual_call
 from vyre.app.resident import ResidentArray
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.frontend.annotations import Like
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Trap, walk_statements
 from vyre.domain.ir.types import ScalarType
@@ -132,7 +133,7 @@ class CallPlan:
         self._updated: Final = tuple(updated)
         self._written: Final = tuple(written)
         self._hidden: Final = hidden
-        self._outputs: Final = HostOutputs([buffer for buffer in program.abi_buffers if buffer.is_returned])
+        self._outputs: Final = HostOutputs(outputs_of(program.abi_buffers))
         arrays = [place for place, _, _ in arguments.arrays]
         targets = [one.at for one in written]
         self._pairs: Final = tuple(

@@ -23,6 +23,7 @@ from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
 from vyre.domain.interface import interface_of
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
@@ -74,7 +75,7 @@ class PersistentJobs:
         self._backpressure = backpressure
         self._inputs: Final = HostInputs(program)
         self._write: Final = writer_of(self._inputs)
-        self.outputs: Final = HostOutputs([b for b in program.abi_buffers if b.is_returned])
+        self.outputs: Final = HostOutputs(outputs_of(program.abi_buffers))
         """The conversion of outputs to arrays."""
         self._shapes: Final = OutputShapes(program, config)
         self._launches: Final = Launches(program.abi_buffers, partial(interface_of, program), config)

@@ -16,6 +16,7 @@ from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import Sizes, resolve_sizes
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.identity import program_digest
+from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.queries import BatchedQueries, CannotBatch, QueryLaunch, batch_queries
 from vyre.policies.journal import DecisionSink, decide
@@ -161,7 +162,7 @@ class QueryPlanner:
         return batch_queries(asked, self._lease.backend.profile.max_grid_size)
 
     def _returned(self, sizes: Sizes, nbytes: Mapping[str, int]) -> tuple[tuple[Returned, ...], HostOutputs]:
-        buffers = [buffer for buffer in self._program.abi_buffers if buffer.is_returned and buffer.name in nbytes]
+        buffers = [buffer for buffer in outputs_of(self._program.abi_buffers) if buffer.name in nbytes]
         outputs = HostOutputs(buffers)
         found: list[Returned] = []
         for buffer, raw in zip(buffers, outputs.raw_types, strict=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.evidence.differences import Difference, Returned, differences
+from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
@@ -82,13 +83,11 @@ class Mismatch:
 
 def mismatch(outcome: Outcome, right: Outcome, written: Program, usual: Backend, checker: Backend) -> Mismatch:
     """Returns how the outputs of a dispatch differ from the ``right`` ones, those of ``written``."""
-    from vyre.app.evidence.writing import inputs_of, outputs_of
-
-    returned = [buffer.name for buffer in outputs_of(written)]
+    returned = [buffer.name for buffer in outputs_of(written.abi_buffers)]
     return Mismatch(
         written,
         outcome.config,
-        dict(zip((buffer.name for buffer in inputs_of(written)), outcome.inputs, strict=True)),
+        dict(zip((buffer.name for buffer in inputs_of(written.abi_buffers)), outcome.inputs, strict=True)),
         dict(zip(returned, right.got, strict=True)),
         dict(zip(returned, outcome.got, strict=True)),
         usual,

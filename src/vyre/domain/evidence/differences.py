@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from vyre.domain.binding import plan_bindings
@@ -40,15 +40,18 @@ class Returned(NamedTuple):
     start: int = 0
 
     @classmethod
-    def of(cls, program: Program, content: Mapping[str, bytes]) -> tuple[Returned, ...]:
-        """Returns what a run returned of the buffers of ``program`` that are named in ``content``, in binding order."""
+    def of(cls, program: Program, content: Mapping[str, bytes], whole: Collection[str] = ()) -> tuple[Returned, ...]:
+        """Returns what a run returned of the buffers of ``program`` that are named in ``content``, in binding order.
+
+        Of buffers in ``whole`` the content is that of all their memory, whatever range of it a dispatch returns.
+        """
         return tuple(
             cls(
                 slot,
                 binding.buffer.name,
                 binding.element_size,
                 content[binding.buffer.name],
-                (binding.buffer.output_range or (0, 0))[0],
+                0 if binding.buffer.name in whole else (binding.buffer.output_range or (0, 0))[0],
             )
             for slot, binding in enumerate(plan_bindings(program).bindings)
             if binding.buffer.name in content

@@ -11,8 +11,8 @@ from typing import Final
 
 from vyre.domain.evidence.provenance import SourceState
 
-FORM: Final = 1
-"""Version of the written form."""
+FORM: Final = 2
+"""Version of the written form.  Form 1 recorded no resident memory, no errors, and no numbers of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Device:
 
     ``name`` and ``driver`` are what the backend calls its device and its driver; ``signature`` is the id of the known
     family of the device, None for others.  ``toolchain`` names everything that makes code, ``facts`` holds what the
-    backend says about the device, by topic.
+    backend says about the device, by topic.  ``profile`` holds the numbers of the device's profile that are known, by
+    name; those in ``of_family`` are not the driver's, but what the table says of the family.
     """
 
     backend: str
@@ -51,6 +52,8 @@ class Device:
     signature: str | None
     toolchain: str
     facts: Mapping[str, str]
+    profile: Mapping[str, int]
+    of_family: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +77,29 @@ class RunTiming:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The returned buffers in binding order, and who returned them: the id of a backend, or another name."""
+    """What a run came to, and who ran it: the id of a backend, or another name.
+
+    ``slots`` holds the returned buffers in binding order.  ``error`` is the file of the error of the program in which
+    the run ended (``failures.Failure``), and None if it did not; a run that ended in an error has returned nothing.
+    """
 
     by: str
     slots: tuple[Slot, ...]
+    error: Content | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A program with its inputs, in binding order, and what came out.
 
-    ``digest`` is that of the program, ``inputs_digest`` that of all inputs together; ``config`` holds the fields of the
-    ``DispatchConfig`` that differ from the default.  ``got`` is the answer of the backend; ``expected`` is another
-    answer that the backend should have given, None where nobody gave one.  ``decisions`` is the journal, and
-    ``dropped`` the number of decisions that it no longer held.
+    ``resident`` maps each buffer that was bound to resident memory to the byte of the allocation at which its part
+    began.  ``inputs`` holds what the caller passed, and of those buffers the content before the run, also of outputs;
+    the answers hold the content of all that is returned after it, of resident memory the whole part that was bound.
+
+    ``digest`` is that of the program, ``inputs_digest`` that of ``inputs`` and ``resident`` together; ``config`` holds
+    the fields of the ``DispatchConfig`` that differ from the default.  ``got`` is the answer of the backend;
+    ``expected`` is another answer that the backend should have given, None where nobody gave one.  ``decisions`` is the
+    journal, and ``dropped`` the number of decisions that it no longer held.
     """
 
     name: str | None
@@ -95,12 +107,23 @@ class RecordedRun:
     program: Content
     inputs_digest: str
     inputs: tuple[Slot, ...]
+    resident: Mapping[str, int]
     config: tuple[tuple[str, object], ...]
     got: Answer
     expected: Answer | None
     timings: tuple[RunTiming, ...]
     decisions: Content | None
     dropped: int
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers: that of the backend, and the other one if there is one."""
+        return (self.got,) if self.expected is None else (self.got, self.expected)
+
+    @property
+    def due(self) -> Answer:
+        """The answer that a replay must give: what the backend should have given, or else what it gave."""
+        return self.got if self.expected is None else self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +179,10 @@ class Evidence:
         if self.run is None:
             return
         yield self.run.program
-        answers = (self.run.got,) if self.run.expected is None else (self.run.got, self.run.expected)
-        for slots in (self.run.inputs, *(answer.slots for answer in answers)):
-            yield from (slot.content for slot in slots)
+        yield from (slot.content for slot in self.run.inputs)
+        for answer in self.run.answers:
+            yield from (slot.content for slot in answer.slots)
+            if answer.error is not None:
+                yield answer.error
         if self.run.decisions is not None:
             yield self.run.decisions

@@ -168,6 +168,16 @@ class Buffer(Node):
         return self.count * self.element.size
 
 
+def inputs_of(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """Returns those of ``buffers`` for which a caller passes bytes, in the order given."""
+    return tuple([buffer for buffer in buffers if buffer.takes_input])
+
+
+def outputs_of(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """Returns those of ``buffers`` whose bytes are part of the result, in the order given."""
+    return tuple([buffer for buffer in buffers if buffer.is_returned])
+
+
 _UNBOUND: Final = frozenset({Access.WORKGROUP, Access.PRIVATE})
 _WRITABLE: Final = frozenset({Access.READ_WRITE, Access.WRITE_ONLY, Access.WORKGROUP, Access.PRIVATE})
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThrea
 from vyre.domain.errors import InvalidConfig, InvalidInput, MalformedBundle, UnreadableFile
 from vyre.domain.evidence.config_fields import config_fields, config_of
 from vyre.domain.evidence.records import SpeedClaim
+from vyre.domain.value_json import canonical, to_json
 from vyre.policies.evidence.claims import ClaimRefusal
 
 
@@ -49,10 +50,13 @@ def test_a_bundle_names_source_machine_and_device(tmp_path: Path) -> None:
     assert evidence.device is not None
     assert (evidence.device.backend, evidence.device.signature) == ("cuda-machine", "hopper_90")
     assert evidence.device.name.startswith("Emulated H200 ")
+    assert evidence.device.profile["compute_units"] == 132, "as the driver says"
+    assert evidence.device.profile["l1_cache_bytes"] == 256 * 1024, "as the table of families says"
+    assert "l1_cache_bytes" in evidence.device.of_family and "compute_units" not in evidence.device.of_family
     host = write(tmp_path / "h.zip", repository=FakeRepository(None))
     assert host.source.fingerprint == f"package:vyre:{vyre.__version__}"
     assert host.source.git is None
-    assert host.device is not None and host.device.signature is None
+    assert host.device is not None and (host.device.signature, host.device.of_family) == (None, ())
 
 
 def test_any_tool_opens_a_bundle(tmp_path: Path) -> None:
@@ -94,14 +98,6 @@ def test_a_number_of_runs_is_checked(tmp_path: Path, runs: int) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_resident_memory_is_refused(tmp_path: Path) -> None:
-    with vyre.open("cpu") as session, session.resident(np.arange(4, dtype=np.uint32)) as x:
-        given: dict[str, Any] = {"x": x, "y": np.ones(4, np.uint32), "a": 1}
-        with pytest.raises(InvalidInput, match="not resident memory"):
-            session.write_evidence(tmp_path / "e.zip", scale(), given)
-    assert not list(tmp_path.iterdir())
-
-
 def test_constants_and_counts_of_a_config_come_back(tmp_path: Path) -> None:
     config = DispatchConfig(
         grid=(2, 1, 1), spec={"n": 3, "f": 0.5, "on": True}, output_counts={"y": 4, "a": 2}, step_budget=9,
@@ -136,9 +132,35 @@ def test_a_bundle_of_another_program_is_refused(tmp_path: Path) -> None:
             checked(stored._replace(evidence=replace(stored.evidence, run=wrong)), "e.zip")
 
 
+def as_form_1(path: Path) -> bytes:
+    """Returns a bundle as the first form wrote it."""
+    stored = read_bundle(path)
+    document = to_json(stored.evidence) | {"form": 1}
+    del document["device"]["profile"], document["device"]["of_family"]
+    del document["run"]["resident"], document["run"]["got"]["error"]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in {"manifest.json": canonical(document).encode(), **stored.files}.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+        archive.comment = bytes(64)
+    body = stream.getvalue()[:-64]
+    return body + blake3(body).hexdigest().encode()
+
+
+def test_bundles_of_the_first_form_are_read_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "e.zip"
+    write(path)
+    now = read_evidence(path)
+    assert now.evidence.device is not None
+    path.write_bytes(as_form_1(path))
+    found = read_evidence(path)
+    assert found.evidence == replace(now.evidence, device=replace(now.evidence.device, profile={}, of_family=()))
+    assert vyre.replay_evidence(path, "cpu").ok
+
+
 def test_another_form_is_named() -> None:
-    evidence = replace(empty_evidence((), FakeRepository()), form=2)
-    with pytest.raises(MalformedBundle, match=r"form has version 2.*Fix: read it with the vyre that wrote it"):
+    evidence = replace(empty_evidence((), FakeRepository()), form=3)
+    with pytest.raises(MalformedBundle, match=r"form has version 3.*Fix: read it with the vyre that wrote it"):
         decode(encoded(evidence))
 
 

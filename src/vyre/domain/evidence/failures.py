@@ -1,0 +1,145 @@
+"""Errors that a program itself causes, as records: what a run that ended in one must repeat.
+
+A program ends its run by a trap, by more loop steps than the budget of its config allows, or by data races where they
+are looked for.  Every other error belongs to a machine or to a moment, and is no result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from vyre.domain.errors import BackendError, DataRaceError, MalformedJson, StepBudgetExceeded, TrapError
+from vyre.domain.names import Dim3
+from vyre.domain.races import LanePlace, place_text
+from vyre.domain.strict_json import NotStrictJson, parse
+from vyre.domain.value_json import canonical, from_json, to_json
+
+if TYPE_CHECKING:
+    from vyre.domain.races import DataRace, RacingAccess
+
+PROGRAM_ERRORS: Final = (TrapError, StepBudgetExceeded, DataRaceError)
+"""The errors that evidence records."""
+_FIX: Final = "use the evidence as it was written."
+
+
+@dataclass(frozen=True, slots=True)
+class Trapped:
+    """The payload of a ``TrapError``."""
+
+    tag: str
+    address: int
+    global_id: Dim3
+
+
+@dataclass(frozen=True, slots=True)
+class StepsExhausted:
+    """The payload of a ``StepBudgetExceeded``."""
+
+    budget: int
+    global_id: Dim3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAccess:
+    """One access of a race; ``line`` is the line of the source as messages name it."""
+
+    kind: str
+    lane: LanePlace
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRace:
+    """A race of a ``DataRaceError``."""
+
+    buffer: str
+    element: int
+    first: RecordedAccess
+    second: RecordedAccess
+
+
+@dataclass(frozen=True, slots=True)
+class RacesFound:
+    """The payload of a ``DataRaceError``."""
+
+    races: tuple[RecordedRace, ...]
+
+
+Cause: TypeAlias = Trapped | StepsExhausted | RacesFound
+_CLASSES: Final[dict[type[Cause], type[BackendError]]] = {
+    Trapped: TrapError,
+    StepsExhausted: StepBudgetExceeded,
+    RacesFound: DataRaceError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error in which a run ended: its class by name, its code, its message, and its payload; ``str`` tells it."""
+
+    error: str
+    code: int
+    message: str
+    cause: Cause
+
+    def repeats(self, other: Failure) -> bool:
+        """Returns whether another run ended in the same way.
+
+        Error, code and payload must be equal.  Of data races one element must be in both: which lanes are told is up to
+        the schedule of a backend, and a backend may stop at the first race that it finds.
+        """
+        one, two = self.cause, other.cause
+        if isinstance(one, RacesFound) and isinstance(two, RacesFound):
+            return not _elements(one).isdisjoint(_elements(two))
+        return (self.error, self.code, one) == (other.error, other.code, two)
+
+    def __str__(self) -> str:
+        return f"{self.error} ({self.code}): {self.message}"
+
+
+def failure_of(error: BackendError) -> Failure | None:
+    """Returns the record of an error that the program itself caused; None for any other error."""
+    cause: Cause
+    match error:
+        case TrapError():
+            cause = Trapped(error.tag, error.address, error.global_id)
+        case StepBudgetExceeded():
+            cause = StepsExhausted(error.budget, error.global_id)
+        case DataRaceError():
+            cause = RacesFound(tuple(map(_race, error.races)))
+        case _:
+            return None
+    return Failure(_CLASSES[type(cause)].__name__, int(error.code), error.message, cause)
+
+
+def failure_bytes(failure: Failure) -> bytes:
+    """Returns a failure as canonical JSON."""
+    return canonical(to_json(failure)).encode()
+
+
+def failure_from(data: bytes) -> Failure:
+    """Returns the failure that ``failure_bytes`` wrote.  Raises ``MalformedJson`` for anything else."""
+    try:
+        text = data.decode("ascii")
+        found: Failure = from_json(Failure, parse(text))
+    except UnicodeDecodeError:
+        raise MalformedJson("a recorded error is no ASCII text", fix=_FIX) from None
+    except NotStrictJson as error:
+        raise MalformedJson(f"a recorded error {error}", fix=_FIX) from None
+    expected = _CLASSES[type(found.cause)]
+    if (found.error, found.code) != (expected.__name__, expected.code) or canonical(to_json(found)) != text:
+        raise MalformedJson("a recorded error has the class or code of another, or another form", fix=_FIX)
+    return found
+
+
+def _elements(found: RacesFound) -> frozenset[tuple[str, int]]:
+    return frozenset((race.buffer, race.element) for race in found.races)
+
+
+def _race(race: DataRace) -> RecordedRace:
+    return RecordedRace(race.buffer, race.element, _access(race.first), _access(race.second))
+
+
+def _access(access: RacingAccess) -> RecordedAccess:
+    return RecordedAccess(access.kind, access.lane, place_text(access.loc))

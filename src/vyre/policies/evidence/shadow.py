@@ -98,7 +98,7 @@ class ShadowLimits:
 
     ``budget``: its share of one core; None: no limit on time.  ``dispatch_ns``: what a dispatch is charged for being
     counted.  The loop of the demo, whose kernels leave little of that code in the caches, takes 330 to 470 ns more for
-    each dispatch, and 60 ns more for refusing one of a hundred.
+    each dispatch, and 60 to 140 ns more for refusing one of a hundred.
     """
 
     budget: Annotated[float, FloatRange(0.0, 1.0, above=True)] | None = 0.02

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vyre.domain.errors import InvalidField
 from vyre.policies.evidence.shadow import (
@@ -13,13 +16,16 @@ from vyre.policies.evidence.shadow import (
     ShadowAction,
     ShadowLimits,
     ShadowLoad,
+    ShadowVerdict,
     admit_sample,
     next_sample,
 )
 
 
 def load(**changes: int) -> ShadowLoad:
-    return ShadowLoad(**({"owed_ns": 0, "since_ns": 0, "waiting": 0, "expected_ns": 0, "nbytes": 0} | changes))
+    return ShadowLoad(
+        **({"owed_ns": 0, "since_ns": 0, "dispatches": 0, "waiting": 0, "expected_ns": 0, "nbytes": 0} | changes)
+    )
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.1, 0.01])
@@ -81,12 +87,48 @@ def test_a_sample_is_admitted_while_nothing_is_exhausted(
         (ShadowLimits(budget=None), {"owed_ns": 10**15}, ShadowAction.RUN),
         (ShadowLimits(most_waiting=1), {"waiting": 1}, ShadowAction.QUEUE_FULL),
         (ShadowLimits(most_bytes=10), {"nbytes": 11}, ShadowAction.TOO_LARGE),
-        (ShadowLimits(most_bytes=0, most_waiting=1), {"nbytes": 1, "waiting": 1, "owed_ns": 1}, ShadowAction.TOO_LARGE),
-        (ShadowLimits(most_waiting=1), {"waiting": 1, "owed_ns": 1}, ShadowAction.QUEUE_FULL),
+        (ShadowLimits(most_bytes=0), {"nbytes": 1, "owed_ns": 1}, ShadowAction.OVER_BUDGET),
+        (ShadowLimits(most_bytes=0, most_waiting=1), {"nbytes": 1, "waiting": 1}, ShadowAction.TOO_LARGE),
+        (ShadowLimits(most_waiting=1), {"waiting": 1, "expected_ns": 1}, ShadowAction.QUEUE_FULL),
+        (ShadowLimits(dispatch_ns=0), {"owed_ns": 20, "since_ns": 1_000, "dispatches": 9}, ShadowAction.RUN),
+        (ShadowLimits(dispatch_ns=1), {"owed_ns": 20, "since_ns": 1_000, "dispatches": 9}, ShadowAction.OVER_BUDGET),
     ],
 )
 def test_every_limit_moves_the_answer(limits: ShadowLimits, given: dict[str, int], action: ShadowAction) -> None:
     assert admit_sample(load(**given), limits).action is action
+
+
+@given(
+    owed=st.integers(1, 10**13),
+    budget=st.floats(0.001, 1.0),
+    part=st.floats(0.0, 1.0, exclude_max=True),
+    dispatches=st.integers(0, 10**6),
+    nbytes=st.integers(0, 2**30),
+)
+def test_until_a_refusal_ends_every_sample_is_refused_and_then_none_is_for_what_was_owed(
+    owed: int, budget: float, part: float, dispatches: int, nbytes: int
+) -> None:
+    limits = ShadowLimits(budget, dispatch_ns=500)
+    refused = admit_sample(load(owed_ns=owed), limits)
+    assert (refused.action, refused.owed_ns) == (ShadowAction.OVER_BUDGET, owed) and refused.refused_ns > 0
+    within = load(owed_ns=owed, since_ns=int(part * refused.refused_ns), dispatches=dispatches, nbytes=nbytes)
+    assert admit_sample(within, limits).action is ShadowAction.OVER_BUDGET
+    after = load(owed_ns=owed, since_ns=refused.refused_ns + math.ceil(1 / budget) + 1)
+    assert admit_sample(after, limits) == ShadowVerdict(ShadowAction.RUN, 0, 0)
+
+
+def test_only_a_refusal_for_what_is_owed_says_for_how_long_it_holds() -> None:
+    assert admit_sample(load(owed_ns=1_000)).refused_ns == 50_000
+    for other in (load(), load(waiting=1, expected_ns=1), load(waiting=8), load(nbytes=2**40)):
+        assert admit_sample(other).refused_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("dispatches", "owed"), [(0, 800_000), (100, 850_000), (200, 900_000), (201, 900_000), (10**9, 900_000)]
+)
+def test_dispatches_are_charged_but_never_more_than_half_of_what_time_pays_back(dispatches: int, owed: int) -> None:
+    found = admit_sample(load(owed_ns=1_000_000, since_ns=10_000_000, dispatches=dispatches))
+    assert found.owed_ns == owed
 
 
 def test_over_a_long_time_the_shadow_takes_its_share_and_one_run_at_most() -> None:

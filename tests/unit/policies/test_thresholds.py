@@ -433,9 +433,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ),
     ("PackingThresholds", "pack_ns"): lambda t: plan_packing(SIX_READS, t),
     ("PackingThresholds", "launch_ns"): lambda t: plan_packing(SIX_READS, t),
-    ("ShadowLimits", "budget"): lambda t: admit_sample(ShadowLoad(10**6, 50 * 10**6 - 1, 0, 0, 0), t),
-    ("ShadowLimits", "most_waiting"): lambda t: admit_sample(ShadowLoad(0, 0, 8, 0, 0), t),
-    ("ShadowLimits", "most_bytes"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 0, (64 << 20) + 1), t),
+    ("ShadowLimits", "budget"): lambda t: admit_sample(ShadowLoad(10**6, 50 * 10**6 - 1, 0, 0, 0, 0), t),
+    ("ShadowLimits", "most_waiting"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 8, 0, 0), t),
+    ("ShadowLimits", "dispatch_ns"): lambda t: admit_sample(ShadowLoad(10**6, 50 * 10**6, 1, 0, 0, 0), t),
+    ("ShadowLimits", "most_bytes"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 0, 0, (64 << 20) + 1), t),
     ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
     ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
         SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)

@@ -133,7 +133,10 @@ class ShadowService:
         self._written: dict[bytes, Program] = {}
         self._sampled = self._samples = self._copied = self._spent = self._ran = self._running_ns = 0
         self._gaps: deque[int] = deque()
-        self._owed, self._owed_at = 0, clock.passing()
+        self._owed, self._owed_at, self._owed_number = 0, clock.passing(), 0
+        self._refused_until, self._refused_uncounted = self._owed_at, 0
+        self._refusal = ShadowState(ShadowStatus.DROPPED)
+        """The state of all samples that are drawn until ``_refused_until``."""
         self._closed = False
         self.at: int = self._draw() - 1
         self.gate: Gate = Gate(self.at)
@@ -157,19 +160,28 @@ class ShadowService:
         with self._lock:
             if number < self.at:
                 return None
-            self.at = self.gate.at = number + self._draw()
+            self.at = self.gate.at = number + (self._gaps.popleft() if self._gaps else self._draw())
             now = self._clock.passing()
+            if now < self._refused_until:  # most samples end here, and find their code in no cache: it is short
+                self._refused_uncounted += 1
+                return self._refusal
+            self._count_refused()
             expected = self._running_ns // (self._ran or 1)
-            load = ShadowLoad(self._owed, max(0, now - self._owed_at), len(self._pending), expected, nbytes)
+            since, dispatches = max(0, now - self._owed_at), number - self._owed_number
+            load = ShadowLoad(self._owed, since, dispatches, len(self._pending), expected, nbytes)
             found = decide(self._sink, admit_sample, load, self._limits)
-            self._owed, self._owed_at = found.owed_ns, now
+            self._owed, self._owed_at, self._owed_number = found.owed_ns, now, number
             self._sampled += 1
+            if self._closed:
+                return self._drop("the end of the session", ShadowState(ShadowStatus.DROPPED))
+            if found.refused_ns:
+                self._refused_until = now + found.refused_ns
+                self._refusal = ShadowState(ShadowStatus.DROPPED, found.why)
+                return self._drop(found.action.value, self._refusal)
             for program in programs if self._incomparable else ():
                 if (why := self._incomparable.get(program_digest(program))) is not None:
                     self._outcomes[ShadowStatus.SKIPPED] += 1
                     return ShadowState(ShadowStatus.SKIPPED, why)
-            if self._closed:
-                return self._drop("the end of the session", ShadowState(ShadowStatus.DROPPED))
             if found.action is not ShadowAction.RUN:
                 return self._drop(found.action.value, ShadowState(ShadowStatus.DROPPED, found.why))
             state = ShadowState(ShadowStatus.PENDING)
@@ -335,6 +347,7 @@ class ShadowService:
         for state in tuple(self._pending):
             state.wait(max(0.0, end - time.monotonic()))
         with self._lock:
+            self._count_refused()
             return ShadowReport(
                 str(self._checked_on.id),
                 self._sampled,
@@ -353,6 +366,8 @@ class ShadowService:
         """Waits for the sample that is run, at most ``timeout_s``, drops the others, and closes the other backend."""
         with self._lock:
             self._closed = True
+            self._refused_until = self._owed_at
+            self._count_refused()
         ended = self._background.close(self.settings.timeout_s)
         for state in tuple(self._pending):
             self.drop(state, "the end of the session")
@@ -388,10 +403,20 @@ class ShadowService:
             self._spent += max(0, ns)
 
     def _drop(self, why: str, state: ShadowState) -> ShadowState:
-        self._dropped[why] += 1
-        self._outcomes[ShadowStatus.DROPPED] += 1
-        self._telemetry.count("vyre.shadow.dropped", reason=why)
+        self._count_dropped(why, 1)
         return state
+
+    def _count_refused(self) -> None:
+        """Counts the samples that were refused since this was last called.  Call with the lock held."""
+        refused, self._refused_uncounted = self._refused_uncounted, 0
+        if refused:
+            self._sampled += refused
+            self._count_dropped(ShadowAction.OVER_BUDGET.value, refused)
+
+    def _count_dropped(self, why: str, samples: int) -> None:
+        self._dropped[why] += samples
+        self._outcomes[ShadowStatus.DROPPED] += samples
+        self._telemetry.count("vyre.shadow.dropped", samples, reason=why)
 
     def _settle(self, state: ShadowState, status: ShadowStatus, reason: str = "") -> None:
         with self._lock:

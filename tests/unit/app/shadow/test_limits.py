@@ -27,6 +27,8 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, InvalidField
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
+from vyre.policies.evidence.shadow import ShadowAction, ShadowVerdict
+from vyre.policies.journal import Decision
 from vyre.ports.backend import (
     Backend,
     BackendCatalog,
@@ -69,13 +71,66 @@ def test_the_budget_is_kept_over_a_long_time_and_what_it_drops_is_counted() -> N
             state = session.dispatch(program, {"x": x}).shadow
             assert state.wait(WAIT_S)
             states.append(state.status)
-            hands.now += 10_000_000
+            hands.now += 10_025_000
         report = session.shadow(wait_s=WAIT_S)
     assert report is not None
-    # A run takes 1 ms, which 50 ms pay back: every fifth dispatch.
+    # A run takes 1 ms, and each dispatch 500 ns for being counted, which 50.125 ms pay back: every fifth dispatch.
     assert states == [ShadowStatus.AGREED, *[ShadowStatus.DROPPED] * 4] * 40
     assert report.dropped == {"budget": 160} and report.agreed == 40
     assert report.spent_ns == 40 * 1_000_000 <= 0.02 * hands.now
+
+
+def test_until_a_debt_is_paid_back_samples_are_refused_without_another_decision() -> None:
+    asked: list[ShadowVerdict] = []
+
+    class Sink:
+        keeps = True
+
+        def note(self, decision: Decision, /) -> None:
+            if isinstance(decision.verdict, ShadowVerdict):
+                asked.append(decision.verdict)
+
+    hands, telemetry = Hands(run_ns=1_000_000), RecordingTelemetry()
+    selection = BackendSelector(load_catalog(), SILENT).select("cpu")
+    selection = replace(selection, services=replace(selection.services, decisions=Sink()))
+    clock = Clock(hands.passing, hands.computing)
+    shadow = Shadow(rate=1.0, budget=0.02)
+    with Session(with_shadow(selection, shadow, load_catalog(), telemetry, clock), telemetry) as session:
+        program, x = roots(), numbers()
+        settled(session.dispatch(program, {"x": x}))
+        states = []
+        for _ in range(100):
+            states.append(session.dispatch(program, {"x": x}).shadow)
+            hands.now += 400_000
+        report = session.shadow()
+        assert report is not None and (report.sampled, report.dropped) == (101, {"budget": 100})
+        # The first of them is decided, and says that nothing is admitted for 50 ms.
+        assert [each.action for each in asked] == [ShadowAction.RUN, ShadowAction.OVER_BUDGET]
+        assert asked[1].refused_ns == 50_000_000
+        assert {each.status for each in states} == {ShadowStatus.DROPPED}
+        assert {each.reason for each in states} == {"1000000 ns are owed to the budget of 0.02 of a core"}
+        hands.now += 20_000_000  # what the dispatches are charged is owed as well
+        settled(session.dispatch(program, {"x": x}))
+    assert telemetry.counts[("vyre.shadow.dropped", (("reason", "budget"),))] == 100
+
+
+def test_many_threads_lose_no_sample_that_is_refused() -> None:
+    hands = Hands(run_ns=10**12)
+    with timed(Clock(hands.passing, hands.computing), rate=0.5, budget=0.02) as session:
+        pipeline = session.compile(roots())
+        while pipeline({"x": numbers()}).shadow.status is ShadowStatus.NOT_SAMPLED:
+            pass
+        before = session.shadow(wait_s=WAIT_S)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: pipeline({"x": numbers()}).shadow.status, range(2_000)))
+        report = session.shadow()
+    assert before is not None and report is not None
+    assert (before.sampled, before.agreed, before.dropped) == (1, 1, {})
+    assert set(found) == {ShadowStatus.NOT_SAMPLED, ShadowStatus.DROPPED}
+    assert (
+        report.dropped == {"budget": found.count(ShadowStatus.DROPPED)}
+        and report.sampled == 1 + report.dropped["budget"]
+    )
 
 
 def test_copies_on_the_threads_of_callers_are_paid_from_the_budget() -> None:

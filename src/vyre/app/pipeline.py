@@ -23,6 +23,7 @@ from vyre.app.resident_dispatch import (
     resident_accesses,
     run_resident,
 )
+from vyre.app.resident_plans import ResidentPlans
 from vyre.app.result import Result
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
@@ -102,6 +103,7 @@ class Pipeline:
         "_launches",
         "_lease",
         "_outputs",
+        "_resident_plans",
         "_shapes",
         "backend",
         "cache",
@@ -117,6 +119,7 @@ class Pipeline:
     _outputs: HostOutputs
     _shapes: OutputShapes
     _launches: Launches
+    _resident_plans: ResidentPlans
 
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
         compiled = compile_on(lease.backend, program, config)
@@ -136,11 +139,13 @@ class Pipeline:
     if not TYPE_CHECKING:  # type checkers know the slots
 
         def __getattr__(self, name: str) -> object:
-            """Makes what only dispatches to host arrays need when the first one does, and fills its slot."""
+            """Makes what only some dispatches need when the first of them does, and fills its slot."""
             if name == "_outputs":
                 found = HostOutputs([b for b in self.program.abi_buffers if b.is_returned])
             elif name == "_shapes":
                 found = OutputShapes(self.program, self.config)
+            elif name == "_resident_plans":
+                found = ResidentPlans()
             elif name == "_launches":
                 found = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
             else:
@@ -274,7 +279,9 @@ class Pipeline:
     def _run_resident(self, inputs: Inputs, cancellation: Cancellation | None = None) -> Result:
         try:
             self._lease.check_open()
-            result = run_resident(self._lease, self.program, self.config, self._inputs, inputs, cancellation)
+            result = run_resident(
+                self._lease, self.program, self.config, self._inputs, self._resident_plans, inputs, cancellation
+            )
         except BackendError as error:
             self._annotate(error)
             if cancellation is not None and cancellation.requested and isinstance(error, DispatchFailed):
@@ -314,7 +321,7 @@ class Pipeline:
         if self._lease.closed:
             self._lease.check_open()
         try:
-            return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
+            return bind_resident(self._lease, self.program, self.config, self._inputs, self._resident_plans, inputs)
         except BackendError as error:
             self._annotate(error)
             raise

@@ -208,10 +208,7 @@ class Pipeline:
         except BackendError as error:
             self._annotate(error)
             raise
-        self.timings.append(timing)
-        if timing.launches:
-            self.launch_timings.append(timing)
-            self._lease.launched()
+        self._noted(timing)
 
     @property
     def on(self) -> Backend:
@@ -289,8 +286,7 @@ class Pipeline:
             raise
         self.resident_timings.append(result.timing)
         if result.timing.launches != 0:
-            self.launch_timings.append(result.timing)
-            self._lease.launched()
+            self._launched(result.timing)
         return result
 
     def _tell_unspecified(self, error: BackendError, inputs: Inputs) -> None:
@@ -357,9 +353,14 @@ class Pipeline:
     def _noted(self, timing: DispatchTiming) -> DispatchTiming:
         self.timings.append(timing)
         if timing.launches:
-            self.launch_timings.append(timing)
-            self._lease.launched()
+            self._launched(timing)
         return timing
+
+    def _launched(self, timing: DispatchTiming) -> None:
+        """Keeps the timing of a dispatch that launched, for the review of costs if it tells the time of something."""
+        self.launch_timings.append(timing)
+        if timing.enqueue_ns is not None or timing.launch_ns is not None:
+            self._lease.launched()
 
     def _annotate(self, error: BackendError) -> None:
         error.add_note(

@@ -410,6 +410,7 @@ class _PreparedSequence:
         """
         counters = self._device.counters
         counters.resident_runs += 1
+        counters.list_launches += 1
         job = self._job
         if job is None:
             job = self._job = self._made(repeat_count)
@@ -525,6 +526,7 @@ class BoundStep:
     """
 
     __slots__ = (
+        "__weakref__",
         "_address",
         "_closed",
         "_counters",
@@ -551,6 +553,12 @@ class BoundStep:
         self._left = self._every = 1
         self._short: bool = False
         self._use(prepared, job)
+        device.counters.open_steps.add(self)
+
+    def uncounted(self) -> tuple[int, int]:
+        """Returns the launches since the last one that was measured, and their kernels, which no counter has yet."""
+        runs = self._every - self._left
+        return runs, runs * self._prepared.launches
 
     def __call__(self) -> None:
         """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it was closed."""
@@ -569,8 +577,8 @@ class BoundStep:
         if self._short:
             self._every = min(2 * runs, MEASURED_EACH)
         self._left = self._every
-        self._counters.bound_runs += runs
         prepared = self._prepared
+        self._counters.ran_bound(runs, runs * prepared.launches)
         if self._turn is None:
             ns = self._timed()
         else:
@@ -586,6 +594,8 @@ class BoundStep:
         """Releases the commands.  Idempotent."""
         if not self._closed:
             self._closed = True
+            self._counters.ran_bound(*self.uncounted())
+            self._counters.open_steps.discard(self)
             self._idle[id(self._step)] = _IdleStep(self._step, self._prepared, self._job)
             if len(self._idle) > IDLE:
                 self._idle.popitem(last=False)

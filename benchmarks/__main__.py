@@ -1,11 +1,10 @@
-"""``python -m benchmarks [--suite NAME] [--only GLOB] [--rounds N] [--json PATH]``; exit 1 if a required number is
-missed.  Every suite has a record of its own under ``results/``, and beside it a bundle of evidence with all samples,
+"""``python -m benchmarks [--suite GLOB]... [--only GLOB]... [--rounds N] [--json PATH]``; exit 1 if a required number
+is missed.  Every suite has a record of its own under ``results/``, and beside it a bundle of evidence with all samples,
 which ``vyre replay`` judges again."""
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from typing import Final
 from benchmarks import (
     array_rows,
     cache_key_rows,
+    command_line,
     cpu_rows,
     cpu_wall_rows,
     decision_clock,
@@ -50,7 +50,7 @@ from benchmarks import (
     tinygrad_rows,
     work_queue_rows,
 )
-from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
+from benchmarks.harness import Outcome, Row, evaluate
 
 SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS, *reading_rows.ROWS),
@@ -89,16 +89,12 @@ RESULTS: Final = Path(__file__).parent / "results"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    chosen = {
-        name: rows
-        for name in SUITES
-        if fnmatch.fnmatch(name, options.suite)
-        and (rows := [row for row in SUITES[name] if fnmatch.fnmatch(row.name, options.only)])
-    }
+    options = command_line.parser(SUITES).parse_args(arguments)
+    chosen = command_line.chosen(SUITES, options)
     if not chosen:
         known = ", ".join(row.name for rows in SUITES.values() for row in rows)
-        print(f"no row matches {options.only!r} in suite {options.suite!r}; rows: {known}", file=sys.stderr)
+        only, suite = " or ".join(options.only or command_line.ALL), " or ".join(options.suite or command_line.ALL)
+        print(f"no row matches {only} in suite {suite}; rows: {known}", file=sys.stderr)
         return 2
     missed = False
     print(f"{'row':<36}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
@@ -131,15 +127,6 @@ def _run_suite(name: str, rows: list[Row], options: argparse.Namespace) -> bool:
             print(f"not claimed: {refusal}")
         print(f"written to {target}; its samples and {len(judged) - len(refused)} claims to {bundle}")
     return any(outcome.verdict == "MISSED" for outcome in outcomes)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--suite", default="*", metavar="GLOB", help=f"suites to run, of {', '.join(SUITES)}")
-    parser.add_argument("--only", default="*", metavar="GLOB", help="rows to measure")
-    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"samples a side, at least {MIN_ROUNDS}")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the record")
-    return parser
 
 
 def _line(outcome: Outcome) -> str:

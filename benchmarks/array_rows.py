@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from benchmarks.site import CPU_PROCESSOR, Site
 from vyre import ProgramBuilder, Session, f32
 
 _ELEMENTS: Final = 10_000_000
+_FEW: Final = 1000
 _PARTS: Final = 1 << 16
 _RESULTS: Final = 10_000
 _STATE: Final = "compiled and warm, one thread, processor time"
@@ -46,6 +48,32 @@ def measure_in_place(site: Site, rounds: int, *, target: bool, elements: int = _
             raise AssertionError("an update in place computes something else")
         ours: Callable[[], object] = partial(session.dispatch, program, inputs, out={"y": y})
         return compare(ours, partial(session.dispatch, program, inputs, **copied), rounds, site.clock)
+
+
+def measure_resident(site: Site, rounds: int, *, bound: bool = False, numbers: int = 1) -> Samples:
+    """A repeated dispatch on resident memory, against one that updates an array of the caller in place.
+
+    ``bound``: our side binds a launch and closes it.  ``numbers``: so many values of the parameter take turns.
+    """
+    x, y = np.ones(_FEW, np.float32), np.zeros(_FEW, np.float32)
+    program, values = _update(), cycle([0.5 * k for k in range(1, numbers + 1)])
+    with site.open() as session, session.resident(x) as held, session.resident(y) as updated:
+
+        def resident() -> None:
+            session.dispatch(program, {"a": next(values), "x": held, "y": updated})
+
+        def bind() -> None:
+            session.bind_resident(program, {"a": next(values), "x": held, "y": updated}).close()
+
+        def host() -> None:
+            session.dispatch(program, {"a": next(values), "x": x, "y": y}, out={"y": y})
+
+        for _ in range(2 * numbers):
+            resident()
+            host()
+        if not np.array_equal(updated.download(), y):
+            raise AssertionError("a dispatch on resident memory computes something else")
+        return compare(bind if bound else resident, host, rounds, site.clock)
 
 
 def _lent(site: Site, rounds: int) -> Samples:
@@ -173,6 +201,33 @@ ROWS: Final = (
         0.7,
         0.5,
         partial(measure_in_place, CPU_PROCESSOR, target=True),
+        _STATE,
+    ),
+    Row(
+        "dispatch-1e3/resident",
+        Metric.RATIO,
+        "x host in place",
+        1.0,
+        0.8,
+        partial(measure_resident, CPU_PROCESSOR),
+        _STATE,
+    ),
+    Row(
+        "dispatch-1e3/resident-numbers",
+        Metric.RATIO,
+        "x host in place",
+        1.0,
+        0.8,
+        partial(measure_resident, CPU_PROCESSOR, numbers=7),
+        _STATE,
+    ),
+    Row(
+        "bind-1e3/resident",
+        Metric.RATIO,
+        "x host in place",
+        1.0,
+        0.8,
+        partial(measure_resident, CPU_PROCESSOR, bound=True),
         _STATE,
     ),
     Row("dlpack-export", Metric.COST, "us", 5.0, 2.0, partial(_lent, CPU_PROCESSOR), _STATE, scale=1e6),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, UNARY, AtomicOp
-from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, UNARY, AtomicOp, BinaryOp
+from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, bool_
+from vyre.domain.numerics import scalar
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_matrix import operator_matrix
 from vyre.testing.operator_programs import OperatorCase
+
+BY_LITERALS = re.compile(r"(left|right|literal|narrow|pack)\d+|(div|mod)_\w+")
+"""Outputs whose form has a literal operand, which alone may decide the result."""
+TOGETHER = [case for case in operator_matrix() if case.name.endswith("common") or case.name.startswith("subgroup")]
+"""Cases whose lanes share their results."""
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
@@ -41,3 +50,91 @@ def test_nothing_of_the_language_is_left_out() -> None:
     for dtype in ATOMIC_ELEMENTS:
         for space in ("storage", "workgroup"):
             assert {f"{op.name.lower()} {dtype.text} {space} own" for op in AtomicOp} <= names
+
+
+def outputs_of(case: OperatorCase, inputs: Mapping[str, bytes]) -> dict[str, bytes]:
+    return execute(open_backend("reference"), case.program, inputs)
+
+
+def element_of(case: OperatorCase, name: str) -> ScalarType:
+    element = next(buffer.element for buffer in case.program.buffers if buffer.name == name)
+    assert isinstance(element, ScalarType)
+    return element
+
+
+def elements(dtype: ScalarType, data: bytes) -> list[int]:
+    return [int.from_bytes(data[at : at + dtype.size], "little") for at in range(0, len(data), dtype.size)]
+
+
+def is_nan(dtype: ScalarType, bits: int) -> bool:
+    return dtype.is_float and not scalar.binary(BinaryOp.EQ, dtype, bits, bits)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
+def test_a_wrong_result_would_show(case: OperatorCase) -> None:
+    """No output is one value throughout, which an engine could return that computes nothing."""
+    for name, data in outputs_of(case, case.inputs).items():
+        found = elements(element_of(case, name), data)
+        if len(found) > 1 and not BY_LITERALS.fullmatch(name):
+            assert len(set(found)) > 1, name
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TOGETHER if "NaN" not in case.name])
+def test_every_lane_shows_in_what_lanes_share(case: OperatorCase) -> None:
+    """The value of each lane can change an output; a shuffle reads the value of some lanes only."""
+    name = "value" if "value" in case.inputs else "x"
+    dtype = element_of(case, name)
+    values, wanted = case.inputs[name], outputs_of(case, case.inputs)
+    shown = 0
+    for at in range(0, len(values), dtype.size):
+        for bits in other_values(dtype, int.from_bytes(values[at : at + dtype.size], "little")):
+            changed = values[:at] + bits.to_bytes(dtype.size, "little") + values[at + dtype.size :]
+            if outputs_of(case, {**case.inputs, name: changed}) != wanted:
+                shown += 1
+                break
+    lanes = len(values) // dtype.size
+    assert shown == lanes if "shuffle" not in case.name else lanes // 2 < shown
+
+
+def other_values(dtype: ScalarType, bits: int) -> Sequence[int]:
+    if dtype is bool_:
+        return (1 - bits,)
+    sign = 1 << (dtype.bits - 1)
+    return (bits ^ sign,) if dtype.is_float else (0, sign - 1, sign, 2 * sign - 1)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TOGETHER if "add f" in case.name])
+def test_sums_of_floats_show_their_order(case: OperatorCase) -> None:
+    """Every subgroup has a sum of its own, which additions in pairs and in descending lanes give otherwise."""
+    dtype, size = element_of(case, "x"), case.program.workgroup_size[0]
+    values, sums = elements(dtype, case.inputs["x"]), elements(dtype, outputs_of(case, case.inputs)["y"])
+    subgroups = [
+        slice(group + at, min(group + at + 32, group + size))
+        for group in range(0, len(values), size)
+        for at in range(0, size, 32)
+    ]
+    if "NaN" in case.name:
+        nans = [is_nan(dtype, sums[lanes.start]) for lanes in subgroups]
+        assert any(nans) and len({sums[lanes.start] for lanes in subgroups}) >= 4
+        return
+    for lanes in subgroups:
+        ascending, total = values[lanes], sums[lanes.start]
+        assert not is_nan(dtype, total)
+        assert in_order(dtype, ascending) == total
+        assert in_order(dtype, ascending[::-1]) != total
+        assert in_pairs(dtype, ascending) != total
+
+
+def in_order(dtype: ScalarType, values: Sequence[int]) -> int:
+    total = 0
+    for bits in values:
+        total = scalar.binary(BinaryOp.ADD, dtype, total, bits)
+    return total
+
+
+def in_pairs(dtype: ScalarType, values: Sequence[int]) -> int:
+    """Adds the way a butterfly of shuffles does."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [scalar.binary(BinaryOp.ADD, dtype, values[k], values[k + half]) for k in range(half)]
+    return values[0]

@@ -26,6 +26,7 @@ from vyre.app.resident_dispatch import (
     run_for_bytes,
     run_resident,
 )
+from vyre.app.resident_plans import ResidentPlans
 from vyre.app.result import Result
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
@@ -106,6 +107,7 @@ class Pipeline:
         "_launches",
         "_lease",
         "_outputs",
+        "_resident_plans",
         "_shapes",
         "backend",
         "cache",
@@ -121,6 +123,7 @@ class Pipeline:
     _outputs: HostOutputs
     _shapes: OutputShapes
     _launches: Launches
+    _resident_plans: ResidentPlans
 
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
         compiled = compile_on(lease.backend, program, config)
@@ -140,11 +143,13 @@ class Pipeline:
     if not TYPE_CHECKING:  # type checkers know the slots
 
         def __getattr__(self, name: str) -> object:
-            """Makes what only dispatches to host arrays need when the first one does, and fills its slot."""
+            """Makes what only some dispatches need when the first of them does, and fills its slot."""
             if name == "_outputs":
                 found = HostOutputs(outputs_of(self.program.abi_buffers))
             elif name == "_shapes":
                 found = OutputShapes(self.program, self.config)
+            elif name == "_resident_plans":
+                found = ResidentPlans()
             elif name == "_launches":
                 found = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
             else:
@@ -207,10 +212,7 @@ class Pipeline:
         except BackendError as error:
             self._annotate(error)
             raise
-        self.timings.append(timing)
-        if timing.launches:
-            self.launch_timings.append(timing)
-            self._lease.launched()
+        self._noted(timing)
 
     @property
     def on(self) -> Backend:
@@ -278,7 +280,9 @@ class Pipeline:
     def _run_resident(self, inputs: Inputs, cancellation: Cancellation | None = None) -> Result:
         try:
             self._lease.check_open()
-            result = run_resident(self._lease, self.program, self.config, self._inputs, inputs, cancellation)
+            result = run_resident(
+                self._lease, self.program, self.config, self._inputs, self._resident_plans, inputs, cancellation
+            )
         except BackendError as error:
             self._annotate(error)
             if cancellation is not None and cancellation.requested and isinstance(error, DispatchFailed):
@@ -309,8 +313,7 @@ class Pipeline:
     def _note_resident(self, timing: DispatchTiming) -> None:
         self.resident_timings.append(timing)
         if timing.launches != 0:
-            self.launch_timings.append(timing)
-            self._lease.launched()
+            self._launched(timing)
 
     def _tell_unspecified(self, error: BackendError, inputs: Inputs) -> None:
         """Adds which resident arrays a run that was stopped has left in an unspecified state."""
@@ -340,7 +343,7 @@ class Pipeline:
         if self._lease.closed:
             self._lease.check_open()
         try:
-            return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
+            return bind_resident(self._lease, self.program, self.config, self._inputs, self._resident_plans, inputs)
         except BackendError as error:
             self._annotate(error)
             raise
@@ -376,9 +379,14 @@ class Pipeline:
     def _noted(self, timing: DispatchTiming) -> DispatchTiming:
         self.timings.append(timing)
         if timing.launches:
-            self.launch_timings.append(timing)
-            self._lease.launched()
+            self._launched(timing)
         return timing
+
+    def _launched(self, timing: DispatchTiming) -> None:
+        """Keeps the timing of a dispatch that launched, for the review of costs if it tells the time of something."""
+        self.launch_timings.append(timing)
+        if timing.enqueue_ns is not None or timing.launch_ns is not None:
+            self._lease.launched()
 
     def _annotate(self, error: BackendError) -> None:
         error.add_note(

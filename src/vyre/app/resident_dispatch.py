@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
+from vyre.app.resident_plans import Number, ResidentPlan, ResidentPlans, numbers_of
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -62,10 +63,19 @@ def run_resident(
     program: Program,
     config: DispatchConfig,
     host_inputs: HostInputs,
+    plans: ResidentPlans,
     inputs: object,
     cancellation: Cancellation | None = None,
 ) -> Result:
-    """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``."""
+    """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``.
+
+    ``plans`` are those of this program and config.
+    """
+    if type(inputs) in (list, tuple) and len(cast("Sequence[object]", inputs)) == len(host_inputs.names):
+        inputs = dict(zip(host_inputs.names, cast("Sequence[object]", inputs), strict=True))
+    plan = plans.take(lease, host_inputs, inputs)
+    if plan is not None:
+        return _run_plan(lease, plans, plan, cast("Mapping[str, ResidentArray]", inputs), cancellation)
     ran = _run(lease, program, config, host_inputs, inputs, cancellation)
     resident = {
         b.name: array
@@ -73,8 +83,12 @@ def run_resident(
         if isinstance(array := ran.arguments.get(b.name), ResidentArray)
     }
     launches = Launches(program.abi_buffers, partial(interface_of, program), ran.sizes.config)
+    lengths = ran.sizes.lengths
+    if ran.numbers is not None:
+        numbers = tuple(ran.numbers.values())
+        plans.keep(cast("dict[str, object]", inputs), numbers, ran.steps, tuple(resident), launches, lengths)
     arrays = ran.outputs.arrays(ran.storage)
-    return Result(ran.outputs.names, arrays, ran.timing, str(lease.backend.id), launches, ran.sizes.lengths, resident)
+    return Result(ran.outputs.names, arrays, ran.timing, str(lease.backend.id), launches, lengths, resident)
 
 
 def run_for_bytes(
@@ -86,7 +100,11 @@ def run_for_bytes(
 
 
 class _Ran(NamedTuple):
-    """A dispatch that has ended; ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``."""
+    """A dispatch that has ended.
+
+    ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``.  ``numbers`` are the host data
+    that ``steps`` read in place; None where the steps hold memory of this dispatch alone, and cannot run again.
+    """
 
     timing: DispatchTiming
     arguments: Mapping[str, object]
@@ -94,6 +112,8 @@ class _Ran(NamedTuple):
     outputs: HostOutputs
     storage: ArrayStorage
     views: tuple[memoryview, ...]
+    steps: tuple[ResidentStep]
+    numbers: dict[str, Number] | None
 
 
 def _run(
@@ -109,6 +129,7 @@ def _run(
     arguments = _arguments(program, host_inputs, inputs)
     check_residents(lease, program, arguments)
     sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
+    numbers = numbers_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs)
     with ExitStack() as stack:
         resources: list[Resource] = []
         uploads: list[Upload] = []
@@ -118,8 +139,9 @@ def _run(
             if isinstance(argument, ResidentArray):
                 resources.append(argument.buffer)
             elif view is not None and not buffer.is_writable:
-                resources.append(view)
+                resources.append(view if numbers is None else numbers[buffer.name].view)
             else:
+                numbers = None
                 scratch = stack.enter_context(memory.allocate(nbytes, label=f"scratch {buffer.name}"))
                 resources.append(scratch)
                 if view is not None:
@@ -136,9 +158,26 @@ def _run(
         storage = outputs.storage(shapes)
         views = storage.begin(tuple(end - start for _, _, (start, end) in reads))
         readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
-        step = ResidentStep(program, tuple(resources), config)
-        timing = executor.run(ResidentSequence(prefix=(step,), reads=tuple(readbacks), cancellation=cancellation))
-    return _Ran(timing, arguments, sizes, outputs, storage, views)
+        steps = (ResidentStep(program, tuple(resources), config),)
+        timing = executor.run(ResidentSequence(prefix=steps, reads=tuple(readbacks), cancellation=cancellation))
+    return _Ran(timing, arguments, sizes, outputs, storage, views, steps, numbers)
+
+
+def _run_plan(
+    lease: BackendLease,
+    plans: ResidentPlans,
+    plan: ResidentPlan,
+    inputs: Mapping[str, ResidentArray],
+    cancellation: Cancellation | None,
+) -> Result:
+    """Runs a dispatch that was checked before; after a failure the next one is checked in full."""
+    executor = lease.backend.require_resident_executor()
+    timing = executor.run(
+        plan.sequence if cancellation is None else ResidentSequence(prefix=plan.steps, cancellation=cancellation)
+    )
+    resident = {name: inputs[name] for name in plan.returned}
+    plans.give(plan)
+    return Result((), (), timing, str(lease.backend.id), plan.launches, plan.lengths, resident)
 
 
 def resident_accesses(lease: BackendLease, program: Program, host_inputs: HostInputs, inputs: object) -> Accesses:
@@ -187,19 +226,30 @@ def bind_resident(
     program: Program,
     config: DispatchConfig,
     host_inputs: HostInputs,
+    plans: ResidentPlans,
     inputs: object,
 ) -> BoundResidentLaunch:
-    """Prepares a launch on resident memory; every buffer that the program writes must be bound to a resident array."""
+    """Prepares a launch on resident memory; every buffer that the program writes must be bound to a resident array.
+
+    ``plans`` are those of this program and config.
+    """
     binder = lease.backend.resident_binder
     if binder is None:
         step = bound_work(lease, program, config, host_inputs, inputs).step
         executor = lease.backend.require_resident_executor()
         return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
+    known = plans.bound(lease, host_inputs, inputs)
+    if known is not None:
+        return BoundResidentLaunch(lease, binder.bind(known))
     arguments = _arguments(program, host_inputs, inputs)
     check_residents(lease, program, arguments)
     resources = _resources(program, _views(program, host_inputs, arguments), arguments)
-    # The binder finds the sizes of the launch, and refuses it if there are none.
-    return BoundResidentLaunch(lease, binder.bind(ResidentStep(program, resources, config)))
+    step = ResidentStep(program, resources, config)
+    bound = binder.bind(step)  # which finds the sizes of the launch, and refuses it if there are none
+    if type(inputs) is dict and len(inputs) == len(arguments):
+        pairs = zip(program.abi_buffers, resources, strict=True)
+        plans.keep_bound(arguments, [(b.name, m if isinstance(m, memoryview) else None) for b, m in pairs], step)
+    return BoundResidentLaunch(lease, bound)
 
 
 class BoundWork(NamedTuple):

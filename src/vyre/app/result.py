@@ -54,6 +54,8 @@ class Result(ForeignResultUse):
 
     def in_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Result:
         """Returns the result with arrays in other shapes, by name, where they have as many elements."""
+        if not self._arrays:
+            return self
         arrays = [
             array.reshape(shapes[name]) if prod(shapes.get(name, (-1,))) == array.size else array
             for name, array in self.items()

@@ -233,7 +233,8 @@ class DispatchTiming(NamedTuple):
     ``device_ns``: from the start of the first kernel to the end of the last.
     ``enqueue_ns``: host time before waiting.
     ``wait_ns``: waiting and readback; None also where everything had ended before.
-    ``launches``: the number of kernels that were launched one by one and not replayed.
+    ``launches``: the number of kernels that were launched and not replayed; where a backend always submits them as one
+    list, as ``cpu`` does by default, those of the list.
     ``launch_ns``: host time of submitting one of them.
     ``rounds``: the rounds that a sequence with a flag ran; None for any other.
     ``converged``: whether the last of them left the flag at 0; False if there was none.

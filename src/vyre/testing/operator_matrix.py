@@ -25,7 +25,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, INTEGERS, AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Barrier, Body, Let, Store
+from vyre.domain.ir.stmt import Barrier, Body, If, Let, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
 from vyre.testing.backend_contract.operators import samples
@@ -37,6 +37,8 @@ _SYNC: Final = Barrier(Ordering.ACQ_REL)
 _SHIFTS: Final = (BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT)
 _COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 _CELLS: Final = 4
+_GROUPS: Final = 2
+_FRACTIONS: Final[dict[ScalarType, int]] = {ScalarType.F32: 23, ScalarType.F64: 52}
 _TAIL: Final = 40
 """Lanes of a workgroup whose last subgroup is not full."""
 
@@ -114,43 +116,112 @@ def _own_cell(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> OperatorCa
 
 
 def _common_cells(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> OperatorCase:
-    """All lanes on few elements; the order does not show, because nobody reads an old value."""
-    values = samples(dtype) * 8
-    lanes, groups = len(values), -(-len(values) // 64)
-    local = LaunchId(IdKind.LOCAL, 0)
+    """All lanes on few elements; the order does not show, because nobody reads an old value.
+
+    The value of every lane shows in the result: none of the values, and no first content of an element, absorbs the
+    others.
+    """
+    local, group = LaunchId(IdKind.LOCAL, 0), LaunchId(IdKind.GROUP, 0)
+    first = Binary(BinaryOp.MUL, group, Literal(u32, _CELLS))
     index = Binary(BinaryOp.MOD, local, Literal(u32, _CELLS))
-    group = LaunchId(IdKind.GROUP, 0)
-    result = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, group, Literal(u32, _CELLS)), index)
-    where, at = ("scratch", index) if workgroup else ("cell", result)
+    where, at = ("scratch", index) if workgroup else ("cell", Binary(BinaryOp.ADD, first, index))
     body: Body = (Let("ignored", Atomic(op, where, at, None, Load("value", _LANE))),)
     if workgroup:
-        merge = Atomic(op, "cell", result, None, Load("scratch", index))
-        body = (*body, _SYNC, Let("merged", merge))
-    buffers = (
-        Buffer.make("cell", 0, Access.READ_WRITE, dtype, groups * _CELLS),
-        _input("value", 1, dtype, lanes),
-    )
-    inputs = {"cell": _bytes(dtype, samples(dtype)[: groups * _CELLS]), "value": _bytes(dtype, values)}
+        one_each, own = Binary(BinaryOp.LT, local, Literal(u32, _CELLS)), Binary(BinaryOp.ADD, first, local)
+        fill = If(one_each, (Store("scratch", local, Load("cell", own)),))
+        drain = If(one_each, (Store("cell", own, Load("scratch", local)),))
+        body = (fill, _SYNC, *body, _SYNC, drain)
+    lanes, cells = _GROUPS * 64, _GROUPS * _CELLS
+    buffers = (Buffer.make("cell", 0, Access.READ_WRITE, dtype, cells), _input("value", 1, dtype, lanes))
+    values, contents = _absorbing_nothing(op, dtype, lanes, cells)
+    inputs = {"cell": _bytes(dtype, contents), "value": _bytes(dtype, values)}
     name = f"{op.name.lower()} {dtype.text} {'workgroup' if workgroup else 'storage'} common"
     return _case(name, buffers, body, inputs, scratch=(dtype, _CELLS) if workgroup else None)
+
+
+def _absorbing_nothing(op: AtomicOp, dtype: ScalarType, lanes: int, cells: int) -> tuple[list[int], list[int]]:
+    """Returns the values of the lanes and the first contents of the cells.
+
+    The lanes of an element set, or clear, a bit each, and leave the highest one; other operations get any bits.
+    """
+    if op not in (AtomicOp.OR, AtomicOp.AND):
+        return [_scattered(dtype, k) for k in range(lanes)], [_scattered(dtype, lanes + k) for k in range(cells)]
+    flip = (1 << dtype.bits) - 1 if op is AtomicOp.AND else 0
+    kept = dtype.bits - 1
+    values = [flip ^ 1 << (5 * (k // _CELLS) + k % _CELLS) % kept for k in range(lanes)]
+    return values, [flip ^ 1 << kept] * cells
+
+
+def _scattered(dtype: ScalarType, number: int) -> int:
+    """Returns any bits of the type: the highest ones of a multiple of 2^64 divided by the golden ratio."""
+    return (number + 1) * 0x9E37_79B9_7F4A_7C15 % (1 << 64) >> (64 - dtype.bits)
 
 
 def _subgroup_cases() -> Iterator[OperatorCase]:
     for size in (64, _TAIL):
         for dtype in EXECUTABLE_TYPES:
-            values = (samples(dtype) * 8)[: 2 * size]
-            buffers = (_input("x", 0, dtype, len(values)), _input("lane", 1, u32, len(values)))
-            lanes = tuple((5 * k + k // 7) % 34 for k in range(len(values)))
-            inputs = {"x": _bytes(dtype, values), "lane": _bytes(u32, lanes)}
-            forms: dict[str, tuple[ScalarType, Expr]] = {"shuffle": (dtype, SubgroupShuffle(_X, Load("lane", _LANE)))}
+            values = _subgroup_values(dtype, _GROUPS * size)
+            yield _subgroup_case("shuffle", dtype, dtype, SubgroupShuffle(_X, Load("lane", _LANE)), values, size)
             if dtype is bool_:
-                forms["ballot"] = (u32, SubgroupBallot(_X))
+                yield _subgroup_case("ballot", dtype, u32, SubgroupBallot(_X), values, size)
             else:
-                forms["add"] = (dtype, SubgroupAdd(_X))
-            for form, (result, value) in forms.items():
-                outputs = (*buffers, _output("y", 2, result, len(values)))
-                name = f"subgroup {form} {dtype.text} of {size}"
-                yield _case(name, outputs, (Let("v", value), Store("y", _LANE, Var("v"))), inputs, size=size)
+                yield _subgroup_case("add", dtype, dtype, SubgroupAdd(_X), values, size)
+            if dtype.is_float:
+                ends = _ends_of_sums(dtype, size)
+                yield _subgroup_case("add", dtype, dtype, SubgroupAdd(_X), ends, size, note=" with NaN")
+
+
+def _subgroup_case(
+    form: str, dtype: ScalarType, result: ScalarType, value: Expr, values: Sequence[int], size: int, note: str = ""
+) -> OperatorCase:
+    buffers = (_input("x", 0, dtype, len(values)), _input("lane", 1, u32, len(values)))
+    lanes = [(5 * k + k // 7) % 34 for k in range(len(values))]
+    inputs = {"x": _bytes(dtype, values), "lane": _bytes(u32, lanes)}
+    outputs = (*buffers, _output("y", 2, result, len(values)))
+    body = (Let("v", value), Store("y", _LANE, Var("v")))
+    return _case(f"subgroup {form} {dtype.text}{note} of {size}", outputs, body, inputs, size=size)
+
+
+def _subgroup_values(dtype: ScalarType, lanes: int) -> list[int]:
+    """Returns a value of each lane.
+
+    Floats have finite sums, and every order of additions rounds to another one: two of eight lanes hold a large value
+    and its opposite, and what is added between them loses low bits.
+    """
+    if dtype is bool_:
+        return [_scattered(u32, k) >> 16 & 1 for k in range(lanes)]
+    scattered = [_scattered(dtype, k) for k in range(lanes)]
+    if not dtype.is_float:
+        return scattered
+    sign, fraction = 1 << (dtype.bits - 1), _FRACTIONS[dtype]
+    one = (sign >> 1) - (1 << fraction)
+    values = [one + (7 * k % 5 << fraction) | bits & (sign | (1 << fraction) - 1) for k, bits in enumerate(scattered)]
+    for k in range(0, lanes, 8):
+        values[k + 1] += fraction - 3 << fraction
+        values[k + 6] = values[k + 1] ^ sign
+    return values
+
+
+def _ends_of_sums(dtype: ScalarType, size: int) -> list[int]:
+    """Returns a value of each lane whose subgroups have sums of a kind each.
+
+    The kinds: a NaN; infinity; infinities of both signs; an overflow that a later lane would undo; zeros below zero,
+    whose sum begins at +0; subnormals.
+    """
+    sign, fraction = 1 << (dtype.bits - 1), _FRACTIONS[dtype]
+    infinity = sign - (1 << fraction)
+    one, largest, nan = (sign >> 1) - (1 << fraction), infinity - 1, infinity + 1
+    kinds = (
+        (one, nan),
+        (one, infinity, one, sign | one),
+        (infinity, one, sign | infinity),
+        (largest, largest, sign | largest),
+        (sign,),
+        (5, sign | 2, 1 << (fraction - 1)),
+    )
+    subgroups = -(-size // 32)
+    lanes = [(k % size, k // size * subgroups + k % size // 32) for k in range(len(kinds) // subgroups * size)]
+    return [kinds[subgroup][lane % 32 % len(kinds[subgroup])] for lane, subgroup in lanes]
 
 
 def _input(name: str, binding: int, dtype: ScalarType, count: int) -> Buffer:

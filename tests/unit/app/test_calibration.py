@@ -18,11 +18,13 @@ from support.limits import LIMIT_S
 from support.small_programs import square_program
 from support.timed_device import DEVICE_NS, ENQUEUE_NS, SOURCE, TRUE_NS, WAIT_NS, TimedDevice
 from vyre import Session, Step
+from vyre.adapters.cpu.registration import cpu_catalog
+from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file
 from vyre.adapters.disk.source_files import name_of
 from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
-from vyre.app.calibration.service import CalibrationService, KnownCosts
+from vyre.app.calibration.service import CalibrationService, KnownCosts, source_of
 from vyre.app.lease import BackendLease
 from vyre.domain.cost_limits import MAX_AGE_S
 from vyre.domain.dispatch import DispatchTiming
@@ -558,6 +560,19 @@ def test_dispatches_on_host_memory_bound_a_launch_where_they_say_that_they_launc
         dispatches(session, 9, resident=False)
         (verdict,) = session.launch_costs(path).corrected
     assert (verdict.value, verdict.upper_bound) == (measured(ENQUEUE_NS // 2, count=9), True)
+
+
+def test_the_processor_bounds_a_launch_by_kernels_that_it_launches_one_by_one(tmp_path: Path) -> None:
+    x, path = np.arange(8, dtype=np.uint32), tmp_path / "planted.json"
+    for list_after, seen in ((None, ["launch"]), (0, [])):
+        with vyre.open("cpu", catalog=cpu_catalog(CpuOptions(list_after=list_after)), cache=False) as session:
+            costs = LaunchCosts(source_of(session._lease.backend), 2**40, launch=measured(10**15))
+            path.write_text(to_text(costs))
+            for _ in range(9):
+                assert session.dispatch(PROGRAM, {"x": x}).timing.launches == 1
+            assert [(verdict.cost, verdict.upper_bound) for verdict in session.launch_costs(path).corrected] == [
+                (cost, True) for cost in seen
+            ]
 
 
 def test_dispatches_that_may_be_replayed_tell_nothing_about_a_launch(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ from vyre.testing.backend_contract.bench import Bench, Subject, parsed, u32s, wo
 from vyre.testing.execution import find_backend
 from vyre.testing.fakes import MemoryArtifactStore
 
+SEGMENTS: Final = parsed("""
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[8]
+    body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) x[gid.x] = x[gid.x] * 2u }
+    """)
+"""Two kernels."""
+
 
 @pytest.fixture
 def backend() -> Iterator[Backend]:
@@ -151,14 +158,9 @@ def test_a_number_that_is_passed_again_is_read_anew_where_it_may_have_changed(ba
 
 
 def test_one_native_call_runs_a_dispatch_from_the_run_that_the_options_name() -> None:
-    program = parsed("""
-        workgroup_size 4, 1, 1
-        buffer x @0 read_write u32[8]
-        body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) x[gid.x] = x[gid.x] * 2u }
-        """)
     with backend_of(CountedTools().tools, threads=1, list_after=3, recompile=False) as backend:
         for _ in range(20):
-            assert run(backend, program, words(*range(8))) == (words(*(2 * (k + 1) for k in range(8))),)
+            assert run(backend, SEGMENTS, words(*range(8))) == (words(*(2 * (k + 1) for k in range(8))),)
         assert metric(backend, "kernel_launches") == 3 * 2
         assert metric(backend, "list_launches") == 17
         assert metric(backend, "list_kernels") == 17 * 2
@@ -185,6 +187,32 @@ def test_launches_are_counted_once_whatever_the_times_decide() -> None:
         for _ in range(20):
             assert run(backend, ADD, words(*range(8))) == (words(*range(1, 9)),)
         assert metric(backend, "kernel_launches") + metric(backend, "list_kernels") == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "launches"),
+    [
+        ({}, {}, [2, 2, 2]),
+        ({"list_after": 0}, {"fixpoint_iterations": 3}, [6, 6, 6]),
+        ({"list_after": None}, {}, [2, 2, 2]),
+        ({"list_after": 1}, {}, [2, 0, 0]),
+        ({"list_after": "costs"}, {"timeout_s": 600.0}, [2, 2, 2]),
+    ],
+)
+def test_a_dispatch_tells_the_kernels_that_were_launched_and_not_replayed(
+    options: dict[str, Any], config: dict[str, Any], launches: list[int]
+) -> None:
+    """A list is a replay where each of its kernels could have been launched by itself, and was before."""
+    with backend_of(CountedTools().tools, threads=1, recompile=False, **options) as backend:
+        told = []
+        for _ in range(3):
+            request = DispatchRequest(SEGMENTS, (memoryview(words(*range(8))),), DispatchConfig(**config))
+            told.append(backend.executor.execute(request, OutputArena()))
+        assert [timing.launches for timing in told] == launches
+        apart = metric(backend, "kernel_launches")
+        assert apart + metric(backend, "list_kernels") == 3 * max(launches)
+        # Only the time of kernels that were launched by themselves contains that many launches.
+        assert sum(timing.enqueue_ns is not None for timing in told) * 2 == apart
 
 
 # ---------------------------------------------------------------- errors

@@ -251,3 +251,32 @@ def test_a_bound_step_is_refused_after_close() -> None:
         with pytest.raises(Exception, match="backend `cpu` is closed"):
             bound()
         bench.close()
+
+
+def test_every_run_of_a_bound_launch_is_counted_at_once(bench: Bench) -> None:
+    counted = bench.backend.metric_source
+    assert counted is not None
+    names = ("bound_runs", "list_launches", "list_kernels", "kernel_launches")
+
+    def told() -> list[int]:
+        return [counted.metrics()[name] for name in names]
+
+    x, step = bench.holding(0, 0, 0, 0), None
+    for closed in range(2):
+        step = runner(bench).bind(bench.step(SUM, words(1), x, fixpoint_iterations=3))
+        for runs in range(1, 200):
+            step()
+            ran = runs + 199 * closed
+            assert told() == [ran, ran, 3 * ran, 0]
+        step.close()
+        step.close()
+        assert told() == [ran, ran, 3 * ran, 0]
+
+
+def test_a_sequence_is_counted_as_a_list(bench: Bench) -> None:
+    x = bench.holding(0, 0, 0, 0)
+    step = bench.step(SUM, words(1), x)
+    timing = runner(bench).run(ResidentSequence(prefix=(step,), repeated=(step, step), repeat_count=4))
+    assert bench.backend.metric_source is not None
+    found = bench.backend.metric_source.metrics()
+    assert (timing.launches, found["list_kernels"], found["list_launches"], found["resident_runs"]) == (9, 9, 1, 1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
+from weakref import WeakSet
 
 NAMES: Final = (
     "dispatches",
@@ -45,13 +46,24 @@ NAMES: Final = (
 )
 
 
+class OpenStep(Protocol):
+    """A bound launch, which counts its runs now and then."""
+
+    def uncounted(self) -> tuple[int, int]:
+        """Returns the runs that are not counted yet, and the kernels in all of them."""
+
+
 class Counters:
     """``MetricSource``: counts, bytes and nanoseconds since the backend was made; they only grow.
 
+    Every kernel that ran is counted once: by ``kernel_launches`` where a native call ran it alone, by ``list_kernels``
+    where it was a command of one of ``list_launches`` lists, and by ``persistent_jobs`` where a ring handed it to
+    resident workers.  Lists run dispatches (``dispatches``), sequences on resident memory (``resident_runs``) and bound
+    launches (``bound_runs``).
     They are incremented without a lock: if two threads raise a count in the same instant, one increment may be lost.
     """
 
-    __slots__ = (*NAMES, "jobs_of_open_rings")
+    __slots__ = (*NAMES, "jobs_of_open_rings", "open_steps")
 
     dispatches: int
     kernel_launches: int
@@ -95,6 +107,15 @@ class Counters:
         self.jobs_of_open_rings: Callable[[], int] = int
         """Returns the ended jobs of rings that are open; ``persistent_jobs`` gets those of a ring when it is closed."""
 
+        self.open_steps: Final[WeakSet[OpenStep]] = WeakSet()
+        """Bound launches that are open, some of whose runs are not counted yet."""
+
+    def ran_bound(self, runs: int, kernels: int) -> None:
+        """Counts runs of a bound launch, with the kernels in all of them."""
+        self.bound_runs += runs
+        self.list_launches += runs
+        self.list_kernels += kernels
+
     now_ns: ClassVar[staticmethod[[], int]] = staticmethod(time.perf_counter_ns)
     """Returns the time on a clock that never goes back, in nanoseconds."""
 
@@ -102,4 +123,9 @@ class Counters:
         """Returns all counters by name."""
         found = {name: int(getattr(self, name)) for name in NAMES}
         found["persistent_jobs"] += self.jobs_of_open_rings()
+        for step in tuple(self.open_steps):
+            runs, kernels = step.uncounted()
+            found["bound_runs"] += runs
+            found["list_launches"] += runs
+            found["list_kernels"] += kernels
         return found

@@ -104,6 +104,7 @@ class Lane:
         "native_ns",
         "placement",
         "short",
+        "submit_ns",
     )
 
     def __init__(
@@ -123,6 +124,8 @@ class Lane:
         self.loaded: Final[LoadedKernels] = module.loaded
         self.launched: int = 0
         self.native_ns: int = 0
+        self.submit_ns: int | None = None
+        """The time of the calls of the last dispatch, which run what they submit; None where one call ran all of it."""
         self._read: Final = AddressReader()
         self._keep: list[object] = []
         self._constants: Final[dict[int, object]] = {}
@@ -267,7 +270,9 @@ class Lane:
         counters = self._device.counters
         counters.list_launches += 1
         counters.list_kernels += self._kernels
-        self.launched = 0
+        # A list in place of possible calls is a replay; where there is no other way, it launches its kernels.
+        self.launched = self._kernels if self._decision is None else 0
+        self.submit_ns = None
 
     def _run(self, job: Job, owners: Sequence[Owner] | None = None) -> int:
         """Runs a job; returns its native time in ns."""
@@ -293,7 +298,7 @@ class Lane:
         for _ in range(self._spec.iterations):
             for number in range(first, len(jobs)):
                 ns += self._run(jobs[number], (self._owners[number],))
-        self.native_ns, self.launched = ns, self._spec.iterations * len(kernels)
+        self.native_ns, self.launched, self.submit_ns = ns, self._spec.iterations * len(kernels), ns
         self._device.counters.kernel_launches += self.launched
 
 

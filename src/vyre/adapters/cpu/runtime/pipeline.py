@@ -141,13 +141,13 @@ class CpuPipeline:
         except BaseException:
             outputs.clear()
             raise
-        native, launched = lane.native_ns, lane.launched
+        native, submitted, launched = lane.native_ns, lane.submit_ns, lane.launched
         shape.idle.append(lane)
         counters = self._device.counters
         counters.dispatches += 1
         counters.workgroups += shape.groups * self._launches
         self.learn(shape, native)
-        return DispatchTiming(time.perf_counter_ns() - started, native, None, None, launched)
+        return DispatchTiming(time.perf_counter_ns() - started, native, submitted, None, launched)
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
         """Returns whether a lane is ready for a dispatch of inputs of these lengths."""

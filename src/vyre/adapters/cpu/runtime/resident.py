@@ -47,6 +47,8 @@ UNROLLED: Final = 16
 """The iterations of one step that are written out among the steps of a sequence; more are one repeat."""
 PREPARED: Final = 32
 """Sequences whose lists are kept."""
+IDLE: Final = 8
+"""Closed bound steps of which the commands are kept."""
 MEASURED_EACH: Final = 64
 """The launches of a short bound step of which one is measured, after the first few."""
 NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
@@ -116,6 +118,11 @@ class PreparedStep(NamedTuple):
         choice = self.shape.choice
         return choice is self.choice and choice.module.loaded is self.loaded
 
+    @property
+    def is_closed(self) -> bool:
+        """Returns whether some of its memory was closed."""
+        return any(buffer.closed for buffer in self.buffers)
+
     def renewed(self) -> PreparedStep:
         """Returns the step with the code and the placement that a new one would have, on the same memory."""
         choice = self.shape.choice
@@ -134,6 +141,7 @@ class CpuMemory(HostMemory):
         self._prepared: OrderedDict[int, _PreparedSequence] = OrderedDict()
         self._by_tuples: dict[tuple[int, ...], int] = {}
         self._by_steps: dict[tuple[int, ...], int] = {}
+        self._idle: Idle = OrderedDict()
         self._numbers = count()
         self._lock = threading.Lock()
         self.pool: Final = MemoryPool()
@@ -144,6 +152,9 @@ class CpuMemory(HostMemory):
         self._device.check()
         if nbytes <= 0:
             return super().allocate(nbytes, label=label)
+        for number, idle in tuple(self._idle.items()):
+            if idle.prepared.is_closed:  # its memory is free from now on
+                self._idle.pop(number, None)
         data, address = self.pool.take(nbytes)
         counters = self._device.counters
         counters.resident_allocations += 1
@@ -197,7 +208,10 @@ class CpuMemory(HostMemory):
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Implements ``ResidentBinder.bind``."""
-        return BoundStep(self._device, self.prepare_step(step, copy=True))
+        idle = self._idle.pop(id(step), None)
+        if idle is not None and idle.step is step and idle.prepared.is_current and not idle.prepared.is_closed:
+            return BoundStep(self._device, self._idle, step, idle.prepared, idle.job)
+        return BoundStep(self._device, self._idle, step, self.prepare_step(step, copy=True))
 
     def prepare_step(self, step: ResidentStep, *, copy: bool) -> PreparedStep:
         """Returns a step with everything resolved.  ``copy``: its host bytes are copied, unless they are those of a
@@ -317,6 +331,7 @@ class CpuMemory(HostMemory):
             self._prepared.clear()
             self._by_tuples.clear()
             self._by_steps.clear()
+        self._idle.clear()
         self.pool.trim()
 
 
@@ -395,6 +410,7 @@ class _PreparedSequence:
         """
         counters = self._device.counters
         counters.resident_runs += 1
+        counters.list_launches += 1
         job = self._job
         if job is None:
             job = self._job = self._made(repeat_count)
@@ -491,30 +507,58 @@ def _sum_of_steps(prepared: Sequence[PreparedStep]) -> int | None:
     return total
 
 
+class _IdleStep(NamedTuple):
+    """What a bound step that was closed has prepared for ``step``."""
+
+    step: ResidentStep
+    prepared: PreparedStep
+    job: Job
+
+
+Idle: TypeAlias = "OrderedDict[int, _IdleStep]"
+"""What closed bound steps have prepared, by the identities of their steps, the oldest first."""
+
+
 class BoundStep:
-    """``BoundResidentStep``: a command list, prepared once.  One thread at a time may use it."""
+    """``BoundResidentStep``: a command list, prepared once.  One thread at a time may use it.
+
+    What a closed one had prepared is left in ``idle`` for whoever binds the same step next.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_address",
         "_closed",
         "_counters",
         "_device",
         "_enter",
         "_every",
+        "_idle",
         "_job",
         "_left",
         "_prepared",
         "_short",
+        "_step",
         "_turn",
     )
 
-    def __init__(self, device: CpuDevice, prepared: PreparedStep) -> None:
+    def __init__(
+        self, device: CpuDevice, idle: Idle, step: ResidentStep, prepared: PreparedStep, job: Job | None = None
+    ) -> None:
         self._device: Final = device
+        self._step: Final = step
+        self._idle: Final = idle
         self._counters: Final = device.counters
         self._closed = False
         self._left = self._every = 1
         self._short: bool = False
-        self._use(prepared)
+        self._use(prepared, job)
+        device.counters.open_steps.add(self)
+
+    def uncounted(self) -> tuple[int, int]:
+        """Returns the launches since the last one that was measured, and their kernels, which no counter has yet."""
+        runs = self._every - self._left
+        return runs, runs * self._prepared.launches
 
     def __call__(self) -> None:
         """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it was closed."""
@@ -533,8 +577,8 @@ class BoundStep:
         if self._short:
             self._every = min(2 * runs, MEASURED_EACH)
         self._left = self._every
-        self._counters.bound_runs += runs
         prepared = self._prepared
+        self._counters.ran_bound(runs, runs * prepared.launches)
         if self._turn is None:
             ns = self._timed()
         else:
@@ -548,7 +592,13 @@ class BoundStep:
 
     def close(self) -> None:
         """Releases the commands.  Idempotent."""
-        self._closed = True
+        if not self._closed:
+            self._closed = True
+            self._counters.ran_bound(*self.uncounted())
+            self._counters.open_steps.discard(self)
+            self._idle[id(self._step)] = _IdleStep(self._step, self._prepared, self._job)
+            if len(self._idle) > IDLE:
+                self._idle.popitem(last=False)
 
     # ---------------------------------------------------------------- details
     def _timed(self) -> int:
@@ -558,12 +608,13 @@ class BoundStep:
             self._failed()
         return time.perf_counter_ns() - began if self._short else job.elapsed_ns
 
-    def _use(self, prepared: PreparedStep) -> None:
-        device = self._device
-        job = device.job(CommandList(prepared.first, prepared.kernels, prepared.iterations))
-        job.keep = prepared
-        if prepared.pipeline.config.timeout_s is not None:
-            job.set_timeout(prepared.pipeline.config.timeout_s)
+    def _use(self, prepared: PreparedStep, job: Job | None = None) -> None:
+        """Takes a step into use, with the job of its commands if there is one already."""
+        if job is None:
+            job = self._device.job(CommandList(prepared.first, prepared.kernels, prepared.iterations))
+            job.keep = prepared
+            if prepared.pipeline.config.timeout_s is not None:
+                job.set_timeout(prepared.pipeline.config.timeout_s)
         self._prepared = prepared
         self._short = prepared.short
         self._job = job

@@ -52,7 +52,9 @@ class KernelCache(DeviceMember):
     def __init__(self, device: CudaDevice, maker: CodeMaker, *, limit: int = MODULES) -> None:
         self._device = device
         self._maker = maker
-        self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(MemoryBudget(entries=limit), sink=maker.decisions)
+        self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(
+            MemoryBudget(entries=limit), now_ns=device.clock.now_ns, sink=maker.decisions
+        )
         self._loader = ModuleLoader(device)
         device.add(self)
 

@@ -1,0 +1,188 @@
+"""What dispatches on resident memory keep between two calls: a program bound to the same arrays is checked once.
+
+A plan serves a call with the same arrays under the same names, all of them open, and numbers of the same size.  Any
+other call is checked in full, and so gets the error that it deserves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from weakref import ref
+
+from vyre.app.resident import ResidentArray
+from vyre.ports.backend import ResidentSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, MutableMapping
+
+    from vyre.app.host_arrays import HostInputs
+    from vyre.app.launches import Launches
+    from vyre.app.lease import BackendLease
+    from vyre.ports.backend import HostBytes, ResidentStep
+
+PLANS: Final = 8
+"""The plans that a pipeline keeps, of the latest calls."""
+LARGEST_NUMBER: Final = 16
+"""The most bytes of host data that are copied into a plan at each call."""
+Arrays: TypeAlias = "tuple[tuple[str, ref[ResidentArray]], ...]"
+"""Resident arrays by name, none of which is kept from being freed."""
+_NUMBERS: Final = frozenset((bool, int, float))
+"""Types of which one object always has the same bytes."""
+
+
+class Number:
+    """Host bytes that a step reads in place, with the value whose bytes they are."""
+
+    __slots__ = ("_value", "name", "view")
+
+    def __init__(self, name: str, value: object, data: HostBytes) -> None:
+        self.name: Final = name
+        self.view: Final = memoryview(bytearray(data))
+        self._value = value if type(value) in _NUMBERS else None
+
+    def take(self, value: object, host_inputs: HostInputs) -> bool:
+        """Takes the bytes of ``value``; returns False if it has more or fewer of them."""
+        if value is self._value:
+            return True
+        data = host_inputs.view(self.name, value)
+        if data.nbytes != self.view.nbytes:
+            return False
+        self.view[:] = data
+        self._value = value if type(value) in _NUMBERS else None
+        return True
+
+
+class ResidentPlan(NamedTuple):
+    """A checked dispatch with all its memory, which one call at a time uses.
+
+    ``arrays`` are the resident arrays by name, ``returned`` the names of those that the program returns.
+    """
+
+    key: Hashable
+    arrays: Arrays
+    numbers: tuple[Number, ...]
+    steps: tuple[ResidentStep]
+    sequence: ResidentSequence
+    returned: tuple[str, ...]
+    launches: Launches
+    lengths: tuple[int, ...]
+
+
+class BoundPlan(NamedTuple):
+    """A checked step of a bound launch, of which the numbers are a part: ``numbers`` holds their bytes by name."""
+
+    arrays: Arrays
+    numbers: tuple[tuple[str, HostBytes], ...]
+    step: ResidentStep
+
+
+class ResidentPlans:
+    """The plans of one pipeline; every method may be called from any thread."""
+
+    __slots__ = ("_bound", "_plans")
+
+    def __init__(self) -> None:
+        self._plans: Final[OrderedDict[Hashable, ResidentPlan]] = OrderedDict()
+        self._bound: Final[OrderedDict[Hashable, BoundPlan]] = OrderedDict()
+
+    def take(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentPlan | None:
+        """Returns the plan for these arguments, with their numbers, which nobody else has until it is given back.
+
+        Returns None where none serves them.
+        """
+        if not self._plans or type(inputs) is not dict:
+            return None
+        plan = self._plans.pop(key_of(inputs), None)
+        if plan is None:
+            return None
+        if not _are_usable(plan.arrays, lease, inputs):
+            return None
+        for number in plan.numbers:
+            if not number.take(inputs[number.name], host_inputs):
+                return None
+        return plan
+
+    def give(self, plan: ResidentPlan) -> None:
+        """Keeps a plan for later calls, as long as its arrays live."""
+        self._plans[plan.key] = plan
+        if len(self._plans) > PLANS:
+            self._plans.popitem(last=False)
+
+    def keep(
+        self,
+        inputs: Mapping[str, object],
+        numbers: tuple[Number, ...],
+        steps: tuple[ResidentStep],
+        returned: tuple[str, ...],
+        launches: Launches,
+        lengths: tuple[int, ...],
+    ) -> None:
+        """Keeps what a checked dispatch with these arguments found, until the first of its arrays is gone."""
+        key = key_of(inputs)
+        arrays, sequence = _arrays_of(inputs, self._plans, key), ResidentSequence(prefix=steps)
+        self.give(ResidentPlan(key, arrays, numbers, steps, sequence, returned, launches, lengths))
+
+    def bound(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentStep | None:
+        """Returns the step of a bound launch with these arguments and the bytes of these numbers, None without one."""
+        if not self._bound or type(inputs) is not dict:
+            return None
+        plan = self._bound.get(key_of(inputs))
+        if plan is None or not _are_usable(plan.arrays, lease, inputs):
+            return None
+        if any(host_inputs.view(name, inputs[name]) != data for name, data in plan.numbers):
+            return None
+        return plan.step
+
+    def keep_bound(
+        self, inputs: Mapping[str, object], views: Iterable[tuple[str, HostBytes | None]], step: ResidentStep
+    ) -> None:
+        """Keeps the step of a bound launch with these arguments, until the first of its arrays is gone.
+
+        ``views`` names every buffer with the bytes of its host data, None for memory of the device.
+        """
+        numbers = tuple([(name, view) for name, view in views if view is not None])
+        if all(view.nbytes <= LARGEST_NUMBER for _, view in numbers):
+            key = key_of(inputs)
+            self._bound[key] = BoundPlan(_arrays_of(inputs, self._bound, key), numbers, step)
+            if len(self._bound) > PLANS:
+                self._bound.popitem(last=False)
+
+
+def _arrays_of(inputs: Mapping[str, object], plans: MutableMapping[Hashable, Any], key: Hashable) -> Arrays:
+    """Returns the resident arrays among arguments; the plan of ``key`` is dropped with the first of them."""
+
+    def drop(_: object) -> None:
+        plans.pop(key, None)
+
+    return tuple([(name, ref(value, drop)) for name, value in inputs.items() if isinstance(value, ResidentArray)])
+
+
+def _are_usable(arrays: Arrays, lease: BackendLease, inputs: Mapping[str, object]) -> bool:
+    """Returns whether the arguments of these names are these arrays, open and of the lease."""
+    for name, one in arrays:
+        array = one()
+        if array is None or inputs[name] is not array or array.buffer.closed or not lease.owns(array):
+            return False
+    return True
+
+
+def key_of(inputs: Mapping[str, object]) -> Hashable:
+    """Returns the key of the plan for these arguments: their names, and the identities of the resident arrays."""
+    return (*inputs, *[id(value) for value in inputs.values() if type(value) is ResidentArray])
+
+
+def numbers_of(views: Iterable[tuple[str, HostBytes | None]], inputs: object) -> dict[str, Number] | None:
+    """Returns the host data among the arguments of a dispatch, by name; None if some of it is too large for a plan.
+
+    ``views`` names every buffer with the bytes of its host data, None for memory of the device.
+    """
+    if type(inputs) is not dict:
+        return None
+    found: dict[str, Number] = {}
+    for name, view in views:
+        if view is not None:
+            if view.nbytes > LARGEST_NUMBER or name not in inputs:
+                return None
+            found[name] = Number(name, inputs[name], view)
+    return found

@@ -92,7 +92,7 @@ def _write_evidence(record: Record, found: Sequence[dict[str, Any]], context: Co
     record.save()
     for refusal in refused:
         print(f"not claimed: {refusal}")
-    print(f"all samples and {len(judged) - len(refused)} claims are in {bundle}")
+    print(f"the samples and {len(judged) - len(refused)} claims are in {bundle}")
 
 
 def goal_line(goal: dict[str, Any]) -> str:

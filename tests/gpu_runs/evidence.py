@@ -1,4 +1,4 @@
-"""The evidence of a run: the samples of every group, and the goals that they support as claims."""
+"""The evidence of a run: the samples that its groups keep, and the goals that they support as claims."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ The whole contract and the whole check of ``vyre conform`` take minutes, and the
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -124,6 +125,14 @@ def test_an_installed_package_does_not_change_what_auto_takes(device: str) -> No
     both = BackendCatalog((OPENCL, *(each for each in builtin.registrations if each.id != OPENCL.id)))
     with vyre.open(catalog=both) as session:
         assert session.backend != "opencl"
+
+
+def test_a_variable_of_the_environment_chooses_the_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_OPENCL_DEVICE", device.upper())
+    assert find_device().name == device
+    monkeypatch.setenv("VYRE_OPENCL_DEVICE", "no such device")
+    with pytest.raises(BackendUnavailable, match=f"{re.escape(device.strip())} of .* is not the 'no such device'"):
+        find_device()
 
 
 def test_threads_are_refused(device: str) -> None:

@@ -47,6 +47,7 @@ ROUNDINGS: Final = (
     Rounding("FMA", None, "-DVY_FMA_IN_F64"),
 )
 
+_INSTALL: Final = "install a driver of a device with double precision and 64-bit atomics, such as PoCL."
 _COMPILING: Final = threading.Lock()
 """Held while PyOpenCL compiles, which warns of every message of a compiler: filters of warnings are of the process."""
 
@@ -69,21 +70,29 @@ def cl() -> Any:
 
 
 def find_device() -> Any:
-    """Returns the first device with which vyre's results are possible; raises ``BackendUnavailable`` with reasons."""
+    """Returns the first device that gives the reference's bytes, GPUs before processors.
+
+    The variable ``VYRE_OPENCL_DEVICE`` of the environment leaves the devices whose name, or whose platform's name,
+    contains its text.  Raises ``BackendUnavailable`` with the reasons.
+    """
     module = cl()
     try:
         devices = [device for platform in module.get_platforms() for device in platform.get_devices()]
     except module.Error as error:
-        raise BackendUnavailable(f"OpenCL has no platform ({error})", fix="install a driver, such as PoCL.") from error
+        raise BackendUnavailable(f"OpenCL has no platform ({error})", fix=_INSTALL) from error
+    wanted = os.environ.get("VYRE_OPENCL_DEVICE", "")
     reasons = []
-    for device in devices:
+    for device in sorted(devices, key=is_cpu):
+        name = f"{device.name.strip()} of {device.platform.name.strip()}"
         lacking = _lacking(module, device)
-        if not lacking:
+        if wanted.lower() not in name.lower():
+            reasons.append(f"{name} is not the {wanted!r} of VYRE_OPENCL_DEVICE")
+        elif lacking:
+            reasons.append(f"{name} lacks {', '.join(lacking)}")
+        else:
             return device
-        reasons.append(f"{device.name.strip()} lacks {', '.join(lacking)}")
     raise BackendUnavailable(
-        f"no OpenCL device can give the reference's bytes: {'; '.join(reasons) or 'there is none'}",
-        fix="install a driver of a device with double precision and 64-bit atomics, such as PoCL.",
+        f"no OpenCL device can give the reference's bytes: {'; '.join(reasons) or 'there is none'}", fix=_INSTALL
     )
 
 
@@ -102,7 +111,7 @@ def _is_miscompiled(device: Any, *, has_private_arrays: bool) -> bool:
     """Returns whether the driver is known to compile such kernels wrongly when it optimizes them.
 
     PoCL 3.1 made loops over lanes with private arrays endless.  Intel's runtime for processors, in its versions of 2025
-    and 2026, crashes on an ``if`` around a load and a store.
+    and 2026, ended the process at an ``if`` around a load and a store.
     """
     platform = device.platform.name.strip()
     return (platform == POCL and has_private_arrays) or (platform == INTEL and is_cpu(device))

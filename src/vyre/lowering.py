@@ -6,6 +6,7 @@ does between the two, so that none does it its own way:
 - ``expanded``, ``with_constants`` and ``plan_grid_sync`` leave programs without calls, specialization constants, grid
   barriers and grid loops;
 - ``plan_bindings`` and ``resolve_launch`` say which bytes a caller passes and how many workgroups run;
+- ``refuse_unsupported`` raises for a field of a config that a backend does not honour;
 - ``transcendental`` is a function such as ``exp`` as a list of steps, each exact or rounded once, which gives the
   reference's bits on every device with IEEE arithmetic in binary64;
 - ``PipelineExecutor`` makes the facets ``executor`` and ``compiler`` from a function that compiles one program.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings,
     )
     from vyre.domain.dialects.expansion import expanded as expanded
-    from vyre.domain.dispatch import TimingQuality as TimingQuality
+    from vyre.domain.dispatch import TimingQuality as TimingQuality, refuse_unsupported as refuse_unsupported
     from vyre.domain.geometry import LaunchLimits as LaunchLimits
     from vyre.domain.grid_sync import (
         Rounds as Rounds, Step as Step, grid_control as grid_control, plan_grid_sync as plan_grid_sync,
@@ -54,7 +55,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.adapters.pipelines": "Compilation PipelineExecutor",
     "vyre.domain.binding": "Binding BindingPlan plan_bindings",
     "vyre.domain.dialects.expansion": "expanded",
-    "vyre.domain.dispatch": "TimingQuality",
+    "vyre.domain.dispatch": "TimingQuality refuse_unsupported",
     "vyre.domain.geometry": "LaunchLimits",
     "vyre.domain.grid_sync": "Rounds Step grid_control plan_grid_sync plan_programs",
     "vyre.domain.interface": "resolve_launch",

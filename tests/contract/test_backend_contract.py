@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,15 +11,27 @@ from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.discovery import load_catalog
+from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
-from vyre.ports.backend import BackendRegistration, BackendRole
-from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case
+from vyre.domain.names import OpId
+from vyre.domain.op_ids import required_ops
+from vyre.ports.backend import (
+    Backend,
+    BackendRegistration,
+    BackendRole,
+    BackendServices,
+    DispatchRequest,
+    OutputStorage,
+    ProgramExecutor,
+)
+from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.execution import Scheduled, find_scheduled
 from vyre.testing.fakes import registration_of
 from vyre.testing.machine import cuda_machine
+from vyre.testing.outcomes import Verdict
 
 
 def _why_not(registration: BackendRegistration) -> str | None:
@@ -89,3 +102,33 @@ def test_every_case_says_its_rule() -> None:
 
 def test_every_group_has_cases() -> None:
     assert [group.name for group in GROUPS if not group.cases] == []
+
+
+def test_cases_with_operations_that_a_backend_does_not_list_are_skipped_by_name() -> None:
+    """The backend fails at every operation that it does not list, so no case may run one."""
+    complete = load_catalog().get("reference")
+    assert complete is not None
+    lacking = frozenset(map(OpId, ("vyre.node.if", "vyre.node.loop", "vyre.atomic")))
+
+    class Incomplete:
+        def __init__(self, executor: ProgramExecutor) -> None:
+            self._executor = executor
+
+        def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+            assert not required_ops(request.program) & lacking
+            return self._executor.execute(request, outputs)
+
+    def make(services: BackendServices) -> Backend:
+        backend = complete.make(services)
+        return replace(
+            backend, supported_ops=backend.supported_ops - lacking, executor=Incomplete(backend.executor), compiler=None
+        )
+
+    with Subject(replace(complete, factory=make)) as subject:
+        outcomes = [
+            run_case(case, subject) for case in CASES if case.id.split(".")[0] in ("flow", "atomics", "threads")
+        ]
+    assert [outcome for outcome in outcomes if outcome.verdict is Verdict.FAILED] == []
+    reasons = {outcome.reason for outcome in outcomes if outcome.verdict is Verdict.SKIPPED}
+    assert {f"`reference` does not list {op}" for op in lacking} <= reasons
+    assert sum(outcome.verdict is Verdict.PASSED for outcome in outcomes) > 30

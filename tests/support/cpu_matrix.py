@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from support.cpu_kernels import LIMITS, Code, Runner, Variant, compiled, emitted, joins
 from support.running import Failure
-from vyre.adapters.reference.executor import refuse_unsupported
-from vyre.domain.dispatch import DispatchConfig
+from vyre.adapters.reference.executor import HONOURED
+from vyre.domain.dispatch import DispatchConfig, refuse_unsupported
 from vyre.domain.errors import StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
@@ -75,7 +75,7 @@ class Matrix:
     def _prepared(self, request: DispatchRequest) -> tuple[object, Variant, dict[str, bytes]]:
         """Returns the key of the code, the variant and the inputs; refuses what only the reference offers."""
         program, config = request.program, request.config
-        refuse_unsupported(CPU, config)
+        refuse_unsupported(config, CPU, HONOURED)
         if config.race_check:
             raise UnsupportedFeature(feature=RACE_CHECKS, backend=CPU)
         launch = resolve_launch(program, tuple([view.nbytes for view in request.inputs]), config, LIMITS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.arguments import expect
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.names import Dim3, Grid
 from vyre.domain.shown import kind_of, shown
 
@@ -224,6 +225,30 @@ def _counts(counts: object) -> dict[str, int]:
 
 
 DEFAULT_CONFIG: Final = DispatchConfig()
+_NO_FIXES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def refuse_unsupported(
+    config: DispatchConfig, backend: str, honoured: Collection[str], fixes: Mapping[str, str] = _NO_FIXES
+) -> None:
+    """Raises ``UnsupportedFeature`` for a field that is set, and that the backend does not honour and need not.
+
+    ``honoured`` are the names of the fields that the backend honours, out of ``step_budget``, ``race_check``,
+    ``chunk_workgroups``, ``timeout_s``, ``profile``, ``cooperative``, ``speculation`` and ``persistent_thread``; the
+    last two are refused where the mode is forced.  ``fixes`` says by field what its error advises.
+    """
+    for name, wanted, feature in (
+        ("step_budget", config.step_budget is not None, "step_budget"),
+        ("race_check", config.race_check, "race_check"),
+        ("chunk_workgroups", config.chunk_workgroups is not None, "chunk_workgroups"),
+        ("timeout_s", config.timeout_s is not None, "timeout_s"),
+        ("speculation", config.speculation is SpeculationMode.FORCE, "speculation"),
+        ("persistent_thread", config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads"),
+        ("profile", config.profile is not None, f"profile {config.profile!r}"),
+        ("cooperative", config.cooperative, "cooperative launches"),
+    ):
+        if wanted and name not in honoured:
+            raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fixes.get(name))
 
 
 class DispatchTiming(NamedTuple):

@@ -7,6 +7,7 @@ The whole contract and the whole check of ``vyre conform`` take minutes, and the
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import vyre_opencl
-from vyre_opencl.device import find_device
+from vyre_opencl.device import ROUNDINGS, find_device
 from vyre_opencl.kernel import LACKING, emit
 from vyre_opencl.registration import OPENCL
 
@@ -126,6 +127,14 @@ def test_an_installed_package_does_not_change_what_auto_takes(device: str) -> No
         assert session.backend != "opencl"
 
 
+def test_a_variable_of_the_environment_chooses_the_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_OPENCL_DEVICE", device.upper())
+    assert find_device().name == device
+    monkeypatch.setenv("VYRE_OPENCL_DEVICE", "no such device")
+    with pytest.raises(BackendUnavailable, match=f"{re.escape(device.strip())} of .* is not the 'no such device'"):
+        find_device()
+
+
 def test_threads_are_refused(device: str) -> None:
     with pytest.raises(UnsupportedFeature, match="threads and affinity"):
         vyre.open("opencl", catalog=BackendCatalog((OPENCL,)), threads=1).close()
@@ -208,6 +217,12 @@ def test_private_memory_of_a_workgroup_fits_the_stack_or_is_refused(device: str,
             np.testing.assert_array_equal(found, np.arange(lanes))
 
 
+@pytest.fixture
+def rounded_in_f64(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiles as for a device that rounds no f32 quotient, root or ``fma`` correctly."""
+    monkeypatch.setattr("vyre_opencl.device.rounding_options", lambda device: [each.without for each in ROUNDINGS])
+
+
 @pytest.mark.parametrize(
     ("operation", "right"),
     [
@@ -216,12 +231,15 @@ def test_private_memory_of_a_workgroup_fits_the_stack_or_is_refused(device: str,
     ],
     ids=["division", "square_root"],
 )
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f32 in f64"])
 def test_a_million_quotients_and_roots_have_the_bits_of_numpy(
-    device: str, operation: str, right: object, dtype: str
+    device: str, operation: str, right: object, dtype: str, request: pytest.FixtureRequest
 ) -> None:
     """2^20 operands of random bits, subnormals, infinities and NaN among them."""
     assert callable(right)
+    if dtype == "f32 in f64":
+        request.getfixturevalue("rounded_in_f64")
+        dtype = "f32"
     text = f"""
     workgroup_size 256, 1, 1
     buffer x @0 read {dtype}[runtime]
@@ -238,6 +256,35 @@ def test_a_million_quotients_and_roots_have_the_bits_of_numpy(
         wanted = right(x, y)
     wanted[np.isnan(wanted)] = np.abs(floats(np.nan))
     np.testing.assert_array_equal(found.view(word), wanted.view(word))
+
+
+def test_fma_in_f64_is_rounded_once(device: str, rounded_in_f64: None) -> None:
+    """Operands of random bits, and sums so near the middle of two f32 that rounding twice gives the wrong one."""
+    rows = 1 << 16
+    random = np.random.default_rng(22)
+    a, b, c = (random.integers(0, 1 << 32, rows, np.uint32).view(np.float32) for _ in range(3))
+    near = np.arange(0, rows, 2)
+    tiny = random.integers(1, 1 << 8, near.size) * np.float32(2.0**-23)
+    a[near], b[near] = 1 + tiny, 1 - tiny  # the product is a little below 1, half of the last place of c
+    c[near] = (1 << 24) + 2 * random.integers(0, 1 << 22, near.size)
+    c[near] *= random.choice(np.array([1, -1], np.float32), near.size)
+    program = Program.from_text(
+        """
+        workgroup_size 256, 1, 1
+        buffer a @0 read f32[runtime]
+        buffer b @1 read f32[runtime]
+        buffer c @2 read f32[runtime]
+        buffer z @3 write f32[runtime] like a
+        body { let i = gid.x z[i] = fma(a[i], b[i], c[i]) }
+        """
+    )
+    catalog = BackendCatalog((OPENCL, *load_catalog().registrations))
+    with vyre.open("opencl", catalog=catalog) as session, vyre.open("reference") as reference:
+        found, wanted = (each.dispatch(program, {"a": a, "b": b, "c": c})["z"] for each in (session, reference))
+    with np.errstate(all="ignore"):
+        rounded_twice = (a.astype(np.float64) * b + c).astype(np.float32)
+    assert np.count_nonzero(rounded_twice[near] != wanted[near]) > rows // 8
+    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
 # ---------------------------------------------------------------- the record of a full check

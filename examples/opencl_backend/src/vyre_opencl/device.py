@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vyre import BackendUnavailable, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
 from vyre.lowering import LaunchLimits, TimingQuality
@@ -17,16 +18,38 @@ from vyre.ports import BackendId, DeviceProfile
 from vyre_opencl.writer import NAME
 
 ID: Final = BackendId(NAME)
-OPTIONS: Final = ("-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-w")
+OPTIONS: Final = ("-cl-std=CL1.2", "-w")
 """The options of every compilation; contraction is off by a pragma in ``prelude.cl``.  Warnings are off."""
 POCL: Final = "Portable Computing Language"
-"""The platform whose version 3.1 optimized loops over lanes with private arrays so that they never ended."""
+INTEL: Final = "Intel(R) OpenCL"
 CPU_LANES: Final = 1024
 """The lanes of a workgroup on a processor: PoCL keeps what lanes hold across barriers on the stack of a thread."""
 CPU_PRIVATE_NBYTES: Final = 4 << 20
 """The bytes of private memory of a workgroup on a processor, half of a usual stack: more would end the process."""
 _EXTENSIONS: Final = ("cl_khr_fp64", "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
-_MODES: Final = ("DENORM", "INF_NAN", "ROUND_TO_NEAREST", "FMA", "CORRECTLY_ROUNDED_DIVIDE_SQRT")
+_MODES: Final = ("DENORM", "INF_NAN", "ROUND_TO_NEAREST")
+
+
+class Rounding(NamedTuple):
+    """A mode of single precision that a device may lack.
+
+    ``ask`` is the option of the compiler that asks for it, and ``without`` the one that has ``prelude.cl`` compute the
+    same in f64.
+    """
+
+    mode: str
+    ask: str | None
+    without: str
+
+
+ROUNDINGS: Final = (
+    Rounding("CORRECTLY_ROUNDED_DIVIDE_SQRT", "-cl-fp32-correctly-rounded-divide-sqrt", "-DVY_DIVIDE_IN_F64"),
+    Rounding("FMA", None, "-DVY_FMA_IN_F64"),
+)
+
+_INSTALL: Final = "install a driver of a device with double precision and 64-bit atomics, such as PoCL."
+_COMPILING: Final = threading.Lock()
+"""Held while PyOpenCL compiles, which warns of every message of a compiler: filters of warnings are of the process."""
 
 
 @cache
@@ -47,30 +70,58 @@ def cl() -> Any:
 
 
 def find_device() -> Any:
-    """Returns the first device with which vyre's results are possible; raises ``BackendUnavailable`` with reasons."""
+    """Returns the first device that gives the reference's bytes, GPUs before processors.
+
+    The variable ``VYRE_OPENCL_DEVICE`` of the environment leaves the devices whose name, or whose platform's name,
+    contains its text.  Raises ``BackendUnavailable`` with the reasons.
+    """
     module = cl()
     try:
         devices = [device for platform in module.get_platforms() for device in platform.get_devices()]
     except module.Error as error:
-        raise BackendUnavailable(f"OpenCL has no platform ({error})", fix="install a driver, such as PoCL.") from error
+        raise BackendUnavailable(f"OpenCL has no platform ({error})", fix=_INSTALL) from error
+    wanted = os.environ.get("VYRE_OPENCL_DEVICE", "")
     reasons = []
-    for device in devices:
+    for device in sorted(devices, key=is_cpu):
+        name = f"{device.name.strip()} of {device.platform.name.strip()}"
         lacking = _lacking(module, device)
-        if not lacking:
+        if wanted.lower() not in name.lower():
+            reasons.append(f"{name} is not the {wanted!r} of VYRE_OPENCL_DEVICE")
+        elif lacking:
+            reasons.append(f"{name} lacks {', '.join(lacking)}")
+        else:
             return device
-        reasons.append(f"{device.name.strip()} lacks {', '.join(lacking)}")
     raise BackendUnavailable(
-        f"no OpenCL device can give the reference's bytes: {'; '.join(reasons) or 'there is none'}",
-        fix="install a driver of a device with double precision and 64-bit atomics, such as PoCL.",
+        f"no OpenCL device can give the reference's bytes: {'; '.join(reasons) or 'there is none'}", fix=_INSTALL
     )
 
 
 def _lacking(module: Any, device: Any) -> list[str]:
-    """Returns what a device lacks: extensions, and modes of single precision."""
+    """Returns what a device lacks: extensions, modes of single precision, a compiler that works."""
     wanted = module.device_fp_config
     has = device.extensions.split()
     lacking = [name for name in _EXTENSIONS if name not in has]
-    return lacking + [name for name in _MODES if not device.single_fp_config & getattr(wanted, name)]
+    lacking += [name for name in _MODES if not device.single_fp_config & getattr(wanted, name)]
+    if device.platform.name.strip() == POCL and device.version.strip().endswith("x86_64-unknown-linux-gnu-generic"):
+        lacking.append("a compiler that knows this processor")  # its LLVM refuses `generic`
+    return lacking
+
+
+def _is_miscompiled(device: Any, *, has_private_arrays: bool) -> bool:
+    """Returns whether the driver is known to compile such kernels wrongly when it optimizes them.
+
+    PoCL 3.1 made loops over lanes with private arrays endless.  Intel's runtime for processors, in its versions of 2025
+    and 2026, ended the process at an ``if`` around a load and a store.
+    """
+    platform = device.platform.name.strip()
+    return (platform == POCL and has_private_arrays) or (platform == INTEL and is_cpu(device))
+
+
+def rounding_options(device: Any) -> list[str]:
+    """Returns the options with which f32 quotients, roots and ``fma`` are rounded correctly on a device."""
+    modes = cl().device_fp_config
+    options = (r.ask if device.single_fp_config & getattr(modes, r.mode) else r.without for r in ROUNDINGS)
+    return [option for option in options if option is not None]
 
 
 def is_cpu(device: Any) -> bool:
@@ -198,11 +249,13 @@ class Device:
         """Returns a newly compiled kernel."""
         module = cl()
         context, queue = self.opened()
-        options = list(OPTIONS)
-        if has_private_arrays and POCL in queue.device.platform.name:
+        options = [*OPTIONS, *rounding_options(queue.device)]
+        if _is_miscompiled(queue.device, has_private_arrays=has_private_arrays):
             options.append("-cl-opt-disable")
         try:
-            return module.Kernel(module.Program(context, source).build(options=options, cache_dir=False), entry)
+            with _COMPILING, warnings.catch_warnings():
+                warnings.simplefilter("ignore", module.CompilerWarning)
+                return module.Kernel(module.Program(context, source).build(options=options, cache_dir=False), entry)
         except module.RuntimeError as error:
             raise KernelCompileFailed(backend=NAME, compiler_log=str(error)) from error
 

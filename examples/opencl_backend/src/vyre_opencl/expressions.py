@@ -147,6 +147,6 @@ class _Statement:
                 whole = w.keep(f"vy_wrap({texts[0]})", ScalarType.U64)
                 return w.keep(operators.cast(ScalarType.U64, target, whole.text), target)
             case Fma():
-                return w.keep(f"fma({texts[0]}, {texts[1]}, {texts[2]})", source)
+                return w.keep(operators.fma(source, *texts), source)
             case _:
                 raise unsupported(type(expr).__name__)

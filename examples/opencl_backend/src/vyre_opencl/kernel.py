@@ -28,7 +28,7 @@ LACKING: Final = frozenset(
         ),
     )
 )
-"""Subgroups of 32 lanes are no part of OpenCL 1.2."""
+"""Subgroups of 32 lanes are no part of OpenCL 1.2, nor are launches whose size is in device memory."""
 SUPPORTED_OPS: Final = ALL_OPS - LACKING
 
 

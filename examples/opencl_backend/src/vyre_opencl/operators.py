@@ -19,7 +19,6 @@ _FUNCTIONS: Final = {
     _B.MUL_HIGH: "mul_hi",
 }
 _ROUNDINGS: Final = {
-    _U.SQRT: "sqrt",
     _U.FLOOR: "floor",
     _U.CEIL: "ceil",
     _U.TRUNC: "trunc",
@@ -45,7 +44,7 @@ def _binary_float(op: BinaryOp, dtype: ScalarType, a: str, b: str) -> str:
         case BinaryOp.MIN | BinaryOp.MAX:
             return f"vy_{_FUNCTIONS[op]}_{dtype.text}({a}, {b})"
         case BinaryOp.DIV:
-            return f"({a} / {b})"
+            return _quotient(dtype, a, b)
         case _:
             return f"({a} {_WRAPPING[op]} {b})"
 
@@ -96,11 +95,26 @@ def _unary_float(op: UnaryOp, dtype: ScalarType, a: str) -> str:
         case UnaryOp.SIGN:
             return f"(isnan({a}) ? {a} : ({kind})(({a} > 0) - ({a} < 0)))"
         case UnaryOp.RECIPROCAL:
-            return f"(1.0f / {a})"
+            return _quotient(dtype, "1.0f", a)
         case UnaryOp.INVERSE_SQRT:
-            return f"(1.0f / sqrt({a}))"
+            return _quotient(dtype, "1.0f", _root(dtype, a))
+        case UnaryOp.SQRT:
+            return _root(dtype, a)
         case _:
             return f"{_ROUNDINGS[op]}({a})"
+
+
+def _quotient(dtype: ScalarType, a: str, b: str) -> str:
+    return f"vy_div_f32({a}, {b})" if dtype is ScalarType.F32 else f"({a} / {b})"
+
+
+def _root(dtype: ScalarType, a: str) -> str:
+    return f"vy_sqrt_f32({a})" if dtype is ScalarType.F32 else f"sqrt({a})"
+
+
+def fma(dtype: ScalarType, a: str, b: str, c: str) -> str:
+    """Returns ``a * b + c``, rounded once."""
+    return f"{'vy_fma_f32' if dtype is ScalarType.F32 else 'fma'}({a}, {b}, {c})"
 
 
 def _unary_integer(op: UnaryOp, dtype: ScalarType, a: str) -> str:

@@ -26,6 +26,7 @@ from vyre.lowering import (
     plan_bindings,
     plan_grid_sync,
     plan_programs,
+    refuse_unsupported,
     resolve_launch,
     spec_literals,
     with_constants,
@@ -38,6 +39,8 @@ from vyre_opencl.writer import NAME, unsupported
 _NO_FAILURE: Final = 0xFFFF_FFFF_FFFF_FFFF
 _POLL_S: Final = 0.0005
 _NUMBERS: Final = count()
+HONOURED: Final = frozenset({"step_budget", "timeout_s"})
+"""The fields of a config that the backend honours, of those that a backend need not."""
 
 
 class Slot(NamedTuple):
@@ -62,7 +65,7 @@ class OpenClPipeline:
 
     def __init__(self, device: Device, program: Program, config: DispatchConfig) -> None:
         """Compiles every kernel.  Raises ``UnsupportedFeature`` for what OpenCL or this backend does not offer."""
-        _refuse(config)
+        refuse_unsupported(config, NAME, HONOURED)
         self.id: str = f"{NAME}:{program.digest.hex()[:16]}:{next(_NUMBERS)}"
         _, queue = device.opened()
         self.device: Final = device
@@ -277,19 +280,6 @@ class _Run:
         if site == 0:
             raise StepBudgetExceeded(budget=self._config.step_budget or 0, global_id=lane)
         raise TrapError(tag=tags[site - 1], address=address, global_id=lane)
-
-
-def _refuse(config: DispatchConfig) -> None:
-    for wanted, feature in (
-        (config.race_check, "race checks"),
-        (config.chunk_workgroups is not None, "chunk_workgroups"),
-        (config.cooperative, "cooperative launches"),
-        (config.speculation is not None and config.speculation.value == "force", "speculation"),
-        (config.persistent_thread is not None and config.persistent_thread.value == "force", "persistent threads"),
-        (config.profile is not None, f"profile {config.profile!r}"),
-    ):
-        if wanted:
-            raise unsupported(feature)
 
 
 def executor_on(device: Device) -> PipelineExecutor[OpenClPipeline]:

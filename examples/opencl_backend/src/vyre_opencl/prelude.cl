@@ -95,6 +95,28 @@ static ulong vy_wrap(double x) {
     return bits >> 63 ? 0 - whole : whole;
 }
 
+// ---- f32 operations that a device need not round correctly
+// In f64, with more than twice the bits and 2: quotients and roots rounded twice are as if rounded once.
+#ifdef VY_DIVIDE_IN_F64
+static float vy_div_f32(float a, float b) { return (float)((double)a / (double)b); }
+static float vy_sqrt_f32(float x) { return (float)sqrt((double)x); }
+#else
+static float vy_div_f32(float a, float b) { return a / b; }
+static float vy_sqrt_f32(float x) { return sqrt(x); }
+#endif
+// The product is exact in f64; the sum is rounded to odd where it is not, which keeps the second rounding right.
+#ifdef VY_FMA_IN_F64
+static float vy_fma_f32(float a, float b, float c) {
+    double product = (double)a * (double)b, addend = (double)c, sum = product + addend;
+    double part = sum - product, lost = (product - (sum - part)) + (addend - part);
+    ulong bits = as_ulong(sum);
+    if ((lost > 0.0 || lost < 0.0) && (bits & 1ul) == 0) bits = (lost > 0.0) == (sum > 0.0) ? bits + 1 : bits - 1;
+    return (float)as_double(bits);
+}
+#else
+static float vy_fma_f32(float a, float b, float c) { return fma(a, b, c); }
+#endif
+
 // ---- narrow floats, by integer arithmetic: a device needs no half-precision arithmetic
 static uint vy_pack_bf16(float x) {
     uint bits = as_uint(x);

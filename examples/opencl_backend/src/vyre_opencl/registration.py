@@ -34,6 +34,7 @@ def _make(services: BackendServices) -> Backend:
         compiler=executor,
         memory=memory,
         resident_executor=memory,
+        resident_binder=memory,
         lifecycle=device,
         supported_ops=SUPPORTED_OPS,
     )

@@ -60,9 +60,37 @@ class _Bound(NamedTuple):
     zeroed: tuple[tuple[Slot, int], ...]
     """The memory that starts as zeros, with its number of bytes."""
 
+    def run(self, queue: Any) -> None:
+        """Runs the step and waits for its end."""
+        for slot, nbytes in self.zeroed:
+            _fill(queue, slot, nbytes)
+        self.pipeline.run(queue, self.slots, self.launch)
+
+
+class ClBoundStep:
+    """A step that was checked and prepared once; a ``BoundResidentStep``."""
+
+    def __init__(self, device: Device, bound: _Bound, buffers: Sequence[ResidentBuffer]) -> None:
+        self._device: Final = device
+        self._buffers: Final = buffers
+        self._epoch: Final = device.epoch
+        self._bound: _Bound | None = bound
+
+    def __call__(self) -> None:
+        """Runs the step; raises ``InvalidResource`` once it or its memory is closed, and after a recovery."""
+        if self._bound is None or self._epoch != self._device.epoch:
+            raise InvalidResource("a bound step is used after close() or recover()", fix="bind it again.")
+        check_ownership(ID, self._epoch, self._buffers)
+        _, queue = self._device.opened()
+        self._bound.run(queue)
+
+    def close(self) -> None:
+        """Lets go of what the step has prepared; its buffers stay."""
+        self._bound = None
+
 
 class ClMemory:
-    """``ResidentMemory`` and ``ResidentExecutor``."""
+    """``ResidentMemory``, ``ResidentExecutor`` and ``ResidentBinder``."""
 
     def __init__(self, device: Device, executor: PipelineExecutor[OpenClPipeline]) -> None:
         self._device: Final = device
@@ -128,12 +156,12 @@ class ClMemory:
         repeated = [self._bound(queue, step) for step in sequence.repeated]
         rounds, converged = 0, False
         for bound in prefix:
-            self._launch(queue, bound)
+            bound.run(queue)
         while rounds < sequence.repeat_count and not converged:
             if flag is not None:
                 self.upload([Upload(flag, memoryview(bytes(_FLAG_BYTES)))])
             for bound in repeated:
-                self._launch(queue, bound)
+                bound.run(queue)
             rounds += 1
             if flag is not None:
                 word = bytearray(_FLAG_BYTES)
@@ -143,10 +171,12 @@ class ClMemory:
         took = time.perf_counter_ns() - started
         return DispatchTiming(took) if flag is None else DispatchTiming(took, rounds=rounds, converged=converged)
 
-    def _launch(self, queue: Any, bound: _Bound) -> None:
-        for slot, nbytes in bound.zeroed:
-            _fill(queue, slot, nbytes)
-        bound.pipeline.run(queue, bound.slots, bound.launch)
+    # ---- ResidentBinder
+    def bind(self, step: ResidentStep, /) -> ClBoundStep:
+        """Returns a step with everything checked, its kernels compiled and its host bytes on the device."""
+        _, queue = self._device.opened()
+        buffers = [resource for resource in step.resources if isinstance(resource, ResidentBuffer)]
+        return ClBoundStep(self._device, self._bound(queue, step), buffers)
 
     def _bound(self, queue: Any, step: ResidentStep) -> _Bound:
         """Returns a step with everything checked, and its host bytes on the device."""

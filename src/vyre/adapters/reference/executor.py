@@ -18,8 +18,8 @@ from vyre.adapters.optimizing import optimized, passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
-from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
-from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout, UnsupportedFeature
+from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, refuse_unsupported
+from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from vyre.ports.device_passes import DevicePassesOf
 
 LAUNCHES: Final = 64
+HONOURED: Final = frozenset({"step_budget", "race_check", "chunk_workgroups", "timeout_s"})
+"""The fields of a config that the reference honours, of those that a backend need not."""
 
 
 class _Prepared(NamedTuple):
@@ -93,7 +95,7 @@ class ReferencePipeline:
         optimizing: Optimizing | None = None,
     ) -> None:
         """``optimizing`` is None for programs that run as they are written."""
-        refuse_unsupported(backend, config)
+        refuse_unsupported(config, backend, HONOURED)
         self.id: str = f"{backend}:{program_digest(program).hex()[:16]}"
         self._program = program
         self._config = config
@@ -244,15 +246,3 @@ def _race_checking() -> Engine:
     from vyre.adapters.reference.races import RaceCheckEngine
 
     return RaceCheckEngine()
-
-
-def refuse_unsupported(backend: BackendId, config: DispatchConfig) -> None:
-    """Raises ``UnsupportedFeature`` for a set field that a reference engine cannot honour."""
-    for wanted, feature in (
-        (config.cooperative, "cooperative launches"),
-        (config.speculation is SpeculationMode.FORCE, "speculation"),
-        (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads"),
-        (config.profile is not None, f"profile {config.profile!r}"),
-    ):
-        if wanted:
-            raise UnsupportedFeature(feature=feature, backend=str(backend))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchFailed, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.ports.backend import DispatchRequest, PendingDispatch
-from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, program_of, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 
@@ -30,7 +30,7 @@ _TRAP: Final = """
 
 def _submit(bench: Bench, kernel: str, *inputs: Data, **config: Any) -> PendingDispatch:
     return bench.asynchronous.submit(
-        DispatchRequest(program_of(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
+        DispatchRequest(bench.program(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
     )
 
 
@@ -73,7 +73,7 @@ def no_view_of_the_caller_is_kept(bench: Bench) -> None:
     """After ``submit`` the caller may resize its memory, which views would forbid."""
     data = bytearray(words(1, 2, 3))
     inputs = (view(words(1)), memoryview(data).toreadonly())
-    pending = bench.asynchronous.submit(DispatchRequest(program_of(_ADD), inputs))
+    pending = bench.asynchronous.submit(DispatchRequest(bench.program(_ADD), inputs))
     for given in inputs:
         given.release()
     del inputs

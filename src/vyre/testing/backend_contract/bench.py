@@ -16,6 +16,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import (
     AsyncExecutor,
@@ -235,6 +236,13 @@ class Bench:
             check_error(error)
             raise Skipped(f"`{self.backend.id}` does not support {error.feature}") from None
 
+    def program(self, kernel: Kernel) -> Program:
+        """Returns the kernel as a program; skips the case if it needs operations that the backend does not list."""
+        program = program_of(kernel)
+        if lacking := required_ops(program) - self.backend.supported_ops:
+            raise Skipped(f"`{self.backend.id}` does not list {', '.join(sorted(lacking))}")
+        return program
+
     # ---- dispatch
     def run(self, kernel: Kernel, *inputs: Data, **config: Any) -> tuple[bytes, ...]:
         """Returns the outputs of one dispatch.  ``config``: fields of ``DispatchConfig``."""
@@ -244,7 +252,7 @@ class Bench:
 
     def execute(self, storage: Storage, kernel: Kernel, *inputs: Data, **config: Any) -> DispatchTiming:
         """Runs one dispatch into ``storage``."""
-        request = DispatchRequest(program_of(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
+        request = DispatchRequest(self.program(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
         return self.backend.executor.execute(request, storage)
 
     def words(self, kernel: Kernel, *inputs: Data, **config: Any) -> list[int]:
@@ -266,7 +274,7 @@ class Bench:
 
     def compile(self, kernel: Kernel, **config: Any) -> CompiledPipeline:
         """Compiles the kernel.  ``config``: fields of ``DispatchConfig``."""
-        return self.compiler.compile(program_of(kernel), DispatchConfig(**config)).pipeline
+        return self.compiler.compile(self.program(kernel), DispatchConfig(**config)).pipeline
 
     # ---- resident memory
     def allocate(self, nbytes: int, *, label: str | None = None) -> ResidentBuffer:
@@ -294,7 +302,7 @@ class Bench:
     def step(self, kernel: Kernel, *resources: Resource | bytes, **config: Any) -> ResidentStep:
         """Returns a step on device memory and host bytes.  ``config``: fields of ``DispatchConfig``."""
         bound = tuple(view(r) if isinstance(r, bytes) else r for r in resources)
-        return ResidentStep(program_of(kernel), bound, DispatchConfig(**config))
+        return ResidentStep(self.program(kernel), bound, DispatchConfig(**config))
 
     def sequence(self, **parts: Any) -> DispatchTiming:
         """Runs a sequence.  ``parts``: fields of ``ResidentSequence``."""
@@ -318,7 +326,7 @@ def each(calls: Sequence[Callable[[], object]]) -> None:
         for future in [threads.submit(call) for call in calls]:
             try:
                 future.result()
-            except Violation:
+            except (Skipped, Violation):
                 raise
             except Exception as error:
                 raise Violation(f"a thread failed with {type(error).__name__}: {error}") from error

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from vyre.domain.errors import ErrorCode, VyreError
+from vyre.testing.backend_contract.case import Skipped
 
 ErrorT = TypeVar("ErrorT", bound=VyreError)
 _SHOWN = 400
@@ -36,6 +37,8 @@ def refusal(expected: type[ErrorT] | tuple[type[ErrorT], ...], call: Callable[[]
     except expected as error:
         check_error(error)
         return error
+    except Skipped:
+        raise
     except Exception as error:
         raise Violation(f"{type(error).__name__} is raised instead of {names}: {error}") from error
     raise Violation(f"nothing is raised, {names} is expected")

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram, TrapError, UnsupportedFeature, VyreError
 from vyre.ports.backend import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, Storage, parsed, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 from vyre.testing.backend_contract.known import Known, check_known
@@ -336,7 +336,7 @@ _REFUSALS: Final = {
 def a_failure_leaves_no_outputs(bench: Bench, row: _Refusal) -> None:
     """After a failure no output of this dispatch, nor of the one before in the same storage, can be read."""
     arena = OutputArena()
-    bench.backend.executor.execute(DispatchRequest(parsed(_NOTHING_IN), ()), arena)
+    bench.backend.executor.execute(DispatchRequest(bench.program(_NOTHING_IN), ()), arena)
     equal(len(arena), 1, "the outputs of the dispatch before")
     bench.refuses(row.error, row.kernel, *row.inputs, **row.config)
     storage = Storage()
@@ -367,7 +367,7 @@ def an_arena_is_used_again(bench: Bench) -> None:
     """Results of different sizes in one arena replace each other."""
     arena = OutputArena()
     for size in (4, 1, 9, 0, 3):
-        bench.backend.executor.execute(DispatchRequest(parsed(_UPDATE), (view(words(*range(size))),)), arena)
+        bench.backend.executor.execute(DispatchRequest(bench.program(_UPDATE), (view(words(*range(size))),)), arena)
         equal(u32s(arena[0]), list(range(1, size + 1)), f"{size} elements")
 
 
@@ -375,9 +375,9 @@ def an_arena_is_used_again(bench: Bench) -> None:
 def a_trap_forgets_the_outputs_of_before(bench: Bench) -> None:
     """An arena that held a result holds none after a dispatch that began and failed."""
     arena = OutputArena()
-    bench.backend.executor.execute(DispatchRequest(parsed(_UPDATE), (view(words(1)),)), arena)
+    bench.backend.executor.execute(DispatchRequest(bench.program(_UPDATE), (view(words(1)),)), arena)
     trap = _REFUSALS["trap"]
-    refusal(TrapError, lambda: bench.backend.executor.execute(DispatchRequest(parsed(trap.kernel), ()), arena))
+    refusal(TrapError, lambda: bench.backend.executor.execute(DispatchRequest(bench.program(trap.kernel), ()), arena))
     equal(len(arena), 0, "outputs after a failure")
 
 

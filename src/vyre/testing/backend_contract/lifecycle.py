@@ -8,7 +8,7 @@ from typing import Final
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource, TrapError, UnsupportedFeature
 from vyre.ports.backend import DispatchRequest, Readback, Upload
-from vyre.testing.backend_contract.bench import Bench, Storage, parsed, view, words
+from vyre.testing.backend_contract.bench import Bench, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import check_error, equal, holds, refusal
 
@@ -153,7 +153,7 @@ def a_pending_dispatch_after_close(bench: Bench) -> None:
     """Waiting for a dispatch of a closed backend returns its outputs or raises a typed error, and does not hang."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
-        pending = other.asynchronous.submit(DispatchRequest(parsed(_ADD), (view(words(1)),)))
+        pending = other.asynchronous.submit(DispatchRequest(other.program(_ADD), (view(words(1)),)))
         other.backend.lifecycle.close()
 
         def wait() -> tuple[bytes, ...]:
@@ -298,5 +298,7 @@ def metrics_of_backends_are_their_own(bench: Bench) -> None:
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         before = dict(bench.metric_source.metrics())
-        other.backend.executor.execute(DispatchRequest(parsed(_ADD), (view(words(1)),), DispatchConfig()), Storage())
+        other.backend.executor.execute(
+            DispatchRequest(other.program(_ADD), (view(words(1)),), DispatchConfig()), Storage()
+        )
         equal(dict(bench.metric_source.metrics()), before)

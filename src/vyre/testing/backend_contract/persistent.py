@@ -10,7 +10,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchFailed, InvalidInput, InvalidResource, TrapError
 from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.persistent import JobMemory, PersistentEngine
-from vyre.testing.backend_contract.bench import Bench, Data, Storage, program_of, view, words
+from vyre.testing.backend_contract.bench import Bench, Data, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 
@@ -82,7 +82,7 @@ class EngineJobs:
 def _opened(bench: Bench, kernel: str, *lengths: int, capacity: int = 4, **config: Any) -> Iterator[EngineJobs]:
     bench.need("persistent")
     assert bench.backend.persistent is not None
-    engine = bench.backend.persistent.open(program_of(kernel), DispatchConfig(**config), lengths, capacity)
+    engine = bench.backend.persistent.open(bench.program(kernel), DispatchConfig(**config), lengths, capacity)
     try:
         yield EngineJobs(engine)
     finally:

@@ -13,7 +13,7 @@ from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.plan_execution import plan_execution
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
-from vyre.testing.backend_contract.bench import Bench, Storage, program_of, words
+from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 
@@ -42,7 +42,7 @@ def _planning(bench: Bench) -> ExecutionPlanning:
 
 def _work(bench: Bench, **config: Any) -> DispatchWork:
     """Returns the work of a dispatch of two elements.  ``config``: fields of ``DispatchConfig``."""
-    return _planning(bench).work(program_of(_ADD), DispatchConfig(**config), (8,))
+    return _planning(bench).work(bench.program(_ADD), DispatchConfig(**config), (8,))
 
 
 def _need_decisions(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def asking_for_work_decides_nothing(bench: Bench) -> None:
         other.backend.lifecycle.prepare()
         journal = DecisionJournal()
         for _ in range(RUNS):
-            _planning(other).work(program_of(_ADD), DispatchConfig(), (8,), journal)
+            _planning(other).work(other.program(_ADD), DispatchConfig(), (8,), journal)
         equal(_planning(other).plans(), (), "plans")
         for policy, arguments, verdict in journal.decisions:
             equal(policy(*arguments), verdict, policy.__name__)
@@ -146,4 +146,4 @@ def asking_for_work_decides_nothing(bench: Bench) -> None:
 def what_cannot_be_run_has_no_work(bench: Bench) -> None:
     """Inputs that a dispatch refuses are refused by ``work``."""
     for input_nbytes in ((), (7,), (8, 8)):
-        refusal(InvalidInput, partial(_planning(bench).work, program_of(_ADD), DispatchConfig(), input_nbytes))
+        refusal(InvalidInput, partial(_planning(bench).work, bench.program(_ADD), DispatchConfig(), input_nbytes))

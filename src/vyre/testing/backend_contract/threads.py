@@ -9,7 +9,7 @@ from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidInput, TrapError
 from vyre.domain.specialization import SpecMap
 from vyre.ports.backend import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, each, parsed, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
 
@@ -127,7 +127,7 @@ def arenas_are_one_per_thread(bench: Bench) -> None:
         arena = OutputArena()
         for round_ in range(_ROUNDS):
             size = (number + 1) * (round_ % 3 + 1)
-            request = DispatchRequest(parsed(_SCALE), (view(words(*[number] * size)),))
+            request = DispatchRequest(bench.program(_SCALE), (view(words(*[number] * size)),))
             bench.backend.executor.execute(request, arena)
             equal(u32s(arena[0]), [3 * number] * size, f"thread {number}, round {round_}")
 

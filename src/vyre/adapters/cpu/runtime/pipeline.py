@@ -24,8 +24,8 @@ from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.binding import plan_bindings
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
-from vyre.domain.errors import DeviceOutOfMemory, UnsupportedFeature
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
+from vyre.domain.errors import DeviceOutOfMemory
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
@@ -47,6 +47,9 @@ WIDE_BYTES: Final = 1 << 31
 MAX_LANES: Final = 1 << 15
 MAX_WORKGROUP: Final[Dim3] = (MAX_LANES, MAX_LANES, MAX_LANES)
 MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
+_HONOURED: Final = frozenset({"step_budget", "timeout_s"})
+"""The fields of a config that the backend honours, of those that a backend need not."""
+_INSTEAD: Final = {"race_check": "look for races on `reference`."}
 
 
 class Choice(NamedTuple):
@@ -92,7 +95,7 @@ class CpuPipeline:
 
         Raises the errors of emission, of compilation and of an unsupported config.
         """
-        refuse_unsupported(device.backend, config)
+        refuse_unsupported(config, device.backend, _HONOURED, _INSTEAD)
         device.check()
         self._source = KernelSource.of(program, config.spec, config.workgroup)
         sized = self._source.sized
@@ -328,17 +331,3 @@ class CpuExecutor(PipelineExecutor[CpuPipeline]):
 def launch_limits(backend: BackendId) -> LaunchLimits:
     """Returns the limits of one launch."""
     return LaunchLimits(str(backend), MAX_LANES, MAX_WORKGROUP, MAX_GRID)
-
-
-def refuse_unsupported(backend: BackendId, config: DispatchConfig) -> None:
-    """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour."""
-    for wanted, feature, fix in (
-        (config.race_check, "race_check", "look for races on `reference`."),
-        (config.chunk_workgroups is not None, "chunk_workgroups", None),
-        (config.cooperative, "cooperative launches", None),
-        (config.speculation is SpeculationMode.FORCE, "speculation", None),
-        (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads", None),
-        (config.profile is not None, f"profile {config.profile!r}", None),
-    ):
-        if wanted:
-            raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fix)

@@ -15,7 +15,7 @@ from vyre.adapters.cuda.runtime.host_lane import LanePool
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
-from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
+from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
@@ -41,7 +41,7 @@ class BundlePipeline(KernelPipeline):
         config: DispatchConfig,
     ) -> None:
         device = resources.device
-        refuse_unsupported(device, config)
+        refuse_on(device, config)
         for set_, what in ((config.workgroup is not None, "workgroup"), (config.spec is not None, "spec")):
             if set_:
                 raise InvalidConfig(

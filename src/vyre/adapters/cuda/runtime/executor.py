@@ -20,7 +20,7 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
-from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
+from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
@@ -56,7 +56,7 @@ class CudaPipeline(KernelPipeline):
         Raises the errors of emission, of loading and of an unsupported config.
         """
         device = resources.device
-        refuse_unsupported(device, config, PROFILES)
+        refuse_on(device, config, PROFILES)
         source = KernelSource.of(program, config.spec, config.workgroup)
         program = source.sized
         limits = launch_limits(device)

@@ -20,7 +20,7 @@ from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.domain.binding import BindingPlan
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.launch import Launch
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from vyre.ports.backend import HostBytes, OutputStorage
 
 SHAPES: Final = 64
+_INSTEAD: Final = {
+    "step_budget": "count steps on `reference`, or bound the time by timeout_s.",
+    "race_check": "look for races on `reference` or `cuda-machine`.",
+}
 
 
 class Profiler(Protocol):
@@ -253,27 +257,17 @@ def launch_limits(device: CudaDevice) -> LaunchLimits:
     return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, facts.max_grid)
 
 
-def refuse_unsupported(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:
+def refuse_on(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:
     """Raises ``UnsupportedFeature`` for a field that is set and that the backend cannot honour.
 
     ``profiles`` are the names of the existing profiles.
     """
-    for wanted, feature, fix in (
-        (config.step_budget is not None, "step_budget", "count steps on `reference`, or bound the time by timeout_s."),
-        (
-            config.race_check and not device.driver.checks_races,
-            "race_check",
-            "look for races on `reference` or `cuda-machine`.",
-        ),
-        (config.chunk_workgroups is not None, "chunk_workgroups", None),
-        (config.speculation is SpeculationMode.FORCE, "speculation", None),
-        (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads", None),
-        (config.profile is not None and config.profile not in profiles, f"profile {config.profile!r}", None),
-        (
-            config.cooperative and not device.facts.cooperative_launch,
-            f"cooperative launches on {device.facts.name}",
-            None,
-        ),
-    ):
-        if wanted:
-            raise UnsupportedFeature(feature=feature, backend=device.backend, fix=fix)
+    honoured = {"timeout_s", "cooperative"}
+    if device.driver.checks_races:
+        honoured.add("race_check")
+    if config.profile in profiles:
+        honoured.add("profile")
+    refuse_unsupported(config, device.backend, honoured, _INSTEAD)
+    if config.cooperative and not device.facts.cooperative_launch:
+        feature = f"cooperative launches on {device.facts.name}"
+        raise UnsupportedFeature(feature=feature, backend=device.backend)

@@ -72,6 +72,7 @@ class CallPlan:
         "_pairs",
         "_pipeline",
         "_read",
+        "_taken",
         "_template",
         "_title",
         "_updated",
@@ -132,6 +133,8 @@ class CallPlan:
         self._read: Final = tuple(read)
         self._updated: Final = tuple(updated)
         self._written: Final = tuple(written)
+        self._taken: Final = frozenset(buffer.name for buffer in program.abi_buffers if buffer.takes_input)
+        """The buffers whose bytes a caller passes."""
         self._hidden: Final = hidden
         self._outputs: Final = HostOutputs(outputs_of(program.abi_buffers))
         arrays = [place for place, _, _ in arguments.arrays]
@@ -251,11 +254,10 @@ class CallPlan:
                     f"`{name}` of {self._title} is {value!r}, which another session holds",
                     fix="call the kernel inside `with session:` with the session of all its resident arrays.",
                 )
-        outputs = {self._names[one.at] for one in self._written if one.place is None}
         named = {
             name: value
             for name, value in zip(self._names, values, strict=True)
-            if name in resident or (value is not None and name not in outputs and self._is_buffer(name))
+            if name in resident or (value is not None and name in self._taken)
         }
         result = self._pipeline(named | self._hidden)
         arrays, places = [], []
@@ -266,9 +268,6 @@ class CallPlan:
                 arrays.append(array.reshape(shape) if target is None else array)
                 places.append(target)
         return _delivered(arrays, places)
-
-    def _is_buffer(self, name: str) -> bool:
-        return any(buffer.name == name for buffer in self.specialized.program.abi_buffers)
 
     def _target(self, one: _Written, array: object) -> Array | None:
         """Returns the array that receives a result, None where there is none.  Raises ``InvalidInput``."""

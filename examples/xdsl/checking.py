@@ -117,8 +117,8 @@ class Runner:
     def compared(self, case: Case, results: dict[str, Any]) -> None:
         empty = {key: np.zeros_like(results[key]) for key in case.kernel.results}
         for backend, session in self.sessions.items():
-            race = {"race_check": True} if backend == "reference" else {}
-            got = session.dispatch(case.kernel.program, case.arguments | empty, grid=case.grid, **race)
+            given, race = case.arguments | empty, backend == "reference"
+            got = session.dispatch(case.kernel.program, given, grid=case.grid, race_check=race)
             for name in (*case.kernel.written, *case.kernel.results):
                 same(case, name, case.after[name], got[name], backend)
             case = case._replace(left=case.left or dict(got))
@@ -206,7 +206,7 @@ def drawn(func: Operation, seed: int) -> list[Any]:
                 func, f"memory that runs backwards, or has more than {ELEMENTS} elements", "pass a part of it"
             )
         if element.is_float:
-            values = rng.integers(-64, 64, count) / 8 + rng.integers(0, 2, count) / 1024
+            values: Any = rng.integers(-64, 64, count) / 8 + rng.integers(0, 2, count) / 1024
         elif width(element) == 1:
             values = rng.integers(0, 2, count)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from operations import Malformed, Refused, constant, integers, name_of, stored
+from operations import Malformed, Refused, constant, ending, integers, name_of, stored
 from operators import literal
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
@@ -46,7 +46,7 @@ class Flow:
         self.loops: dict[Block, set[Block]] = {}
         for source, header in back:
             if not self.dominance.dominates(header, source):
-                raise Refused(source.last_op, "an irreducible loop", "enter the loop at one block only")
+                raise Refused(ending(source), "an irreducible loop", "enter the loop at one block only")
             body, waiting = self.loops.setdefault(header, {header}), [source]
             while waiting:
                 if (block := waiting.pop()) not in body:
@@ -79,7 +79,7 @@ class Flow:
         ended = [block for block in self.blocks if not _targets(block)]
         for block in self.blocks:
             if not any(self._leads(block, end) for end in ended):
-                raise Refused(block.last_op, "a loop without an end", "leave it with cf.cond_br")
+                raise Refused(ending(block), "a loop without an end", "leave it with cf.cond_br")
         return after
 
     def _leads(self, block: Block, end: Block) -> bool:
@@ -136,10 +136,10 @@ class Structured:
 
     def __init__(self, lowering: Lowering, region: Region) -> None:
         self.low, self.flow = lowering, Flow(region)
-        ends = [block.last_op for block in self.flow.blocks if not _targets(block)]
+        ends = [ending(block) for block in self.flow.blocks if not _targets(block)]
         self.results = [lowering.named(literal(stored(ends[0], each.type), 0)) for each in ends[0].operands]
         self.locals: dict[Block, list[Var]] = {}  # of the arguments of joins, headers and exits that lie ahead
-        self.inside: list[tuple[Block, list[Block], Var | None]] = []  # the header of each open loop, and its exits
+        self.inside: list[tuple[Block, list[Block], Var]] = []  # the header of each open loop, and its exits
         self.lowered = 0
 
     def run(self) -> list[Var]:
@@ -151,7 +151,7 @@ class Structured:
         """Lowers a block and all that comes after it up to ``follow``, which stands behind what is open now."""
         self.lowered += 1
         if self.lowered > LIMIT:
-            raise Refused(block.last_op, f"branches that share so much that they become {LIMIT} blocks", "use scf.if")
+            raise Refused(ending(block), f"branches that share so much that they become {LIMIT} blocks", "use scf.if")
         if block in self.locals:
             self.bind(block, self.locals.pop(block))
         if block in self.flow.loops:
@@ -165,24 +165,24 @@ class Structured:
     def declare(self, block: Block) -> None:
         """Gives the arguments of a block locals, which each jump to it assigns."""
         if block not in self.locals:
-            zeros = [literal(stored(block.last_op, each.type), 0) for each in block.args]
+            zeros = [literal(stored(ending(block), each.type), 0) for each in block.args]
             self.locals[block] = [self.low.named(zero) for zero in zeros]
 
     def straight(self, block: Block, follow: Block | None) -> None:
         self.low.escape(block.args)
-        ending = self.low.block(block)
-        if not ending.successors:
-            self.low.assign(self.results, self.low.of(ending.operands))
+        last = self.low.block(block)
+        if not last.successors:
+            self.low.assign(self.results, self.low.of(last.operands))
             return
-        cases, jumps = edges(ending)
+        cases, jumps = edges(last)
         tests = list[Expr]()
         if cases:
-            selector = self.low.values[ending.operands[0]]
-            type_ = stored(ending, ending.operands[0].type)
+            selector = self.low.values[last.operands[0]]
+            type_ = stored(last, last.operands[0].type)
             tests = [Binary(BinaryOp.EQ, selector, literal(type_, case)) for case in cases]
-            if name_of(ending) == "cf.cond_br":
+            if name_of(last) == "cf.cond_br":
                 tests = [selector]
-        if cases and (known := constant(ending.operands[0])) is not None and name_of(ending) == "cf.switch":
+        if cases and (known := constant(last.operands[0])) is not None and name_of(last) == "cf.switch":
             tests = [Literal.of(ScalarType.BOOL, known == case) for case in cases]
         self.choose(tests, jumps, self.flow.join([each.target for each in jumps]), follow)
 
@@ -191,10 +191,10 @@ class Structured:
         if len(jumps) == 1:
             self.go(jumps[0], follow)
             return
-        stands_behind = join is None or join is follow or self.leaves(join)
-        if not stands_behind:
-            self.declare(join)
-        after = follow if stands_behind else join
+        inner = None if join is follow or join is None or self.leaves(join) else join
+        if inner is not None:
+            self.declare(inner)
+        after = follow if inner is None else inner
         for test, jump in zip(tests, jumps, strict=False):
             self.low.builder.open_if(test)
             self.go(jump, after)
@@ -202,8 +202,8 @@ class Structured:
         self.go(jumps[-1], after)
         for _ in tests:
             self.low.builder.close()
-        if not stands_behind:
-            self.path(join, follow)
+        if inner is not None:
+            self.path(inner, follow)
 
     def leaves(self, block: Block) -> bool:
         """Whether a jump to a block ends the round of the innermost loop."""
@@ -228,7 +228,7 @@ class Structured:
             if target is header:
                 self.low.builder.continue_()
                 return
-            if which is not None:
+            if len(exits) > 1:
                 self.low.assign([which], [Literal.of(ScalarType.U32, exits.index(target))])
             self.low.builder.break_()
             return
@@ -239,13 +239,13 @@ class Structured:
         exits = self.flow.exits(header)
         carried = [self.low.named(each) for each in self.low.of(header.args)]
         self.bind(header, carried)
-        which = self.low.named(Literal.of(ScalarType.U32, 0)) if len(exits) > 1 else None
+        which = self.low.named(Literal.of(ScalarType.U32, 0))
         for block in exits:
             self.declare(block)
         leaving = self.leaving(header)
         fresh = [value for value in leaving if value not in self.low.escaping]
         for value in fresh:
-            self.low.escaping[value] = self.low.named(literal(stored(header.last_op, value.type), 0))
+            self.low.escaping[value] = self.low.named(literal(stored(ending(header), value.type), 0))
         self.locals[header] = carried
         self.inside.append((header, exits, which))
         self.low.open_endless_loop()
@@ -256,7 +256,7 @@ class Structured:
         self.low.values.update((value, self.low.escaping[value]) for value in leaving)
         for value in fresh:
             del self.low.escaping[value]
-        tests = [Binary(BinaryOp.EQ, which, Literal.of(ScalarType.U32, n)) for n in range(len(exits) - 1)]
+        tests: list[Expr] = [Binary(BinaryOp.EQ, which, Literal.of(ScalarType.U32, n)) for n in range(len(exits) - 1)]
         self.choose(tests, [Edge(block, None) for block in exits], self.flow.join(exits), follow)
 
     def leaving(self, header: Block) -> list[SSAValue]:
@@ -270,5 +270,6 @@ class Structured:
         """Returns the block of the region in which an operation is, at whatever depth."""
         block = op.parent_block()
         while block is not None and block.parent is not self.flow.first.parent:
-            block = block.parent_op().parent_block()
+            parent = block.parent_op()
+            block = parent.parent_block() if parent is not None else None
         return block

@@ -5,6 +5,7 @@ A memref is a view of a buffer; what its type does not say about its shape is a 
 
 from __future__ import annotations  # noqa: I001
 
+from collections.abc import Sequence
 from itertools import count
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -14,8 +15,8 @@ from flow import Structured
 
 # fmt: off
 from operations import (
-    CONSTANTS, TERMINATORS, Malformed, Refused, Shape, attribute, constant, entry, groups, integers, name_of, number,
-    place_of, stored, symbol, word,
+    ATOMIC_KINDS, CONSTANTS, TERMINATORS, Malformed, Refused, Shape, attribute, constant, entry, groups, integers,
+    name_of, number, place_of, stored, symbol, word,
 )
 # fmt: on
 from operators import held, literal
@@ -33,10 +34,9 @@ from vyre.ir import (
 IDS: Final = {"gpu.thread_id": IdKind.LOCAL, "gpu.block_id": IdKind.GROUP, "gpu.grid_dim": IdKind.NUM_GROUPS,
               "gpu.global_id": IdKind.GLOBAL}  # fmt: skip
 IGNORED: Final = ("memref.dealloc", "memref.assume_alignment", "memref.prefetch", "gpu.module_end", "gpu.dealloc")
-RMW: Final = {
-    1: AtomicOp.ADD, 4: AtomicOp.MAX, 7: AtomicOp.MIN, 11: AtomicOp.OR, 12: AtomicOp.AND,
+ATOMICS: Final = {
+    "addi": AtomicOp.ADD, "maxsi": AtomicOp.MAX, "minsi": AtomicOp.MIN, "ori": AtomicOp.OR, "andi": AtomicOp.AND,
 }  # fmt: skip
-"""The kinds of ``memref.atomic_rmw`` on i32, by their numbers in MLIR: addi, maxs, mins, ori and andi."""
 REDUCTIONS: Final = {
     "add": ("addi", "addf"), "mul": ("muli", "mulf"), "min": ("minsi", "minf"), "max": ("maxsi", "maxf"),
     "minsi": ("minsi", ""), "maxsi": ("maxsi", ""), "minui": ("minui", ""), "maxui": ("maxui", ""),
@@ -96,6 +96,12 @@ def u32(value: int) -> Literal:
     return Literal.of(S.U32, value)
 
 
+def static(buffer: str, shape: Shape) -> View:
+    """Returns the view of a buffer whose shape is known."""
+    sizes, strides = ([index(each) for each in part if each is not None] for part in (shape.sizes, shape.strides))
+    return View(buffer, shape.element, index(shape.offset or 0), list[Expr](sizes), list[Expr](strides))
+
+
 def lower(func: Operation, functions: dict[str, Operation], workgroup: tuple[int, int, int] = (1, 1, 1)) -> Kernel:
     """Returns the program of a function for workgroups of a size.
 
@@ -134,7 +140,7 @@ class Lowering:
             else:
                 name, element = f"arg{place}", stored(self.func, argument.type)
                 self.values[argument] = self.scalar(element, Parameter(name, place))
-        types, results = attribute(self.func, "function_type").outputs.data, []
+        types, results = attribute(self.func, "function_type").outputs.data, list[str]()
         for type_, value in zip(types, self.region(self.func, self.func.regions[0]), strict=True):
             results.append(f"result{len(results)}")
             self.builder.buffer(results[-1], stored(self.func, type_), Access.READ_WRITE, 1)
@@ -177,9 +183,9 @@ class Lowering:
             raise Refused(op, "memory whose size is known at run time only", "give it static sizes")
         name = f"{access.name.lower()}{next(self.numbers)}"
         self.builder.buffer(name, shape.element, access, shape.count)
-        return View(name, shape.element, index(shape.offset), [*map(index, shape.sizes)], [*map(index, shape.strides)])
+        return static(name, shape)
 
-    def address(self, view: View, indices: list[Expr]) -> Expr:
+    def address(self, view: View, indices: Sequence[Expr]) -> Expr:
         total = view.offset
         for each, stride in zip(indices, view.strides, strict=True):
             total = add(total, mul(each, stride))
@@ -220,15 +226,14 @@ class Lowering:
 
     def block(self, block: Block) -> Operation:
         """Lowers the operations of a block, and returns the last one, which ends it."""
+        op: Operation
         for op in block.ops:
             self.at = op
-            if op is block.last_op and (op.successors or name_of(op) in TERMINATORS):
+            if op.next_op is None and (op.successors or name_of(op) in TERMINATORS):
                 return op
             self.lower(op)
             self.escape(op.results)
-        raise Refused(
-            block.parent_op(), "a body without an end that is known here", "end it with scf.yield or a return"
-        )
+        raise Refused(self.at, "a body without an end that is known here", "end it with scf.yield or a return")
 
     def escape(self, values: Any) -> None:
         """Keeps values of a loop that are used behind it in their locals."""
@@ -395,7 +400,8 @@ class Lowering:
 
     def combined(self, op: Operation, type_: S, x: Expr, y: Expr) -> Expr:
         if op.regions[0].blocks:
-            return self.given(op, op.regions[0], [x, y])[0]
+            result: Expr = self.given(op, op.regions[0], [x, y])[0]
+            return result
         name = reduction(op, type_)
         return (operators.floating if type_.is_float else operators.integer)(name, type_, x, y)
 
@@ -410,7 +416,7 @@ class Lowering:
         value, offset, lanes = self.of(op.operands)
         lane: Expr = Cast(S.I32, SubgroupLane())
         mode = word(op, "mode")
-        if mode not in (modes := {"xor": B.BIT_XOR, "up": B.SUB, "down": B.ADD, "idx": None}):
+        if mode not in (modes := {"xor": B.BIT_XOR, "up": B.SUB, "down": B.ADD, "idx": B.ADD}):
             raise Refused(op, f"a shuffle {mode}", "use xor, up, down or idx")
         target = self.named(offset if mode == "idx" else Binary(modes[mode], lane, offset))
         inside = Binary(B.AND, Binary(B.GE, target, Literal.of(S.I32, 0)), Binary(B.LT, target, lanes))
@@ -445,12 +451,13 @@ class Lowering:
         """A size that no type says is passed, or what is left of the axis that is split."""
         view, *passed = self.of(op.operands)
         known, given = Shape(op, op.results[0].type).sizes, iter(passed)
-        sizes, strides = [ONE] * len(known), [ONE] * len(known)
+        sizes, strides = list[Expr]([ONE] * len(known)), list[Expr]([ONE] * len(known))
         for source, group in enumerate(groups(op)):
             stride = view.strides[source]
             left = Binary(B.DIV, view.sizes[source], index(prod(known[axis] or 1 for axis in group)))
             for axis in group:
-                sizes[axis] = index(known[axis]) if known[axis] is not None else next(given, left)
+                size = known[axis]
+                sizes[axis] = index(size) if size is not None else next(given, left)
             for axis in reversed(group):
                 strides[axis], stride = stride, mul(stride, sizes[axis])
         self.values[op.results[0]] = View(view.buffer, view.element, view.offset, sizes, strides)
@@ -480,9 +487,7 @@ class Lowering:
         if not any(each.source == name for each in self.parameters):
             self.parameter(op, op.results[0].type, f"global_{name}", name)
         shape = Shape(op, op.results[0].type)
-        self.values[op.results[0]] = View(
-            f"global_{name}", shape.element, ZERO, [*map(index, shape.sizes)], [*map(index, shape.strides)]
-        )
+        self.values[op.results[0]] = static(f"global_{name}", shape)
 
     def lower_memref_subview(self, op: Operation) -> None:
         view, *rest = self.of(op.operands)
@@ -522,9 +527,9 @@ class Lowering:
     def lower_memref_atomic_rmw(self, op: Operation) -> None:
         value, view, *indices = self.of(op.operands)
         kind = int(number(op, "kind") or 0)
-        if kind not in RMW or view.element is not S.I32:
+        if kind not in ATOMIC_KINDS or view.element is not S.I32:
             raise Refused(op, f"kind {kind} of {view.element.text}", "use addi, andi, ori, maxs or mins of i32")
-        self.set(op, [Atomic(RMW[kind], view.buffer, self.address(view, indices), None, value)])
+        self.set(op, [Atomic(ATOMICS[ATOMIC_KINDS[kind]], view.buffer, self.address(view, indices), None, value)])
 
 
 def reduction(op: Operation, type_: S) -> str:

@@ -1,6 +1,6 @@
 """Runs MLIR with NumPy: host code, and kernels lane by lane.  Its answers are what vyre's are compared with."""
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001
 
 import math
 from collections.abc import Callable, Generator
@@ -12,19 +12,8 @@ from lowering import IDS, IGNORED, SUBGROUP, kept_axes, reduction
 
 # fmt: off
 from operations import (
-    CONSTANTS,
-    TERMINATORS,
-    Refused,
-    Shape,
-    attribute,
-    groups,
-    integers,
-    name_of,
-    number,
-    place_of,
-    stored,
-    symbol,
-    word,
+    ATOMIC_KINDS, CONSTANTS, TERMINATORS, Refused, Shape, attribute, ending, groups, integers, name_of, number,
+    place_of, stored, symbol, word,
 )
 
 # fmt: on
@@ -35,14 +24,16 @@ from xdsl.ir import Block, Operation, SSAValue
 Size = tuple[int, int, int]
 Lane = Generator[tuple[Operation, Any], Any, list[Any]]
 """A lane that runs: it gives each operation at which the lanes of a workgroup meet, and takes its result."""
-FUNCTIONS: Final = {
+FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "tanh": np.tanh, "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh,
     "cosh": np.cosh, "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 """NumPy's functions, which are asked in float64."""
-EXACT: Final = {"negf": np.negative, "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
-                "roundeven": np.rint, "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}  # fmt: skip
+EXACT: Final[dict[str, Callable[[Any], Any]]] = {
+    "negf": np.negative, "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "roundeven": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}  # fmt: skip
 _PLACES: Final = ("gpu.block_id", "gpu.thread_id", "gpu.global_id")
 STEPS: Final = 20_000
 """The operations that a function may run."""
@@ -93,7 +84,7 @@ class Machine:
         own = func.regions[0].blocks[0].args[len(arguments) :]
         count = int(number(func, "workgroup_attributions") or 0)
         shared = [_zeros(func, each.type) for each in own[:count]]
-        lanes = []
+        lanes = list[_Returning]()
         for local in np.ndindex(*reversed(block)):
             known = ids | {"gpu.thread_id": local[::-1], "lane": len(lanes)}
             known["gpu.global_id"] = tuple(
@@ -108,11 +99,12 @@ class Machine:
         answers: list[Any] = [None] * len(lanes)
         while True:
             meetings = [lane.resume(answer) for lane, answer in zip(lanes, answers, strict=True)]
-            if all(each is None for each in meetings):
+            met = [each for each in meetings if each is not None]
+            if not met:
                 return [lane.results for lane in lanes]
-            if len({each and each[0] for each in meetings}) != 1:
+            if len(met) != len(lanes) or len({op for op, _ in met}) != 1:
                 raise Undefined(func, "not all lanes come to a barrier")
-            answers = self.met(meetings[0][0], [each[1] for each in meetings])
+            answers = self.met(met[0][0], [value for _, value in met])
 
     def met(self, op: Operation, values: list[Any]) -> list[Any]:
         """Returns what each lane gets where the lanes of a workgroup meet."""
@@ -129,7 +121,7 @@ class Machine:
         for value in values[1:]:
             if op.regions and op.regions[0].blocks:
                 block = op.regions[0].blocks[0]
-                env = dict(zip(block.args, (total, value), strict=True))
+                env: dict[SSAValue, Any] = dict(zip(block.args, (total, value), strict=True))
                 lane = _Returning(self.block(block, env, {}))
                 lane.resume(None)
                 total = lane.results[0]
@@ -161,27 +153,28 @@ class Machine:
 
     def block(self, block: Block, env: dict[SSAValue, Any], ids: dict[str, Any]) -> Lane:
         """Runs a block and those to which it jumps, and returns the operands of the operation that ends them."""
-        ended: Any = block
-        while isinstance(ended, Block):
-            ended = yield from self.straight(ended, env, ids)
-        return ended
+        values: list[Any] = []
+        next_: Block | None = block
+        while next_ is not None:
+            next_, values = yield from self.straight(next_, env, ids)
+        return values
 
     def straight(self, block: Block, env: dict[SSAValue, Any], ids: dict[str, Any]) -> Any:
-        """Runs the operations of a block, and returns the block to which it jumps, or what it gives at its end."""
+        """Runs the operations of a block, and returns the block to which it jumps, if any, and what it gives."""
         for op in block.ops:
             self.spend(op, 1)
             values = [env[operand] for operand in op.operands]
-            if op is block.last_op and name_of(op) in TERMINATORS:
-                return values
-            if op is block.last_op and op.successors:
+            if op.next_op is None and name_of(op) in TERMINATORS:
+                return None, values
+            if op.next_op is None and op.successors:
                 cases, jumps = edges(op)
-                chosen = jumps[cases.index(int(values[0])) if cases and int(values[0]) in cases else -1]
-                env |= zip(chosen.target.args, [env[each] for each in chosen.passed], strict=True)
-                return chosen.target
+                jump = jumps[cases.index(int(values[0])) if cases and int(values[0]) in cases else -1]
+                env |= zip(jump.target.args, [env[each] for each in jump.passed or ()], strict=True)
+                return jump.target, []
             results = yield from self.operation(op, values, env, ids)
             for result, value in zip(op.results, results, strict=True):
                 env[result] = _as(value, _dtype(op, result.type)) if isinstance(value, np.generic) else value
-        return []
+        return None, []
 
     def spend(self, op: Operation, steps: int) -> None:
         self.steps += steps
@@ -215,8 +208,8 @@ class Machine:
                 return (yield from self.block(chosen[0], env, ids)) if chosen else []
             case "scf.index_switch":
                 cases = integers(op, "cases")
-                chosen = body[1 + cases.index(int(values[0]))] if int(values[0]) in cases else body[0]
-                return (yield from self.block(chosen, env, ids))
+                case = cases.index(int(values[0])) + 1 if int(values[0]) in cases else 0
+                return (yield from self.block(body[case], env, ids))
             case "scf.execute_region":
                 return (yield from self.block(body[0], env, ids))
             case "scf.for":
@@ -242,7 +235,7 @@ class Machine:
                 spans = [range(*map(int, values[axis : 3 * axes : axes])) for axis in range(axes)]
                 if math.prod(each.stop - each.start for each in spans if each.stop > each.start) > STEPS:
                     raise Undefined(op, f"more than {STEPS} steps")
-                totals, reductions = values[3 * axes :], body[0].last_op.regions
+                totals, reductions = values[3 * axes :], ending(body[0]).regions
                 for place in np.ndindex(*map(len, spans)):
                     env |= zip(body[0].args, (np.int64(s[n]) for s, n in zip(spans, place, strict=True)), strict=True)
                     parts = yield from self.block(body[0], env, ids)
@@ -258,7 +251,8 @@ class Machine:
                     raise Refused(op, "a launch of clusters", "launch workgroups alone")
                 sizes, passed = values[segments[0] :][:6], values[sum(segments[:11]) :][: segments[11]]
                 func = self.functions[attribute(op, "kernel").nested_references.data[-1].data]
-                self.on_launch(func, tuple(map(int, sizes[:3])), tuple(map(int, sizes[3:])), passed)
+                gx, gy, gz, bx, by, bz = map(int, sizes)
+                self.on_launch(func, (gx, gy, gz), (bx, by, bz), passed)
                 return [None] * len(op.results)
             case "gpu.wait" | "gpu.host_register" | "gpu.host_unregister" | "memref.dealloc" | "gpu.dealloc":
                 return [None] * len(op.results)
@@ -304,7 +298,7 @@ class Machine:
             case "memref.atomic_rmw":
                 place = _inside(op, values[1], values[2:])
                 old = values[1][place]
-                values[1][place] = self.operator(op, _RMW[int(number(op, "kind") or 0)], [old, values[0]])
+                values[1][place] = self.operator(op, ATOMIC_KINDS[int(number(op, "kind") or 0)], [old, values[0]])
                 return [old]
         raise Refused(op, "no such operation here", "lower it first")
 
@@ -429,11 +423,10 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     return x.dtype.type(np.longdouble(x) * np.longdouble(y) + np.longdouble(z))
 
 
-_RELATION: Final = {
+_RELATION: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
     "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }  # fmt: skip
-_RMW: Final = {1: "addi", 4: "maxsi", 7: "minsi", 11: "ori", 12: "andi"}
 _FLOAT: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": lambda x, y: x + y, "subf": lambda x, y: x - y, "mulf": lambda x, y: x * y, "divf": lambda x, y: x / y,
     "maxf": lambda x, y: _strict(x, y, 1), "minf": lambda x, y: _strict(x, y, -1),
@@ -572,8 +565,8 @@ def strided(base: Any, offset: int, sizes: list[int], strides: list[int]) -> Any
 
 def offset_of(memory: Any) -> int:
     """Returns the place of the first element of a view in the array that owns its memory."""
-    begin: int = base_of(memory).__array_interface__["data"][0]
-    return int(memory.__array_interface__["data"][0] - begin) // memory.itemsize
+    first, begin = (int(each.__array_interface__["data"][0]) for each in (memory, base_of(memory)))
+    return (first - begin) // int(memory.itemsize)
 
 
 def base_of(memory: Any) -> Any:

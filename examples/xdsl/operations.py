@@ -25,6 +25,8 @@ TERMINATORS: Final = (
     "scf.reduce.return",
 )  # fmt: skip
 """The operations that end a block and leave its region."""
+ATOMIC_KINDS: Final = {1: "addi", 4: "maxsi", 7: "minsi", 11: "ori", 12: "andi"}
+"""The operators of ``arith`` that ``memref.atomic_rmw`` has by numbers, of those that are lowered."""
 CONSTANTS: Final = ("arith.constant", "index.constant", "index.bool.constant")
 
 
@@ -53,7 +55,7 @@ def place_of(op: Operation) -> SourceLocation | None:
 
 def name_of(op: Operation) -> str:
     """Returns the name of an operation, whether xDSL knows it or not."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    return str(op.op_name.data) if isinstance(op, UnregisteredOp) else op.name
 
 
 def attribute(op: Operation, *names: str) -> Any:
@@ -68,7 +70,8 @@ def word(op: Operation, name: str) -> str:
 
 
 def symbol(op: Operation) -> str:
-    return attribute(op, "sym_name").data
+    name: str = attribute(op, "sym_name").data
+    return name
 
 
 def integers(op: Operation, *names: str) -> list[int]:
@@ -121,10 +124,14 @@ class Shape:
     @property
     def count(self) -> int | None:
         """Returns the number of elements from the first to the last, or None."""
-        known = [self.offset, *self.sizes, *self.strides]
-        if any(each is None for each in known):
+        if self.offset is None:
             return None
-        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True)) + 1
+        last = self.offset
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            if size is None or stride is None:
+                return None
+            last += (size - 1) * stride
+        return last + 1
 
 
 def _is_identity(layout: Any) -> bool:
@@ -143,10 +150,18 @@ def entry(op: Operation, region: Region) -> Block:
     return region.blocks[0]
 
 
+def ending(block: Block) -> Operation:
+    """Returns the last operation of a block, which has one where it verifies."""
+    op = block.last_op
+    assert op is not None
+    return op
+
+
 def constant(value: SSAValue) -> int | None:
     """Returns the integer that a value always is, or None."""
     owner = value.owner
-    return number(owner, "value") if isinstance(owner, Operation) and name_of(owner) in CONSTANTS else None
+    found = number(owner, "value") if isinstance(owner, Operation) and name_of(owner) in CONSTANTS else None
+    return found if isinstance(found, int) else None
 
 
 def groups(op: Operation) -> list[list[int]]:

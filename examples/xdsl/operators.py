@@ -6,7 +6,7 @@ MLIR's integers have no sign: here they are signed, and ``unsigned`` gives the s
 
 from __future__ import annotations  # noqa: I001
 
-from typing import Final
+from typing import Any, Final
 
 from operations import Malformed, Refused, name_of, number, stored, word
 from xdsl.ir import Operation
@@ -58,8 +58,8 @@ def operator_of(op: Operation) -> str:
 def predicate(op: Operation) -> str:
     """Returns the predicate of a comparison, which ``arith`` has as a number and ``index`` as a word."""
     known = FLOAT_PREDICATES if name_of(op) == "arith.cmpf" else PREDICATES
-    place = number(op, "predicate")
-    which = word(op, "pred") if name_of(op) == "index.cmp" else dict(enumerate(known)).get(place, "")
+    numbered: dict[Any, str] = dict(enumerate(known))
+    which = word(op, "pred") if name_of(op) == "index.cmp" else numbered.get(number(op, "predicate"), "")
     if which not in known:
         raise Malformed(op, "a predicate that is none of its dialect's")
     return which

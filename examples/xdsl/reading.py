@@ -100,8 +100,8 @@ def modernized(module: Operation) -> Operation:
             (op.properties if as_property else op.attributes)["operandSegmentSizes"] = sizes
         match name_of(op):
             case name if name in SEGMENTS and "operandSegmentSizes" not in op.attributes:
-                sizes = [len(op.operands) - SEGMENTS[name], *[1] * SEGMENTS[name]]
-                op.attributes["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+                counts = [len(op.operands) - SEGMENTS[name], *[1] * SEGMENTS[name]]
+                op.attributes["operandSegmentSizes"] = DenseArrayBase.from_list(i32, counts)
             case "memref.global":
                 op.properties.setdefault("sym_visibility", StringAttr("public"))
             case "memref.expand_shape" if op.results and isinstance(op.results[0].type, MemRefType):
@@ -217,8 +217,9 @@ def _check_gpu_func(op: Operation) -> None:
 
 def _check_view(op: Operation) -> None:
     """Raises ``Malformed`` where two memrefs are not of one element type, or their shapes do not fit."""
-    types = [value.type for value in (*op.operands[: 2 if name_of(op) == "memref.copy" else 1], *op.results)]
-    if not all(isinstance(each, MemRefType) for each in types):
+    values = (*op.operands[: 2 if name_of(op) == "memref.copy" else 1], *op.results)
+    types = [value.type for value in values if isinstance(value.type, MemRefType)]
+    if len(types) != len(values):
         return  # lowering refuses memory without a rank
     if len({str(each.element_type) for each in types}) != 1:
         _malformed(op, "memory of two element types")

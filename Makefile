@@ -74,7 +74,7 @@ lint: $(VENV)/.dev ## ruff: format and rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(VENV)/.dev ## mypy --strict on src and tests
+types: $(VENV)/.dev ## mypy --strict on src, tests, and examples/xdsl and opencl_backend
 	$(BIN)/mypy
 
 typecompleteness: $(VENV)/.dev ## basedpyright: at least 99 % of the public types are known to every type checker

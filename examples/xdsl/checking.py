@@ -13,14 +13,16 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from lowering import Kernel, lower
+from operations import Malformed, Refused, Shape, attribute, integers, name_of, stored, symbol
 from operators import width
-from reading import Refused, Shape, Unreadable, attribute, integers, name_of, read, stored, symbol
+from reading import Unreadable, read
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
 import vyre
-from machine import STEPS, Machine, Undefined, base_of, functions, strided
+from machine import ELEMENTS, STEPS, Machine, Undefined, base_of, bits_of_bf16, floats, functions, offset_of, strided
 from recorded_cases import described, named, write
+from vyre.ir import ScalarType
 
 CLOSE: Final = {"float16": 2e-3, "float32": 5e-7, "float64": 1e-15}
 """The relative difference that NumPy's functions are allowed, such as its ``exp``; all else is equal bit for bit."""
@@ -115,8 +117,8 @@ class Runner:
     def compared(self, case: Case, results: dict[str, Any]) -> None:
         empty = {key: np.zeros_like(results[key]) for key in case.kernel.results}
         for backend, session in self.sessions.items():
-            race = {"race_check": True} if backend == "reference" else {}
-            got = session.dispatch(case.kernel.program, case.arguments | empty, grid=case.grid, **race)
+            given, race = case.arguments | empty, backend == "reference"
+            got = session.dispatch(case.kernel.program, given, grid=case.grid, race_check=race)
             for name in (*case.kernel.written, *case.kernel.results):
                 same(case, name, case.after[name], got[name], backend)
             case = case._replace(left=case.left or dict(got))
@@ -154,7 +156,7 @@ def bound(kernel: Kernel, arguments: list[Any], globals_: dict[str, Any]) -> dic
     for buffer, source, part, axis in kernel.parameters:
         value = globals_[source] if isinstance(source, str) else arguments[source]
         if not isinstance(value, np.ndarray):
-            given[buffer] = value.item()
+            given[buffer] = floats(value).item()
         elif part == "data":
             whole = base_of(value).reshape(-1)
             given[buffer] = whole[: counts[buffer] or whole.size].copy()
@@ -163,14 +165,13 @@ def bound(kernel: Kernel, arguments: list[Any], globals_: dict[str, Any]) -> dic
         elif part == "stride":
             given[buffer] = value.strides[axis] // value.itemsize
         else:
-            start = value.__array_interface__["data"][0] - base_of(value).__array_interface__["data"][0]
-            given[buffer] = start // value.itemsize
+            given[buffer] = offset_of(value)
     return given
 
 
 def same(case: Case, name: str, wanted: Any, got: Any, backend: str) -> None:
     """Raises ``Different`` where bits differ, but for NaN and for functions whose last bit NumPy does not promise."""
-    got = np.asarray(got).reshape(wanted.shape)
+    got, wanted = floats(np.asarray(got).reshape(wanted.shape)), floats(wanted)
     if case.approximate and wanted.dtype.kind == "f":
         equal = np.allclose(got, wanted, rtol=CLOSE[wanted.dtype.name], atol=0, equal_nan=True)
     else:
@@ -200,13 +201,17 @@ def drawn(func: Operation, seed: int) -> list[Any]:
         element = shape.element if shape else stored(func, argument.type)
         sizes, strides, offset = filled(shape) if shape else ([], [], 0)
         count = offset + sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True)) + 1
+        if not 0 <= count <= ELEMENTS or min(strides, default=0) < 0:
+            raise Refused(
+                func, f"memory that runs backwards, or has more than {ELEMENTS} elements", "pass a part of it"
+            )
         if element.is_float:
-            values = rng.integers(-64, 64, count) / 8 + rng.integers(0, 2, count) / 1024
+            values: Any = rng.integers(-64, 64, count) / 8 + rng.integers(0, 2, count) / 1024
         elif width(element) == 1:
             values = rng.integers(0, 2, count)
         else:
             values = rng.integers(*((0, 4) if seed % 2 or not shape else (-100, 100)), count)
-        values = values.astype(element.numpy_name)
+        values = bits_of_bf16(values) if element is ScalarType.BF16 else values.astype(element.numpy_name)
         made.append(strided(values, offset, sizes, strides) if shape else values[0])
     return made
 
@@ -222,7 +227,7 @@ def outcomes(runner: Runner, text: str, name: str, source: str) -> Iterator[tupl
     """Yields what became of each function of a module: its name, a word, and the reason."""
     try:
         module = read(text, name)
-    except Unreadable as error:
+    except (Unreadable, Malformed) as error:
         yield name, "unreadable", error.reason
         return
     every = functions(module)
@@ -245,7 +250,7 @@ def outcomes(runner: Runner, text: str, name: str, source: str) -> Iterator[tupl
             else:
                 runner.function(func, module, label)
             yield label, "equal", ""
-        except Refused as error:
+        except (Refused, Malformed) as error:
             yield label, "refused", error.reason
         except Undefined as error:
             yield label, "undefined", error.reason

@@ -5,21 +5,23 @@ A memref is a view of a buffer; what its type does not say about its shape is a 
 
 from __future__ import annotations  # noqa: I001
 
+from collections.abc import Sequence
 from itertools import count
 from math import prod
 from typing import Any, Final, NamedTuple
 
 import operators
-from operators import held, literal
+from flow import Structured
 
 # fmt: off
-from reading import (
-    CONSTANTS, Refused, Shape, attribute, constant, entry, integers, jump, name_of, number, place_of, stored,
-    symbol, word,
+from operations import (
+    ATOMIC_KINDS, CONSTANTS, TERMINATORS, Malformed, Refused, Shape, attribute, constant, entry, groups, integers,
+    name_of, number, place_of, stored, symbol, word,
 )
 # fmt: on
+from operators import held, literal
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 # fmt: off
 from vyre.ir import (
@@ -32,13 +34,9 @@ from vyre.ir import (
 IDS: Final = {"gpu.thread_id": IdKind.LOCAL, "gpu.block_id": IdKind.GROUP, "gpu.grid_dim": IdKind.NUM_GROUPS,
               "gpu.global_id": IdKind.GLOBAL}  # fmt: skip
 IGNORED: Final = ("memref.dealloc", "memref.assume_alignment", "memref.prefetch", "gpu.module_end", "gpu.dealloc")
-TERMINATORS: Final = (
-    "gpu.return", "gpu.yield", "gpu.terminator", "func.return", "scf.yield", "scf.condition", "scf.reduce",
-)  # fmt: skip
-RMW: Final = {
-    1: AtomicOp.ADD, 4: AtomicOp.MAX, 7: AtomicOp.MIN, 11: AtomicOp.OR, 12: AtomicOp.AND,
+ATOMICS: Final = {
+    "addi": AtomicOp.ADD, "maxsi": AtomicOp.MAX, "minsi": AtomicOp.MIN, "ori": AtomicOp.OR, "andi": AtomicOp.AND,
 }  # fmt: skip
-"""The kinds of ``memref.atomic_rmw`` on i32, by their numbers in MLIR: addi, maxs, mins, ori and andi."""
 REDUCTIONS: Final = {
     "add": ("addi", "addf"), "mul": ("muli", "mulf"), "min": ("minsi", "minf"), "max": ("maxsi", "maxf"),
     "minsi": ("minsi", ""), "maxsi": ("maxsi", ""), "minui": ("minui", ""), "maxui": ("maxui", ""),
@@ -98,6 +96,12 @@ def u32(value: int) -> Literal:
     return Literal.of(S.U32, value)
 
 
+def static(buffer: str, shape: Shape) -> View:
+    """Returns the view of a buffer whose shape is known."""
+    sizes, strides = ([index(each) for each in part if each is not None] for part in (shape.sizes, shape.strides))
+    return View(buffer, shape.element, index(shape.offset or 0), list[Expr](sizes), list[Expr](strides))
+
+
 def lower(func: Operation, functions: dict[str, Operation], workgroup: tuple[int, int, int] = (1, 1, 1)) -> Kernel:
     """Returns the program of a function for workgroups of a size.
 
@@ -120,6 +124,7 @@ class Lowering:
         self.values: dict[SSAValue, Any] = {}  # an expression or a View
         self.parameters: list[Parameter] = []
         self.numbers = count()
+        self.escaping: dict[SSAValue, Var] = {}  # values of a loop of blocks that are used behind it
         self.at, self.calls = func, 0
 
     def kernel(self) -> Kernel:
@@ -135,11 +140,11 @@ class Lowering:
             else:
                 name, element = f"arg{place}", stored(self.func, argument.type)
                 self.values[argument] = self.scalar(element, Parameter(name, place))
-        ending, results = self.block(block), []
-        for value in ending.operands:
+        types, results = attribute(self.func, "function_type").outputs.data, list[str]()
+        for type_, value in zip(types, self.region(self.func, self.func.regions[0]), strict=True):
             results.append(f"result{len(results)}")
-            self.builder.buffer(results[-1], stored(ending, value.type), Access.READ_WRITE, 1)
-            self.builder.store(results[-1], u32(0), self.values[value], loc=place_of(ending))
+            self.builder.buffer(results[-1], stored(self.func, type_), Access.READ_WRITE, 1)
+            self.builder.store(results[-1], u32(0), value, loc=place_of(self.at))
         program = self.builder.build()
         touched = {each.buffer for each in walk_statements(program.body) if isinstance(each, Store)}
         touched |= {each.buffer for each in unique_expressions(program) if isinstance(each, Atomic)}
@@ -178,9 +183,9 @@ class Lowering:
             raise Refused(op, "memory whose size is known at run time only", "give it static sizes")
         name = f"{access.name.lower()}{next(self.numbers)}"
         self.builder.buffer(name, shape.element, access, shape.count)
-        return View(name, shape.element, index(shape.offset), [*map(index, shape.sizes)], [*map(index, shape.strides)])
+        return static(name, shape)
 
-    def address(self, view: View, indices: list[Expr]) -> Expr:
+    def address(self, view: View, indices: Sequence[Expr]) -> Expr:
         total = view.offset
         for each, stride in zip(indices, view.strides, strict=True):
             total = add(total, mul(each, stride))
@@ -188,8 +193,10 @@ class Lowering:
 
     # -- statements -----------------------------------------------------------------------------------
 
-    def named(self, value: Expr) -> Var:
+    def named(self, value: Expr | View) -> Var:
         """Returns a local with a value, which is computed here."""
+        if isinstance(value, View):
+            raise Refused(self.at, "memory that a loop or a branch passes on", "pass it as an argument")
         var = Var(f"v{next(self.numbers)}")
         self.builder.let(var.name, value, loc=place_of(self.at))
         return var
@@ -212,34 +219,46 @@ class Lowering:
         """Returns locals for the results of an operation, whose bodies assign them."""
         return [self.named(literal(stored(op, each.type), 0)) for each in op.results]
 
+    def region(self, op: Operation, region: Region) -> list[Any]:
+        """Lowers a region whose arguments have their values, and returns what it gives."""
+        block = entry(op, region)
+        return Structured(self, region).run() if len(region.blocks) > 1 else self.of(self.block(block).operands)
+
     def block(self, block: Block) -> Operation:
         """Lowers the operations of a block, and returns the last one, which ends it."""
+        op: Operation
         for op in block.ops:
             self.at = op
-            if name_of(op) in TERMINATORS and op is block.last_op:
+            if op.next_op is None and (op.successors or name_of(op) in TERMINATORS):
                 return op
-            if name_of(op) == "cf.br":
-                self.values.update(zip(jump(op).args, self.of(op.operands), strict=True))
-                return self.block(jump(op))
             self.lower(op)
-        raise Refused(
-            block.parent_op(), "a body without an end that is known here", "end it with scf.yield or a return"
-        )
+            self.escape(op.results)
+        raise Refused(self.at, "a body without an end that is known here", "end it with scf.yield or a return")
 
-    def body(self, op: Operation, region: int, arguments: list[Any], into: list[Var]) -> Operation:
+    def escape(self, values: Any) -> None:
+        """Keeps values of a loop that are used behind it in their locals."""
+        for value in values:
+            if value in self.escaping:
+                self.assign([self.escaping[value]], [self.values[value]])
+
+    def body(self, op: Operation, region: int, arguments: list[Any], into: list[Var]) -> None:
         """Lowers a body of an operation and assigns what it yields."""
-        block = entry(op, op.regions[region])
-        self.values.update(zip(block.args, arguments, strict=True))
-        ending = self.block(block)
-        if name_of(ending) != "scf.condition":
-            self.assign(into, self.of(ending.operands))
-        return ending
+        self.assign(into, self.given(op, op.regions[region], arguments))
+
+    def given(self, op: Operation, region: Region, arguments: list[Any]) -> list[Any]:
+        """Lowers a region for some arguments, and returns what it gives."""
+        self.values.update(zip(entry(op, region).args, arguments, strict=True))
+        return self.region(op, region)
+
+    def open_endless_loop(self) -> None:
+        """Opens a loop that only a break ends; vyre's run 2^32 - 1 times at most."""
+        self.builder.open_loop(f"i{next(self.numbers)}", u32(0), u32(0xFFFF_FFFF), loc=place_of(self.at))
 
     def lower(self, op: Operation) -> None:
         """Lowers one operation."""
         name = name_of(op)
         handler = getattr(self, "lower_" + name.replace(".", "_"), None)
-        if name in IGNORED:
+        if name in IGNORED and not op.results:
             pass
         elif handler is not None:
             handler(op)
@@ -262,9 +281,8 @@ class Lowering:
         if callee is None or not callee.regions[0].blocks or self.calls > 8:
             raise Refused(op, "a call of a function without a body, or of itself", "define it, without recursion")
         self.calls += 1
-        self.values.update(zip(callee.regions[0].blocks[0].args, self.of(op.operands), strict=True))
-        ending = self.block(entry(callee, callee.regions[0]))
-        self.values.update(zip(op.results, self.of(ending.operands), strict=True))
+        given = self.given(callee, callee.regions[0], self.of(op.operands))
+        self.values.update(zip(op.results, given, strict=True))
         self.calls -= 1
 
     # -- scf ------------------------------------------------------------------------------------------
@@ -287,10 +305,21 @@ class Lowering:
         self.builder.close()
         self.values.update(zip(op.results, results, strict=True))
 
+    def lower_scf_index_switch(self, op: Operation) -> None:
+        results, cases = self.variables(op), integers(op, "cases")
+        for case, region in zip(cases, op.regions[1:], strict=True):
+            self.builder.open_if(Binary(B.EQ, self.values[op.operands[0]], index(case)), loc=place_of(op))
+            self.assign(results, self.region(op, region))
+            self.builder.else_()
+        self.body(op, 0, [], results)
+        for _ in cases:
+            self.builder.close()
+        self.values.update(zip(op.results, results, strict=True))
+
     def lower_scf_while(self, op: Operation) -> None:
         carried, results = [self.named(each) for each in self.of(op.operands)], self.variables(op)
-        self.builder.open_loop(f"i{next(self.numbers)}", u32(0), u32(0xFFFF_FFFF), loc=place_of(op))
-        condition, *passed = self.of(self.body(op, 0, carried, []).operands)
+        self.open_endless_loop()
+        condition, *passed = self.given(op, op.regions[0], carried)
         self.assign(results, passed)
         self.builder.open_if(Unary(UnaryOp.LOGICAL_NOT, condition))
         self.builder.break_()
@@ -300,17 +329,24 @@ class Lowering:
         self.values.update(zip(op.results, results, strict=True))
 
     def lower_scf_parallel(self, op: Operation) -> None:
+        """The rounds run in ascending order, the last axis fastest, and each is combined with those before it."""
         block = entry(op, op.regions[0])
         axes = len(block.args)
-        if len(op.operands) != 3 * axes:
-            raise Refused(op, "a reduction over scf.parallel", "use scf.for with iter_args")
         values = self.of(op.operands)
+        totals = [self.named(each) for each in values[3 * axes :]]
         for axis, argument in enumerate(block.args):
             self.values[argument] = Var(f"i{next(self.numbers)}")
-            self.builder.open_loop(self.values[argument].name, *values[axis::axes], loc=place_of(op))
-        self.block(block)
+            self.builder.open_loop(self.values[argument].name, *values[axis : 3 * axes : axes], loc=place_of(op))
+        ending = self.block(block)
+        parts = self.of(ending.operands)
+        combined = [
+            self.given(ending, region, [total, part])[0]
+            for total, part, region in zip(totals, parts, ending.regions, strict=True)
+        ]
+        self.assign(totals, combined)
         for _ in range(axes):
             self.builder.close()
+        self.values.update(zip(op.results, totals, strict=True))
 
     def lower_scf_execute_region(self, op: Operation) -> None:
         self.body(op, 0, [], results := self.variables(op))
@@ -364,9 +400,8 @@ class Lowering:
 
     def combined(self, op: Operation, type_: S, x: Expr, y: Expr) -> Expr:
         if op.regions[0].blocks:
-            block = entry(op, op.regions[0])
-            self.values.update(zip(block.args, (x, y), strict=True))
-            return self.of(self.block(block).operands)[0]
+            result: Expr = self.given(op, op.regions[0], [x, y])[0]
+            return result
         name = reduction(op, type_)
         return (operators.floating if type_.is_float else operators.integer)(name, type_, x, y)
 
@@ -381,7 +416,7 @@ class Lowering:
         value, offset, lanes = self.of(op.operands)
         lane: Expr = Cast(S.I32, SubgroupLane())
         mode = word(op, "mode")
-        if mode not in (modes := {"xor": B.BIT_XOR, "up": B.SUB, "down": B.ADD, "idx": None}):
+        if mode not in (modes := {"xor": B.BIT_XOR, "up": B.SUB, "down": B.ADD, "idx": B.ADD}):
             raise Refused(op, f"a shuffle {mode}", "use xor, up, down or idx")
         target = self.named(offset if mode == "idx" else Binary(modes[mode], lane, offset))
         inside = Binary(B.AND, Binary(B.GE, target, Literal.of(S.I32, 0)), Binary(B.LT, target, lanes))
@@ -402,7 +437,7 @@ class Lowering:
 
     def lower_memref_dim(self, op: Operation) -> None:
         axis, view = constant(op.operands[1]), self.values[op.operands[0]]
-        if axis is None or axis >= len(view.sizes):
+        if axis is None or not 0 <= axis < len(view.sizes):
             raise Refused(op, "the size of an axis that is no constant", "pass an axis of the memref")
         self.values[op.results[0]] = view.sizes[axis]
 
@@ -410,6 +445,35 @@ class Lowering:
         self.values[op.results[0]] = self.values[op.operands[0]]
 
     lower_memref_memory_space_cast = lower_memref_cast
+    lower_memref_assume_alignment = lower_memref_cast
+
+    def lower_memref_expand_shape(self, op: Operation) -> None:
+        """A size that no type says is passed, or what is left of the axis that is split."""
+        view, *passed = self.of(op.operands)
+        known, given = Shape(op, op.results[0].type).sizes, iter(passed)
+        sizes, strides = list[Expr]([ONE] * len(known)), list[Expr]([ONE] * len(known))
+        for source, group in enumerate(groups(op)):
+            stride = view.strides[source]
+            left = Binary(B.DIV, view.sizes[source], index(prod(known[axis] or 1 for axis in group)))
+            for axis in group:
+                size = known[axis]
+                sizes[axis] = index(size) if size is not None else next(given, left)
+            for axis in reversed(group):
+                strides[axis], stride = stride, mul(stride, sizes[axis])
+        self.values[op.results[0]] = View(view.buffer, view.element, view.offset, sizes, strides)
+
+    def lower_memref_collapse_shape(self, op: Operation) -> None:
+        """An axis that is made of some has the stride of the last of them that is not of size 1."""
+        view = self.values[op.operands[0]]
+        known = Shape(op, op.operands[0].type).sizes
+        sizes, strides = list[Expr](), list[Expr]()
+        for group in groups(op):
+            size: Expr = ONE
+            for axis in group:
+                size = mul(size, view.sizes[axis])
+            sizes.append(size)
+            strides.append(view.strides[next((axis for axis in reversed(group) if known[axis] != 1), group[-1])])
+        self.values[op.results[0]] = View(view.buffer, view.element, view.offset, sizes, strides)
 
     def lower_memref_alloc(self, op: Operation) -> None:
         type_ = op.results[0].type
@@ -423,9 +487,7 @@ class Lowering:
         if not any(each.source == name for each in self.parameters):
             self.parameter(op, op.results[0].type, f"global_{name}", name)
         shape = Shape(op, op.results[0].type)
-        self.values[op.results[0]] = View(
-            f"global_{name}", shape.element, ZERO, [*map(index, shape.sizes)], [*map(index, shape.strides)]
-        )
+        self.values[op.results[0]] = static(f"global_{name}", shape)
 
     def lower_memref_subview(self, op: Operation) -> None:
         view, *rest = self.of(op.operands)
@@ -434,7 +496,7 @@ class Lowering:
         for each, stride in zip(offsets, view.strides, strict=True):
             offset = add(offset, mul(each, stride))
         strides = [mul(each, stride) for each, stride in zip(strides, view.strides, strict=True)]
-        kept = kept_axes(integers(op, "static_sizes"), Shape(op, op.results[0].type).sizes)
+        kept = kept_axes(op)
         self.values[op.results[0]] = View(
             view.buffer, view.element, offset, [sizes[axis] for axis in kept], [strides[axis] for axis in kept]
         )
@@ -465,9 +527,9 @@ class Lowering:
     def lower_memref_atomic_rmw(self, op: Operation) -> None:
         value, view, *indices = self.of(op.operands)
         kind = int(number(op, "kind") or 0)
-        if kind not in RMW or view.element is not S.I32:
+        if kind not in ATOMIC_KINDS or view.element is not S.I32:
             raise Refused(op, f"kind {kind} of {view.element.text}", "use addi, andi, ori, maxs or mins of i32")
-        self.set(op, [Atomic(RMW[kind], view.buffer, self.address(view, indices), None, value)])
+        self.set(op, [Atomic(ATOMICS[ATOMIC_KINDS[kind]], view.buffer, self.address(view, indices), None, value)])
 
 
 def reduction(op: Operation, type_: S) -> str:
@@ -478,11 +540,13 @@ def reduction(op: Operation, type_: S) -> str:
     return name
 
 
-def kept_axes(sizes: list[int], result: list[int | None]) -> list[int]:
-    """Returns the axes of a slice that its type keeps: axes of size 1 may be left out."""
-    kept: list[int] = []
-    for axis, size in enumerate(sizes):
+def kept_axes(op: Operation) -> list[int]:
+    """Returns the axes of ``memref.subview`` that its type keeps: axes of size 1 may be left out."""
+    kept, result = list[int](), Shape(op, op.results[0].type).sizes
+    for axis, size in enumerate(integers(op, "static_sizes")):
         wanted = result[len(kept)] if len(kept) < len(result) else -1
         if wanted == (None if size == DYNAMIC_INDEX else size):
             kept.append(axis)
+    if len(kept) != len(result):
+        raise Malformed(op, "sizes that are not those of its type")
     return kept

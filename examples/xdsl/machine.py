@@ -1,32 +1,46 @@
 """Runs MLIR with NumPy: host code, and kernels lane by lane.  Its answers are what vyre's are compared with."""
 
-from __future__ import annotations
+from __future__ import annotations  # noqa: I001
 
 import math
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
 import numpy as np
-from lowering import CONSTANTS, IDS, IGNORED, SUBGROUP, TERMINATORS, kept_axes, reduction
+from flow import edges
+from lowering import IDS, IGNORED, SUBGROUP, kept_axes, reduction
+
+# fmt: off
+from operations import (
+    ATOMIC_KINDS, CONSTANTS, TERMINATORS, Refused, Shape, attribute, ending, groups, integers, name_of, number,
+    place_of, stored, symbol, word,
+)
+
+# fmt: on
 from operators import CONVERSIONS, operator_of, predicate
-from reading import Refused, Shape, attribute, integers, jump, name_of, number, place_of, stored, symbol, word
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Operation, SSAValue
 
 Size = tuple[int, int, int]
 Lane = Generator[tuple[Operation, Any], Any, list[Any]]
 """A lane that runs: it gives each operation at which the lanes of a workgroup meet, and takes its result."""
-FUNCTIONS: Final = {
+FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "tanh": np.tanh, "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh,
     "cosh": np.cosh, "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 """NumPy's functions, which are asked in float64."""
-EXACT: Final = {"negf": np.negative, "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
-                "roundeven": np.rint, "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}  # fmt: skip
+EXACT: Final[dict[str, Callable[[Any], Any]]] = {
+    "negf": np.negative, "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "roundeven": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}  # fmt: skip
 _PLACES: Final = ("gpu.block_id", "gpu.thread_id", "gpu.global_id")
 STEPS: Final = 20_000
 """The operations that a function may run."""
+
+
+ELEMENTS: Final = 1 << 22
+"""The elements that a piece of memory may have here."""
 
 
 class Undefined(Exception):
@@ -58,16 +72,19 @@ class Machine:
 
     def launch(self, func: Operation, grid: Size, block: Size, arguments: list[Any]) -> None:
         """Runs a kernel: workgroup after workgroup, and in one of them all lanes to where they meet."""
+        if min(*grid, *block) < 1 or math.prod(grid) > STEPS:
+            raise Undefined(func, "a launch without a lane, or of too many")
         with np.errstate(all="ignore"):
             for group in np.ndindex(*reversed(grid)):
                 ids = {"gpu.grid_dim": grid, "gpu.block_dim": block, "gpu.block_id": group[::-1]}
                 self.workgroup(func, ids, block, arguments)
 
     def workgroup(self, func: Operation, ids: dict[str, Any], block: Size, arguments: list[Any]) -> None:
+        self.spend(func, math.prod(block))
         own = func.regions[0].blocks[0].args[len(arguments) :]
         count = int(number(func, "workgroup_attributions") or 0)
         shared = [_zeros(func, each.type) for each in own[:count]]
-        lanes = []
+        lanes = list[_Returning]()
         for local in np.ndindex(*reversed(block)):
             known = ids | {"gpu.thread_id": local[::-1], "lane": len(lanes)}
             known["gpu.global_id"] = tuple(
@@ -82,11 +99,12 @@ class Machine:
         answers: list[Any] = [None] * len(lanes)
         while True:
             meetings = [lane.resume(answer) for lane, answer in zip(lanes, answers, strict=True)]
-            if all(each is None for each in meetings):
+            met = [each for each in meetings if each is not None]
+            if not met:
                 return [lane.results for lane in lanes]
-            if len({each and each[0] for each in meetings}) != 1:
+            if len(met) != len(lanes) or len({op for op, _ in met}) != 1:
                 raise Undefined(func, "not all lanes come to a barrier")
-            answers = self.met(meetings[0][0], [each[1] for each in meetings])
+            answers = self.met(met[0][0], [value for _, value in met])
 
     def met(self, op: Operation, values: list[Any]) -> list[Any]:
         """Returns what each lane gets where the lanes of a workgroup meet."""
@@ -103,12 +121,13 @@ class Machine:
         for value in values[1:]:
             if op.regions and op.regions[0].blocks:
                 block = op.regions[0].blocks[0]
-                env = dict(zip(block.args, (total, value), strict=True))
+                env: dict[SSAValue, Any] = dict(zip(block.args, (total, value), strict=True))
                 lane = _Returning(self.block(block, env, {}))
                 lane.resume(None)
                 total = lane.results[0]
             else:
-                total = self.operator(op, reduction(op, stored(op, op.operands[0].type)), [total, value])
+                type_ = stored(op, op.operands[0].type)
+                total = _as(self.operator(op, reduction(op, type_), [total, value]), value.dtype)
         return total
 
     def run(self, func: Operation, arguments: list[Any], ids: dict[str, Any]) -> Lane:
@@ -133,21 +152,34 @@ class Machine:
         return []
 
     def block(self, block: Block, env: dict[SSAValue, Any], ids: dict[str, Any]) -> Lane:
-        """Runs the operations of a block, and returns the operands of the one that ends it."""
+        """Runs a block and those to which it jumps, and returns the operands of the operation that ends them."""
+        values: list[Any] = []
+        next_: Block | None = block
+        while next_ is not None:
+            next_, values = yield from self.straight(next_, env, ids)
+        return values
+
+    def straight(self, block: Block, env: dict[SSAValue, Any], ids: dict[str, Any]) -> Any:
+        """Runs the operations of a block, and returns the block to which it jumps, if any, and what it gives."""
         for op in block.ops:
-            self.steps += 1
-            if self.steps > STEPS:
-                raise Undefined(op, f"more than {STEPS} steps")
+            self.spend(op, 1)
             values = [env[operand] for operand in op.operands]
-            if name_of(op) in TERMINATORS and op is block.last_op:
-                return values
-            if name_of(op) == "cf.br":
-                env |= zip(jump(op).args, values, strict=True)
-                return (yield from self.block(jump(op), env, ids))
+            if op.next_op is None and name_of(op) in TERMINATORS:
+                return None, values
+            if op.next_op is None and op.successors:
+                cases, jumps = edges(op)
+                jump = jumps[cases.index(int(values[0])) if cases and int(values[0]) in cases else -1]
+                env |= zip(jump.target.args, [env[each] for each in jump.passed or ()], strict=True)
+                return jump.target, []
             results = yield from self.operation(op, values, env, ids)
             for result, value in zip(op.results, results, strict=True):
-                env[result] = value.astype(_dtype(op, result.type)) if isinstance(value, np.generic) else value
-        return []
+                env[result] = _as(value, _dtype(op, result.type)) if isinstance(value, np.generic) else value
+        return None, []
+
+    def spend(self, op: Operation, steps: int) -> None:
+        self.steps += steps
+        if self.steps > STEPS:
+            raise Undefined(op, f"more than {STEPS} steps")
 
     def operation(self, op: Operation, values: list[Any], env: dict[SSAValue, Any], ids: dict[str, Any]) -> Any:
         name = name_of(op)
@@ -174,6 +206,10 @@ class Machine:
             case "scf.if":
                 chosen = body[:1] if values[0] else body[1:]
                 return (yield from self.block(chosen[0], env, ids)) if chosen else []
+            case "scf.index_switch":
+                cases = integers(op, "cases")
+                case = cases.index(int(values[0])) + 1 if int(values[0]) in cases else 0
+                return (yield from self.block(body[case], env, ids))
             case "scf.execute_region":
                 return (yield from self.block(body[0], env, ids))
             case "scf.for":
@@ -194,29 +230,33 @@ class Machine:
                     values = yield from self.block(body[1], env, ids)
             case "scf.parallel":
                 axes = len(body[0].args)
-                if len(values) != 3 * axes:
-                    raise Refused(op, "a reduction over scf.parallel", "use scf.for with iter_args")
-                if any(each <= 0 for each in values[2 * axes :]):
+                if any(each <= 0 for each in values[2 * axes : 3 * axes]):
                     raise Undefined(op, "a step that is not positive")
-                spans = [range(*map(int, values[axis::axes])) for axis in range(axes)]
+                spans = [range(*map(int, values[axis : 3 * axes : axes])) for axis in range(axes)]
+                if math.prod(each.stop - each.start for each in spans if each.stop > each.start) > STEPS:
+                    raise Undefined(op, f"more than {STEPS} steps")
+                totals, reductions = values[3 * axes :], ending(body[0]).regions
                 for place in np.ndindex(*map(len, spans)):
                     env |= zip(body[0].args, (np.int64(s[n]) for s, n in zip(spans, place, strict=True)), strict=True)
-                    yield from self.block(body[0], env, ids)
-                return []
+                    parts = yield from self.block(body[0], env, ids)
+                    for n, region in enumerate(reductions):
+                        env |= zip(region.blocks[0].args, (totals[n], parts[n]), strict=True)
+                        totals[n] = (yield from self.block(region.blocks[0], env, ids))[0]
+                return totals
             case "func.call":
                 return (yield from self.run(self.functions[word(op, "callee")], values, ids))
             case "gpu.launch_func":
-                segments = integers(op, "operandSegmentSizes", "operand_segment_sizes")
-                values, many = values[segments[0] :], segments[-1] if len(segments) < 10 else segments[8]
-                kernel = attribute(op, "kernel")
-                func = self.functions[kernel.nested_references.data[-1].data]
-                self.on_launch(
-                    func, tuple(map(int, values[:3])), tuple(map(int, values[3:6])), values[6 + segments[7] :][:many]
-                )
+                segments = integers(op, "operandSegmentSizes")
+                if any(segments[7:10]):
+                    raise Refused(op, "a launch of clusters", "launch workgroups alone")
+                sizes, passed = values[segments[0] :][:6], values[sum(segments[:11]) :][: segments[11]]
+                func = self.functions[attribute(op, "kernel").nested_references.data[-1].data]
+                gx, gy, gz, bx, by, bz = map(int, sizes)
+                self.on_launch(func, (gx, gy, gz), (bx, by, bz), passed)
                 return [None] * len(op.results)
             case "gpu.wait" | "gpu.host_register" | "gpu.host_unregister" | "memref.dealloc" | "gpu.dealloc":
                 return [None] * len(op.results)
-            case _ if name in IGNORED:
+            case _ if name in IGNORED and not op.results:
                 return []
             case "memref.store":
                 values[1][_inside(op, values[1], values[2:])] = values[0]
@@ -232,14 +272,16 @@ class Machine:
             case "memref.load":
                 return [values[0][_inside(op, values[0], values[1:])]]
             case "memref.alloc" | "memref.alloca" | "gpu.alloc":
-                sizes = integers(op, "operandSegmentSizes", "operand_segment_sizes")
+                sizes = integers(op, "operandSegmentSizes")
                 dynamic = values[sizes[0] :] if name == "gpu.alloc" else values
                 made = _zeros(op, op.results[0].type, dynamic)
                 return [made, None][: len(op.results)]
             case "memref.dim":
+                if not 0 <= values[1] < values[0].ndim:
+                    raise Undefined(op, "an axis that memory does not have")
                 return [np.int64(values[0].shape[int(values[1])])]
-            case "memref.cast" | "memref.memory_space_cast":
-                return values
+            case "memref.cast" | "memref.memory_space_cast" | "memref.assume_alignment":
+                return values[: len(op.results)]
             case "memref.get_global":
                 return [self.globals[word(op, "name")]]
             case "memref.copy" | "gpu.memcpy":
@@ -249,12 +291,14 @@ class Machine:
             case "gpu.memset":
                 values[-2][...] = values[-1]
                 return [None] * len(op.results)
+            case "memref.expand_shape" | "memref.collapse_shape":
+                return [_reshaped(op, values[0], values[1:])]
             case "memref.subview" | "memref.reinterpret_cast":
                 return [_sliced(op, name == "memref.subview", values)]
             case "memref.atomic_rmw":
                 place = _inside(op, values[1], values[2:])
                 old = values[1][place]
-                values[1][place] = self.operator(op, _RMW[int(number(op, "kind") or 0)], [old, values[0]])
+                values[1][place] = self.operator(op, ATOMIC_KINDS[int(number(op, "kind") or 0)], [old, values[0]])
                 return [old]
         raise Refused(op, "no such operation here", "lower it first")
 
@@ -265,6 +309,10 @@ class Machine:
         match name:
             case "select":
                 return [values[1] if values[0] else values[2]]
+            case "bitcast":
+                return [values[0].view(target)]
+        values = [floats(value) for value in values]
+        match name:
             case "cmpi":
                 which = predicate(op)
                 x, y = (_number(value, which[0] == "u") for value in values)
@@ -283,8 +331,6 @@ class Machine:
             case "mului_extended" | "mulsi_extended":
                 x, y = (_number(value, name[3] == "u") for value in values)
                 return [_wrapped(x * y, target), _wrapped(x * y >> _width(values[0]), target)]
-            case "bitcast":
-                return [values[0].view(target)]
             case "fptosi" | "fptoui":
                 bits, low = _width(target.type(0)), name == "fptoui"
                 if not np.isfinite(values[0]):
@@ -294,15 +340,16 @@ class Machine:
                     raise Undefined(op, "no integer of that size")
                 return [_wrapped(whole, target)]
             case "sitofp" | "uitofp":
-                return [np.array(_number(values[0], name == "uitofp")).astype(target)[()]]
+                return [_as(np.array(_number(values[0], name == "uitofp"))[()], target)]
             case "extf" | "truncf":
-                return [values[0].astype(target)]
+                return [_as(values[0], target)]
             case _ if name in CONVERSIONS:
                 return [_wrapped(_number(values[0], name in ("extui", "index_castui")), target)]
         return [self.operator(op, name, values)]
 
     def operator(self, op: Operation, name: str, values: list[Any]) -> Any:
-        """Returns an operator of values of one type, which is that of the result."""
+        """Returns an operator of values of one type; a result of bf16 is still to be rounded."""
+        values = [floats(value) for value in values]
         dtype = values[0].dtype
         if name in EXACT:
             return EXACT[name](values[0])
@@ -376,11 +423,10 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     return x.dtype.type(np.longdouble(x) * np.longdouble(y) + np.longdouble(z))
 
 
-_RELATION: Final = {
+_RELATION: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
     "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }  # fmt: skip
-_RMW: Final = {1: "addi", 4: "maxsi", 7: "minsi", 11: "ori", 12: "andi"}
 _FLOAT: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": lambda x, y: x + y, "subf": lambda x, y: x - y, "mulf": lambda x, y: x * y, "divf": lambda x, y: x / y,
     "maxf": lambda x, y: _strict(x, y, 1), "minf": lambda x, y: _strict(x, y, -1),
@@ -413,11 +459,30 @@ def _wrapped(value: float, dtype: Any) -> Any:
     """Returns a number as a scalar of a type; integers are cut off."""
     if dtype.kind == "f":
         return dtype.type(value)
+    if dtype == np.uint16:
+        return bits_of_bf16(value)
     if dtype.kind == "b":
         return np.bool_(int(value) & 1)
     bits = dtype.itemsize * 8
     low = int(value) % (1 << bits)
     return dtype.type(low - (1 << bits) if low >> (bits - 1) else low)
+
+
+def floats(value: Any) -> Any:
+    """Returns bf16 as f32.  Values of bf16 are held as their bits in uint16, which is the type of nothing else."""
+    return (value.astype(np.uint32) << 16).view(np.float32) if value.dtype == np.uint16 else value
+
+
+def bits_of_bf16(value: Any) -> Any:
+    """Returns floats as bf16, to the nearest and to even in the middle."""
+    bits = np.asarray(value, np.float32).view(np.uint32).astype(np.uint64)
+    nearest = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(value), 0x7FC0, nearest).astype(np.uint16)[()]
+
+
+def _as(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns a scalar as one of a type that holds it."""
+    return bits_of_bf16(value) if dtype == np.uint16 and value.dtype != np.uint16 else value.astype(dtype)
 
 
 def _dtype(op: Operation, type_: Any) -> np.dtype[Any]:
@@ -426,7 +491,10 @@ def _dtype(op: Operation, type_: Any) -> np.dtype[Any]:
 
 def _zeros(op: Operation, type_: Any, dynamic: list[Any] = []) -> Any:  # noqa: B006
     shape, rest = Shape(op, type_), iter(dynamic)
-    return np.zeros([int(next(rest)) if size is None else size for size in shape.sizes], shape.element.numpy_name)
+    sizes = [int(next(rest)) if size is None else size for size in shape.sizes]
+    if min(sizes, default=1) < 0 or math.prod(sizes) > ELEMENTS:
+        raise Undefined(op, f"memory of a size below zero, or of more than {ELEMENTS} elements")
+    return np.zeros(sizes, shape.element.numpy_name)
 
 
 def _global(op: Operation) -> Any:
@@ -450,24 +518,55 @@ def _sliced(op: Operation, relative: bool, values: list[Any]) -> Any:
         [int(next(rest)) if each == DYNAMIC_INDEX else each for each in integers(op, f"static_{part}")]
         for part in ("offsets", "sizes", "strides")
     )
+    base = base_of(memory).reshape(-1)
     if relative:
         for offset, size, stride, whole in zip(offsets, sizes, strides, memory.shape, strict=True):
-            if size and not 0 <= offset + (size - 1) * stride < whole:
+            if size and not (0 <= offset < whole and 0 <= offset + (size - 1) * stride < whole):
                 raise Undefined(op, "a slice out of range")
-        view = memory[tuple(slice(o, o + n * s, s) for o, n, s in zip(offsets, sizes, strides, strict=True))]
-        kept = kept_axes(integers(op, "static_sizes"), Shape(op, op.results[0].type).sizes)
-        return view.reshape([sizes[axis] for axis in kept]) if len(kept) != len(sizes) and view.size else view
-    base = base_of(memory).reshape(-1)
-    last = offsets[0] + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    if not 0 <= last < base.size:
+        steps = [each // memory.itemsize for each in memory.strides]
+        start = offset_of(memory) + sum(offset * step for offset, step in zip(offsets, steps, strict=True))
+        strides = [stride * step for stride, step in zip(strides, steps, strict=True)]
+        kept = kept_axes(op)
+        sizes, strides = [sizes[axis] for axis in kept], [strides[axis] for axis in kept]
+    else:
+        start = offsets[0]
+    ends = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
+    low, high = (start + sum(pick(each, 0) for each in ends) for pick in (min, max))
+    if min(sizes, default=1) < 0 or (0 not in sizes and not 0 <= low <= high < base.size):
         raise Undefined(op, "a slice out of range")
-    return strided(base, offsets[0], sizes, strides)
+    return strided(base, start, sizes, strides) if 0 not in sizes else np.zeros(sizes, base.dtype)
+
+
+def _reshaped(op: Operation, memory: Any, passed: list[Any]) -> Any:
+    """Returns memory with axes split or joined."""
+    shape, rest = [], iter(passed)
+    found, known = groups(op), Shape(op, op.results[0].type).sizes
+    if name_of(op) == "memref.collapse_shape":
+        shape = [math.prod(memory.shape[axis] for axis in group) for group in found]
+    else:
+        shape = [1] * len(known)
+        for size, group in zip(memory.shape, found, strict=True):
+            left = size // math.prod(known[axis] or 1 for axis in group)
+            for axis in group:
+                shape[axis] = int(next(rest, left)) if known[axis] is None else known[axis]
+            if math.prod(shape[axis] for axis in group) != size:
+                raise Undefined(op, "an axis split into parts that are not all of it")
+    made = memory.reshape(shape)
+    if base_of(made) is not base_of(memory):
+        raise Undefined(op, "axes made one that do not lie one behind the other")
+    return made
 
 
 def strided(base: Any, offset: int, sizes: list[int], strides: list[int]) -> Any:
     """Returns the view of memory that a memref is; offset and strides count elements."""
     size = base.itemsize
     return np.ndarray(sizes, base.dtype, base, offset * size, [each * size for each in strides])
+
+
+def offset_of(memory: Any) -> int:
+    """Returns the place of the first element of a view in the array that owns its memory."""
+    first, begin = (int(each.__array_interface__["data"][0]) for each in (memory, base_of(memory)))
+    return (first - begin) // int(memory.itemsize)
 
 
 def base_of(memory: Any) -> Any:
@@ -484,7 +583,3 @@ def _shuffled(mode: str, values: list[list[Any]], lane: int) -> tuple[Any, Any]:
     valid = 0 <= target < int(width)
     there = values[first + target][0] if valid and first + target < len(values) else value.dtype.type(0)
     return there, np.bool_(valid)
-
-
-def is_memory(type_: Any) -> bool:
-    return isinstance(type_, MemRefType)

@@ -6,9 +6,9 @@ MLIR's integers have no sign: here they are signed, and ``unsigned`` gives the s
 
 from __future__ import annotations  # noqa: I001
 
-from typing import Final
+from typing import Any, Final
 
-from reading import Refused, name_of, number, stored, word
+from operations import Malformed, Refused, name_of, number, stored, word
 from xdsl.ir import Operation
 
 # fmt: off
@@ -18,7 +18,8 @@ from vyre.ir import (
 )
 # fmt: on
 
-NARROW: Final = {S.I8: 8, S.I16: 16, S.F16: 16}
+NARROW: Final = {S.I8: 8, S.I16: 16, S.F16: 16, S.BF16: 16}
+SHORT_FLOATS: Final = (S.F16, S.BF16)
 INTEGER: Final = {
     "addi": (B.ADD, False), "subi": (B.SUB, False), "muli": (B.MUL, False), "divsi": (B.DIV, False),
     "divui": (B.DIV, True), "remsi": (B.MOD, False), "remui": (B.MOD, True), "andi": (B.BIT_AND, False),
@@ -56,9 +57,12 @@ def operator_of(op: Operation) -> str:
 
 def predicate(op: Operation) -> str:
     """Returns the predicate of a comparison, which ``arith`` has as a number and ``index`` as a word."""
-    if name_of(op) == "index.cmp":
-        return word(op, "pred")
-    return (FLOAT_PREDICATES if name_of(op) == "arith.cmpf" else PREDICATES)[int(number(op, "predicate") or 0)]
+    known = FLOAT_PREDICATES if name_of(op) == "arith.cmpf" else PREDICATES
+    numbered: dict[Any, str] = dict(enumerate(known))
+    which = word(op, "pred") if name_of(op) == "index.cmp" else numbered.get(number(op, "predicate"), "")
+    if which not in known:
+        raise Malformed(op, "a predicate that is none of its dialect's")
+    return which
 
 
 def held(type_: S) -> S:
@@ -113,7 +117,7 @@ def resized(source: S, target: S, value: Expr, as_unsigned: bool) -> Expr:
 
 def rounded(type_: S, value: Expr) -> Expr:
     """Returns a float as its type can hold it.  One rounding to f32 before it changes no result of + - * / sqrt."""
-    return Narrow(type_, value) if type_ is S.F16 else value
+    return Narrow(type_, value) if type_ in SHORT_FLOATS else value
 
 
 def integer(name: str, type_: S, x: Expr, y: Expr) -> Expr:
@@ -188,10 +192,12 @@ def converted(name: str, op: Operation, source: S, target: S, x: Expr) -> Expr:
     """Returns a conversion; floats that no integer of the target holds saturate, where MLIR does not define them."""
     match name:
         case "extf" | "truncf":
-            if source is S.F64 and target is S.F16:
-                raise Refused(op, "f64 to f16 would be rounded twice", "round to f32 first if that is meant")
+            if source is S.F64 and target in SHORT_FLOATS:
+                raise Refused(op, f"f64 to {target.text} would be rounded twice", "round to f32 first if that is meant")
             return rounded(target, x if held(source) is held(target) else Cast(held(target), x))
         case "sitofp" | "uitofp":
+            if target is S.BF16 and width(source) > 16:
+                raise Refused(op, f"{source.text} to bf16 would be rounded twice", "convert to f32 first")
             return rounded(target, Cast(held(target), (signed if name == "sitofp" else unsigned)(source, x)))
         case "fptosi" | "fptoui":
             wide, short = (S.I64, S.I32) if name == "fptosi" else (S.U64, S.U32)
@@ -246,7 +252,7 @@ def lowered(op: Operation, values: list[Expr]) -> list[Expr]:
             return [compared(predicate(op), type_, *values)]
         case "addui_extended" | "mului_extended" | "mulsi_extended":
             return extended(name, type_, *values)
-        case "fma" if type_ is not S.F16:
+        case "fma" if type_ not in SHORT_FLOATS:
             return [Fma(*values)]
         case "absi":
             return [back(type_, Unary(U.ABS, signed(type_, *values)), False)]

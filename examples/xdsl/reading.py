@@ -1,38 +1,48 @@
-"""Reads MLIR in its generic form with xDSL: modules, the line of each operation, types and attributes."""
+"""Reads MLIR in its generic form with xDSL, rewrites what MLIR 16 spelled in another way, and verifies all of it."""
 
 from __future__ import annotations  # noqa: I001
 
-from typing import Any, Final
+from typing import Final, NoReturn
 
+from operations import Malformed, attribute, integers, name_of, number
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 
 # fmt: off
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX, FileLineColLoc, IntAttr, MemRefType, NoneAttr, StridedLayoutAttr, StringAttr, UnregisteredOp,
+    DYNAMIC_INDEX, DenseArrayBase, FileLineColLoc, IntAttr, MemRefType, StringAttr, TensorType, UnrankedMemRefType,
+    UnregisteredOp, VectorType, i32, i64,
 )
 # fmt: on
+from xdsl.dialects.scf import ReduceOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation
+from xdsl.irdl.dominance import DominanceInfo
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
-
-from vyre.ir import ScalarType as S
-from vyre.ir import SourceLocation
+from xdsl.utils.exceptions import VerifyException
 
 DIALECTS: Final = ("builtin", "func", "gpu", "arith", "math", "scf", "memref", "cf")
-STORED: Final = {
-    "i1": S.BOOL8, "i8": S.I8, "i16": S.I16, "i32": S.I32, "i64": S.I64, "index": S.I64,
-    "f16": S.F16, "f32": S.F32, "f64": S.F64,
+_INDEX: Final = (
+    "add", "sub", "mul", "divs", "divu", "ceildivs", "ceildivu", "floordivs", "rems", "remu", "maxs", "maxu", "mins",
+    "minu", "shl", "shrs", "shru", "and", "or", "xor",
+)  # fmt: skip
+SIGNATURES: Final = {
+    **{f"index.{each}": "index index -> index" for each in _INDEX},
+    "index.cmp": "index index -> i1", "index.casts": "s -> t", "index.castu": "s -> t", "index.constant": "-> index",
+    "index.bool.constant": "-> i1", "arith.maxf": "t t -> t", "arith.minf": "t t -> t", "arith.index_castui": "s -> t",
+    "arith.remf": "t t -> t", "gpu.subgroup_reduce": "t -> t", "gpu.shuffle": "t i32 i32 -> t i1",
 }  # fmt: skip
-"""The type that elements of an MLIR type have in memory.  MLIR's integers have no sign, and an index has 64 bits."""
-
-
-class Refused(Exception):
-    """An operation that this example does not lower; ``reason`` leaves out where it stands."""
-
-    def __init__(self, op: Operation, why: str, fix: str) -> None:
-        self.reason = f"{name_of(op)}: {why}"
-        super().__init__(f"{place_of(op)}: `{name_of(op)}`: {why}. Fix: {fix}.")
+"""The types of operations that xDSL does not define.  A letter is any type, the same wherever it stands."""
+SEGMENTS: Final = {"gpu.memcpy": 2, "gpu.dealloc": 1}
+"""Operations whose segments MLIR does not write and xDSL wants: tokens, and then so many operands of one each."""
+CLUSTERS: Final = {"gpu.launch": (8, []), "gpu.launch_func": (9, [0])}
+"""The segments of launches in MLIR 16, without the sizes of clusters, and what is behind all others today."""
+VIEWS: Final = (
+    "memref.cast", "memref.memory_space_cast", "memref.assume_alignment", "memref.copy", "memref.subview",
+    "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape",
+)  # fmt: skip
+UNJUDGED: Final = (VectorType, TensorType, UnrankedMemRefType)
+"""xDSL's definitions of ``arith`` and ``memref`` allow fewer of these than MLIR's do; lowering refuses them all."""
 
 
 class Unreadable(Exception):
@@ -58,129 +68,193 @@ class _LineKeeper(Parser):
 
 
 def read(text: str, file: str) -> Operation:
-    """Returns the module that a text describes.  Raises ``Unreadable`` for what xDSL cannot parse."""
+    """Returns the module that a text describes.
+
+    Raises ``Unreadable`` for what xDSL cannot parse, and ``Malformed`` for what does not verify.
+    """
     context = Context(allow_unregistered=True)
     for name in DIALECTS:
         context.register_dialect(name, get_all_dialects()[name])
     try:
-        return _LineKeeper(context, text, file).parse_module()
-    except (ParseError, VerifyException, NotImplementedError) as error:
+        module = _LineKeeper(context, text, file).parse_module()
+    except Exception as error:  # attributes and types that are not well-formed raise errors of many classes there
         lines = [line.strip(" ^") for line in str(error).splitlines()]
         where = next((line.split("@")[-1] for line in lines if file in line), file)
-        raise Unreadable(where, [line for line in lines if line][-1].partition(" self: ")[0]) from error
+        said = [line for line in lines if line] or [type(error).__name__]
+        raise Unreadable(where, said[-1].partition(" self: ")[0]) from error
+    verify(modernized(module))
+    return module
 
 
-def place_of(op: Operation) -> SourceLocation | None:
-    """Returns the file and the line of an operation."""
-    where = op.location
-    return SourceLocation(where.filename.data, where.line.data) if isinstance(where, FileLineColLoc) else None
+def modernized(module: Operation) -> Operation:
+    """Rewrites in place what MLIR 16 writes and today's MLIR spells in another way, and returns the module."""
+    for op in list(module.walk()):
+        if isinstance(op, IRDLOperation) and "operand_segment_sizes" in op.attributes:
+            sizes = op.attributes.pop("operand_segment_sizes")
+            count, behind = CLUSTERS.get(op.name, (0, []))
+            if isinstance(sizes, DenseArrayBase) and len(sizes) == count:
+                values = list(sizes.get_values())
+                sizes = DenseArrayBase.from_list(i32, [*values[:7], 0, 0, 0, *values[7:], *behind])
+            options = op.get_irdl_definition().options
+            as_property = any(isinstance(each, AttrSizedOperandSegments) and each.as_property for each in options)
+            (op.properties if as_property else op.attributes)["operandSegmentSizes"] = sizes
+        match name_of(op):
+            case name if name in SEGMENTS and "operandSegmentSizes" not in op.attributes:
+                counts = [len(op.operands) - SEGMENTS[name], *[1] * SEGMENTS[name]]
+                op.attributes["operandSegmentSizes"] = DenseArrayBase.from_list(i32, counts)
+            case "memref.global":
+                op.properties.setdefault("sym_visibility", StringAttr("public"))
+            case "memref.expand_shape" if op.results and isinstance(op.results[0].type, MemRefType):
+                sizes = DenseArrayBase.from_list(i64, list(op.results[0].type.get_shape()))
+                op.properties.setdefault("static_output_shape", sizes)
+            case "scf.parallel" if op.regions and op.regions[0].blocks:
+                _one_reduce(op.regions[0].blocks[0])
+    return module
 
 
-def name_of(op: Operation) -> str:
-    """Returns the name of an operation, whether xDSL knows it or not."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+def _one_reduce(block: Block) -> None:
+    """Puts the reductions of ``scf.parallel``, which stood anywhere in its body, into one operation at its end."""
+    if block.last_op is None or name_of(block.last_op) != "scf.yield" or block.last_op.operands:
+        return
+    old = [op for op in block.ops if name_of(op) == "scf.reduce"]
+    made = ReduceOp([value for op in old for value in op.operands], [r for op in old for r in _detached(op)])
+    made.location = block.last_op.location
+    for op in [*old, block.last_op]:
+        op.detach()
+        op.erase()
+    block.add_op(made)
 
 
-def attribute(op: Operation, *names: str) -> Any:
-    """Returns the attribute or property with the first of these names that is there, or None."""
-    return next((kept[name] for name in names for kept in (op.attributes, op.properties) if name in kept), None)
+def _detached(op: Operation) -> list[Region]:
+    return [op.detach_region(region) for region in list(op.regions)]
 
 
-def word(op: Operation, name: str) -> str:
-    """Returns the last word of an attribute: ``x`` of ``#gpu<dim x>``; empty if the attribute is missing."""
-    found = attribute(op, name)
-    return "" if found is None else str(found).replace("<", " ").rstrip(">").split()[-1].strip('"@')
+def verify(module: Operation) -> None:
+    """Raises ``Malformed`` for the first operation that does not verify, or uses a value before it is there.
+
+    xDSL verifies what it defines.  Of the operations that it lacks, those in ``SIGNATURES`` are verified by it, and
+    lowering refuses the others, with all that is in them.
+    """
+    for op in _known(module):
+        if (signature := SIGNATURES.get(name_of(op))) is not None and isinstance(op, UnregisteredOp):
+            _check_signature(op, signature)
+        elif name_of(op) == "gpu.func":
+            _check_gpu_func(op)
+        elif not _is_narrower(op):
+            _check_by_xdsl(op)
+        if name_of(op) in VIEWS:
+            _check_view(op)
+    for region in module.regions:
+        _check_dominance(region, set())
 
 
-def symbol(op: Operation) -> str:
-    return attribute(op, "sym_name").data
+def _known(op: Operation) -> list[Operation]:
+    """Returns an operation and those in it, without those in operations that xDSL and this example do not know."""
+    within = [] if isinstance(op, UnregisteredOp) else [each for r in op.regions for b in r.blocks for each in b.ops]
+    return [op, *(found for each in within for found in _known(each))]
 
 
-def integers(op: Operation, *names: str) -> list[int]:
-    """Returns a list of integers, which is empty if the attribute is missing."""
-    found = attribute(op, *names)
-    return [] if found is None else [int(each) for each in found.get_values()]
+def _is_narrower(op: Operation) -> bool:
+    """Whether xDSL's verifier refuses what MLIR allows."""
+    if name_of(op).startswith(("arith.", "memref.")) and any(
+        isinstance(value.type, UNJUDGED) for value in (*op.operands, *op.results)
+    ):
+        return True
+    match name_of(op):
+        case "memref.assume_alignment" | "gpu.terminator":  # MLIR 16 has them without a result, and in gpu.func
+            return True
+        case "memref.dma_start" | "memref.dma_wait":  # lowering refuses them
+            return True
+        case "memref.global":  # a declaration has no value
+            return attribute(op, "initial_value") is None
+        case "memref.reinterpret_cast":  # a type may leave open what is known
+            return any(
+                isinstance(each.type, MemRefType) and DYNAMIC_INDEX in each.type.get_shape() for each in op.results
+            )
+        case "gpu.memcpy":  # memory may be of two spaces
+            types = [value.type for value in op.operands[-2:]]
+            return len({(str(each.element_type), each.shape) for each in types if isinstance(each, MemRefType)}) == 1
+    return False
 
 
-def number(op: Operation, name: str) -> int | float | None:
-    """Returns an attribute that is a number, or None if it is another thing."""
-    value = getattr(attribute(op, name), "value", None)
-    return getattr(value, "data", None)
-
-
-def stored(op: Operation, type_: Any) -> S:
-    """Returns the type in memory of the values of an MLIR type."""
+def _check_by_xdsl(op: Operation) -> None:
     try:
-        return STORED[str(type_)]
-    except KeyError:
-        raise Refused(op, f"values of type {_family(type_)}", f"use one of {', '.join(STORED)}") from None
+        op.verify(verify_nested_ops=False)
+        for region in op.regions:
+            for block in region.blocks:
+                if not block.ops and len(region.blocks) > 1:
+                    raise VerifyException("a block without an end")
+    except Exception as error:  # verifiers of xDSL expect what others verify, and raise errors of many classes
+        lines = [line.strip(" ^") for line in str(error).splitlines()]
+        said = [line for line in lines if line] or [type(error).__name__]
+        raise Malformed(op, said[-1].partition(" self: ")[0].rstrip(".")) from error
 
 
-def _family(type_: Any) -> str:
-    return str(type_).split("<")[0]
+def _check_signature(op: Operation, signature: str) -> None:
+    known: dict[str, str] = {}
+    takes, _, gives = signature.partition("->")
+    for values, wanted in ((op.operands, takes.split()), (op.results, gives.split())):
+        types = [str(value.type) for value in values]
+        if len(types) != len(wanted) or any(
+            each != (known.setdefault(type_, each) if len(type_) == 1 else type_)
+            for each, type_ in zip(types, wanted, strict=True)
+        ):
+            raise Malformed(op, f"its types are not {signature}")
 
 
-class Shape:
-    """The sizes, strides and offset of a memref type, in elements; None stands for what is known at run time only."""
-
-    def __init__(self, op: Operation, type_: Any) -> None:
-        if not isinstance(type_, MemRefType):
-            raise Refused(op, f"memory of type {_family(type_)}", "use a ranked memref")
-        self.element = stored(op, type_.element_type)
-        self.sizes = [_known(size) for size in type_.get_shape()]
-        self.offset: int | None = 0
-        self.strides: list[int | None] = []
-        if isinstance(type_.layout, StridedLayoutAttr):
-            self.strides = [getattr(each, "data", None) for each in type_.layout.strides]
-            self.offset = getattr(type_.layout.offset, "data", None)
-        elif isinstance(type_.layout, NoneAttr) or _is_identity(type_.layout):
-            stride: int | None = 1
-            for size in reversed(self.sizes):
-                self.strides.insert(0, stride)
-                stride = None if size is None or stride is None else size * stride
-        else:
-            raise Refused(op, "a memref whose layout is an affine map", "use the identity or strided<...>")
-        space = str(type_.memory_space)
-        self.in_workgroup = "workgroup" in space or space.startswith("3")
-
-    @property
-    def count(self) -> int | None:
-        """Returns the number of elements from the first to the last, or None."""
-        known = [self.offset, *self.sizes, *self.strides]
-        if any(each is None for each in known):
-            return None
-        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True)) + 1
+def _check_gpu_func(op: Operation) -> None:
+    """Raises ``Malformed`` for a kernel whose arguments are not its inputs; xDSL takes attributions for arguments."""
+    type_ = attribute(op, "function_type")
+    inputs = getattr(getattr(type_, "inputs", None), "data", None)
+    if inputs is None or not isinstance(attribute(op, "sym_name"), StringAttr) or len(op.regions) != 1:
+        _malformed(op, "a function has a type, a name and one region")
+    if op.regions[0].blocks:
+        found = [each.type for each in op.regions[0].blocks[0].args]
+        shared = number(op, "workgroup_attributions") or 0
+        if found[: len(inputs)] != list(inputs) or not 0 <= shared <= len(found) - len(inputs):
+            _malformed(op, "its first arguments are not those of its type")
 
 
-def _is_identity(layout: Any) -> bool:
-    data = getattr(layout, "data", None)
-    return data is not None and [str(each) for each in data.results] == [f"d{n}" for n in range(data.num_dims)]
+def _check_view(op: Operation) -> None:
+    """Raises ``Malformed`` where two memrefs are not of one element type, or their shapes do not fit."""
+    values = (*op.operands[: 2 if name_of(op) == "memref.copy" else 1], *op.results)
+    types = [value.type for value in values if isinstance(value.type, MemRefType)]
+    if len(types) != len(values):
+        return  # lowering refuses memory without a rank
+    if len({str(each.element_type) for each in types}) != 1:
+        _malformed(op, "memory of two element types")
+    ranks = [len(each.get_shape()) for each in types]
+    if name_of(op) in ("memref.subview", "memref.reinterpret_cast"):
+        parts = [integers(op, f"static_{part}") for part in ("offsets", "sizes", "strides")]
+        lengths = [ranks[0]] * 3 if name_of(op) == "memref.subview" else [1, ranks[1], ranks[1]]
+        dynamic = [part.count(DYNAMIC_INDEX) for part in parts]
+        if [len(part) for part in parts] != lengths or dynamic != integers(op, "operandSegmentSizes")[1:]:
+            _malformed(op, "offsets, sizes and strides that do not fit its types")
+    elif not name_of(op).endswith("_shape"):
+        sizes = zip(*(each.get_shape() for each in types), strict=False)
+        if len(set(ranks)) > 1 or any(len({*axis} - {DYNAMIC_INDEX}) > 1 for axis in sizes):
+            _malformed(op, "memory of two shapes")
 
 
-def _known(size: int) -> int | None:
-    return None if size == DYNAMIC_INDEX else size
+def _malformed(op: Operation, why: str) -> NoReturn:
+    raise Malformed(op, why)
 
 
-def entry(op: Operation, region: Region) -> Block:
-    """Returns the first block of a region, which has one."""
-    if not region.blocks:
-        raise Refused(op, "a missing body", "define it")
-    return region.blocks[0]
-
-
-def jump(op: Operation) -> Block:
-    """Returns the block to which ``cf.br`` goes.  Since no other jump is lowered, blocks are a chain."""
-    target, here = op.successors[0], op.parent_block()
-    order = list(op.parent_region().blocks)
-    if order.index(target) <= order.index(here):
-        raise Refused(op, "a jump back", "use scf.for or scf.while")
-    return target
-
-
-def constant(value: SSAValue) -> int | None:
-    """Returns the integer that a value always is, or None."""
-    owner = value.owner
-    return number(owner, "value") if isinstance(owner, Operation) and name_of(owner) in CONSTANTS else None
-
-
-CONSTANTS: Final = ("arith.constant", "index.constant", "index.bool.constant")
+def _check_dominance(region: Region, outer: set[SSAValue]) -> None:
+    """Raises ``Malformed`` for a use that the definition does not dominate; xDSL does not verify that."""
+    dominance = DominanceInfo(region) if len(region.blocks) > 1 else None
+    made = {block: {*block.args, *(each for op in block.ops for each in op.results)} for block in region.blocks}
+    for number_, block in enumerate(region.blocks):
+        if dominance is not None and number_ and not dominance.dominates(region.blocks[0], block):
+            continue  # no jump leads there
+        there = outer | set(block.args)
+        for other in region.blocks:
+            if dominance is not None and dominance.strictly_dominates(other, block):
+                there |= made[other]
+        for op in block.ops:
+            for operand in op.operands:
+                if operand not in there:
+                    raise Malformed(op, "an operand whose definition does not dominate it")
+            for inner in () if isinstance(op, UnregisteredOp) else op.regions:
+                _check_dominance(inner, set() if name_of(op).endswith(".func") else there)
+            there |= set(op.results)

@@ -191,3 +191,8 @@ def test_without_llvmlite_the_error_says_what_to_install() -> None:
         "backend `cpu`: the package llvmlite, which compiles its kernels, is not installed. "
         'Fix: install it (`pip install "vyre[cpu]"`), or ask for `reference`.\n'
     ), done.stderr
+
+
+def test_the_light_pipeline_keeps_slots_in_registers_and_leaves_other_text_as_it_is() -> None:
+    text = assembly(LOOP, AVX2, Pipeline.LIGHT)
+    assert "rsp" not in text[text.index("kernel:") : text.index("gathered:")]

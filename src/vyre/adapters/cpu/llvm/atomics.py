@@ -223,6 +223,10 @@ def _total(k: Kernel, update: _Update) -> str:
         if update.op is _Op.XOR:
             count = w.pure(f"and {kind} {{}}, 1", count)
         return w.pure(f"mul {kind} {{}}, {{}}", count, value.operand)
+    if update.op is _Op.ADD and (ones := k.narrow.get(value.operand)) is not None and ones.bits == 1:
+        lanes = k.both(k.mask, ones.operand)
+        assert lanes is not None
+        return _counted(k, kind, lanes)
     vector = k.vector_type(kind)
     name = update.name
     if update.op in (_Op.MIN, _Op.MAX) and update.element.is_signed:
@@ -235,13 +239,13 @@ def _active_count(k: Kernel, kind: str) -> str:
     """Returns the number of active lanes."""
     if k.mask is None:
         return str(k.lanes)
-    w = k.w
-    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{k.lanes}", k.mask)
-    if k.lanes < 32:
-        bits = w.pure(f"zext i{k.lanes} {{}} to i32", bits)
-    call = intrinsic(k, "i32", "ctpop.i32", "i32")
-    count = w.pure(f"{call}(i32 {{}})", bits)
-    return count if kind == "i32" else w.pure("zext i32 {} to i64", count)
+    return _counted(k, kind, k.mask)
+
+
+def _counted(k: Kernel, kind: str, mask: str) -> str:
+    """Returns the number of lanes of a mask."""
+    count = blocks.lane_count(k, mask)
+    return count if kind == "i32" else k.w.pure("zext i32 {} to i64", count)
 
 
 # ---- one element for each lane

@@ -54,6 +54,15 @@ def branch(k: Kernel, condition: str, usual: Callable[[], None], rare: Callable[
     w.place(end)
 
 
+def lane_count(k: Kernel, mask: str) -> str:
+    """Returns the number of lanes of a mask, an i32 operand."""
+    w, lanes = k.w, k.lanes
+    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{lanes}", mask)
+    if lanes < 32:
+        bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
+    return w.pure(f"{intrinsic(k, 'i32', 'ctpop.i32', 'i32')}(i32 {{}})", bits)
+
+
 def for_each_lane(k: Kernel, mask: str, write: Callable[[str], None]) -> None:
     """Runs a piece of code for every lane of a mask, ascending; it gets the number of the lane, an i32 operand."""
     w, lanes = k.w, k.lanes

@@ -13,7 +13,7 @@ from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
-from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.adapters.cpu.llvm.word_masks import WordMasks
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.analysis.adjacent_loads import AdjacentLoads, adjacent_loads
@@ -182,6 +182,8 @@ class Kernel:
         """
         self.slotted: Final[set[str]] = set()
         """Names of locals that get a slot although nothing assigns to them."""
+        self.narrow: Final[dict[str, Narrow]] = {}
+        """The vectors that were extended to vectors of integers, by the operand of the latter."""
         self._marks: Final[list[int]] = []
         self._bounds: Final[dict[str, tuple[ScalarType, str, str]]] = {}
         self._pairs: Final[dict[str, tuple[str, str]]] = {}

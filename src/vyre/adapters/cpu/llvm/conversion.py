@@ -6,7 +6,7 @@ from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.floating import infinity_bits, magnitude_bits
 from vyre.adapters.cpu.llvm.instructions import FRACTION, WORD, Instructions, width
 from vyre.adapters.cpu.llvm.lifting import lift
-from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
@@ -31,6 +31,8 @@ def cast(k: Kernel, dtype: ScalarType, a: Value) -> Value:
     result = lifted.value(dtype, cast_bits(lifted.ins, a.dtype, dtype, lifted.operands[0]))
     if dtype is _BOOL and a.shape is Shape.AFFINE:
         k.masks.note_unequal(result.operand, equal=False)
+    if a.dtype is _BOOL and dtype.is_integer and a.shape is Shape.VARYING:
+        k.narrow[result.operand] = Narrow(a.operand, 1, is_signed=False)
     return result
 
 

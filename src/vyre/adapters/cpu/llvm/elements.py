@@ -6,7 +6,7 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm import conversion, narrowing
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
+from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value
 from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
 
@@ -59,7 +59,10 @@ def loaded(k: Kernel, element: ScalarType, raw: str, shape: Shape) -> Value:
     if dtype is _S.F32:
         wide = k.vector_type("i32") if shape is Shape.VARYING else "i32"
         return narrowing.unpack(k, element, Value(_S.U32, w.pure(f"zext {kind} {{}} to {wide}", raw), shape))
-    return Value(dtype, w.pure(f"{_EXTENSION[element]} {kind} {{}} to {wide}", raw), shape)
+    extended = Value(dtype, w.pure(f"{_EXTENSION[element]} {kind} {{}} to {wide}", raw), shape)
+    if shape is Shape.VARYING:
+        k.narrow[extended.operand] = Narrow(raw, element.bits, element.is_signed)
+    return extended
 
 
 def storable(k: Kernel, element: ScalarType, value: Value) -> str:

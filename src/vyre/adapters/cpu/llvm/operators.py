@@ -13,7 +13,7 @@ from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.conversion import cast
 from vyre.adapters.cpu.llvm.instructions import Instructions
 from vyre.adapters.cpu.llvm.lifting import Lifted, lift
-from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
@@ -48,7 +48,7 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     lifted, signed = lift(k, a, b), a.dtype.is_signed
     ins, (x, y) = lifted.ins, lifted.operands
     if op in integer.COMPARISONS:
-        compared = _compared(k, lifted, integer.compare(ins, op, element, x, y, signed=signed))
+        compared = _compared(k, lifted, _ordered(k, lifted, op, a, b))
         if op in (BinaryOp.EQ, BinaryOp.NE) and Shape.VARYING not in (a.shape, b.shape) and a.stride != b.stride:
             k.masks.note_unequal(compared.operand, equal=op is BinaryOp.EQ)
         return compared
@@ -63,6 +63,32 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
 
 def _compared(k: Kernel, lifted: Lifted, operand: str) -> Value:
     return lifted.value(_BOOL, operand if lifted.ins.lanes is None else k.masks.held(operand))
+
+
+def _ordered(k: Kernel, lifted: Lifted, op: BinaryOp, a: Value, b: Value) -> str:
+    """Returns a comparison of integers.
+
+    Vectors that were extended are compared as they were before, which keeps their order and is less work.
+    """
+    ins, (x, y), element, signed = lifted.ins, lifted.operands, SCALAR[a.dtype], a.dtype.is_signed
+    narrow = k.narrow.get(a.operand) or k.narrow.get(b.operand)
+    if narrow is not None and narrow.bits > 1:
+        one, other = (_before_extension(k, ins, value, narrow) for value in (a, b))
+        if one is not None and other is not None:
+            element, x, y, signed = f"i{narrow.bits}", one, other, signed and narrow.is_signed
+    return integer.compare(ins, op, element, x, y, signed=signed)
+
+
+def _before_extension(k: Kernel, ins: Instructions, value: Value, like: Narrow) -> str | None:
+    """Returns a vector of the bits of ``like`` whose extension in the same way is ``value``; None if there is none."""
+    if value.number is None:
+        found = k.narrow.get(value.operand)
+        return found.operand if found is not None and found[1:] == like[1:] else None
+    number, least = value.number, 0
+    if like.is_signed:
+        number -= (number >> (value.dtype.bits - 1)) << value.dtype.bits
+        least = -(1 << (like.bits - 1))
+    return ins.number(f"i{like.bits}", number) if least <= number < least + (1 << like.bits) else None
 
 
 def _logic(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:

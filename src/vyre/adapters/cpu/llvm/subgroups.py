@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cpu.llvm import blocks
 from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.instructions import Instructions
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.ir.types import ScalarType
 
@@ -14,6 +16,12 @@ _U32: Final = ScalarType.U32
 def add(k: Kernel, value: Value) -> Value:
     """Returns the sum over the active lanes, ascending from +0."""
     w, element = k.w, SCALAR[value.dtype]
+    ones = k.narrow.get(value.operand)
+    if ones is not None and ones.bits == 1:
+        lanes = k.both(k.mask, ones.operand)
+        assert lanes is not None
+        count = blocks.lane_count(k, lanes)
+        return k.uniform(value.dtype, Instructions(w, None).convert("zext", "i32", element, count))
     vector = k.vector_type(element)
     operand = k.vector(value)
     zero = "zeroinitializer"

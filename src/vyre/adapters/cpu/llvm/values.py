@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.domain.ir.types import ScalarType
 
@@ -51,6 +51,14 @@ class Value:
     def is_uniform(self) -> bool:
         """Tells whether all active lanes have the same value."""
         return self.shape is Shape.UNIFORM
+
+
+class Narrow(NamedTuple):
+    """A vector of fewer bits, from which a vector of integers was extended: by its sign, or by zeros."""
+
+    operand: str
+    bits: int
+    is_signed: bool
 
 
 def literal(dtype: ScalarType, bits: int) -> Value:

@@ -1,11 +1,11 @@
 """LLVM IR text to machine code, by LLVM through the package llvmlite, which is imported by the first compilation.
 
 Three fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
-sub-expressions are explicit already.  ``FULL`` is LLVM's own at its highest level without the vectorisers, for kernels
-that run long.  ``QUICK`` is for functions so long that the others, whose time grows with the square of the number of
-basic blocks, would take seconds to hours: no pass runs on the text, instructions are selected without preparation, and
-registers are allocated block by block, all of which is linear in the length.  Floating-point operations are never
-contracted: an FMA is formed only where the text asks for one.
+sub-expressions are explicit already: it puts slots into registers, and no other pass runs.  ``FULL`` is LLVM's own at
+its highest level without the vectorisers, for kernels that run long.  ``QUICK`` is for functions so long that the
+others, whose time grows with the square of the number of basic blocks, would take seconds to hours: no pass runs on the
+text, instructions are selected without preparation, and registers are allocated block by block, all of which is linear
+in the length.  Floating-point operations are never contracted: an FMA is formed only where the text asks for one.
 
 llvmlite runs one call at a time for the whole process, so long compilations belong into ``server``'s process.
 """
@@ -79,6 +79,8 @@ _LEVEL: Final = {Pipeline.QUICK: 0, Pipeline.LIGHT: 1, Pipeline.FULL: 3}
 
 Light code of level 1 takes LLVM a tenth less time than that of level 2, and runs as fast.
 """
+_SLOT: Final = " = alloca "
+"""The instruction that only the pass ``sroa`` of the light pipeline has work with."""
 _IMPORTING: Final = threading.Lock()
 
 
@@ -139,8 +141,8 @@ def _machine(features: CpuFeatures, level: int, system: str, annotated: bool = F
     return _Machine(target, f'target datalayout = "{target.target_data}"\ntarget triple = "{triple}"\n')
 
 
-def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
-    if pipeline is Pipeline.QUICK:
+def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline, text: str) -> None:
+    if pipeline is Pipeline.QUICK or (pipeline is Pipeline.LIGHT and _SLOT not in text):
         return
     with ExitStack() as stack:
         tuning = stack.enter_context(closing(llvm.create_pipeline_tuning_options(_LEVEL[pipeline])))
@@ -151,10 +153,6 @@ def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
         else:
             passes = stack.enter_context(closing(llvm.create_new_module_pass_manager()))
             passes.add_sroa_pass()
-            passes.add_simplify_cfg_pass()
-            passes.add_loop_rotate_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
         passes.run(module, builder)
 
 
@@ -172,7 +170,7 @@ def _generate(
             module.verify()
         except RuntimeError as error:
             raise KernelCompileFailed(backend=BACKEND, compiler_log=str(error).strip()) from None
-        _optimise(llvm, module, machine.target, pipeline)
+        _optimise(llvm, module, machine.target, pipeline, text)
         return getattr(machine.target, form)(module)
 
 

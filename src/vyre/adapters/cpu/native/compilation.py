@@ -1,11 +1,11 @@
 """LLVM IR text to machine code, by LLVM through the package llvmlite, which is imported by the first compilation.
 
 Three fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
-sub-expressions are explicit already: it puts slots into registers, and no other pass runs.  ``FULL`` is LLVM's own at its highest level without the vectorisers, for kernels
-that run long.  ``QUICK`` is for functions so long that the others, whose time grows with the square of the number of
-basic blocks, would take seconds to hours: no pass runs on the text, instructions are selected without preparation, and
-registers are allocated block by block, all of which is linear in the length.  Floating-point operations are never
-contracted: an FMA is formed only where the text asks for one.
+sub-expressions are explicit already: it puts slots into registers, and no other pass runs.  ``FULL`` is LLVM's own at
+its highest level without the vectorisers, for kernels that run long.  ``QUICK`` is for functions so long that the
+others, whose time grows with the square of the number of basic blocks, would take seconds to hours: no pass runs on the
+text, instructions are selected without preparation, and registers are allocated block by block, all of which is linear
+in the length.  Floating-point operations are never contracted: an FMA is formed only where the text asks for one.
 
 llvmlite runs one call at a time for the whole process, so long compilations belong into ``server``'s process.
 """

@@ -135,6 +135,19 @@ def test_a_variable_of_the_environment_chooses_the_device(device: str, monkeypat
         find_device()
 
 
+def test_a_constant_may_be_an_index_that_no_element_has(device: str) -> None:
+    """Parts between grid barriers are split off before constants become literals, which validation would refuse."""
+    text = """
+    workgroup_size 1, 1, 1
+    buffer y @0 read_write u32[2]
+    body { y[spec(c, 1u)] = 5u barrier(grid_sync) y[0u] = y[0u] + 1u }
+    """
+    with vyre.open("opencl", catalog=BackendCatalog((OPENCL,))) as session:
+        for c, wanted in (({}, [1, 5]), ({"c": 9}, [1, 0])):
+            found = session.dispatch(Program.from_text(text), {"y": np.zeros(2, np.uint32)}, grid=1, spec=c)["y"]
+            assert found.tolist() == wanted
+
+
 def test_threads_are_refused(device: str) -> None:
     with pytest.raises(UnsupportedFeature, match="threads and affinity"):
         vyre.open("opencl", catalog=BackendCatalog((OPENCL,)), threads=1).close()

@@ -75,11 +75,10 @@ class OpenClPipeline:
         self._plan: Final = plan_bindings(program)
         self._program: Final = program
         self._workgroup: Final = config.workgroup or program.workgroup_size
-        plain = with_constants(
-            expanded(replace(program, workgroup_size=self._workgroup)), spec_literals(program, config.spec)
-        )
+        plain = expanded(replace(program, workgroup_size=self._workgroup))
         self._control: Final = grid_control(plain)
         self._steps: Final = plan_grid_sync(plain)
+        self._constants: Final = spec_literals(program, config.spec)
         self._compiling: Final = Lock()
         self._compiled: tuple[int, dict[int, _Part]] = (device.epoch, self._compile())
 
@@ -89,7 +88,8 @@ class OpenClPipeline:
             return {}  # every launch is refused
         parts: dict[int, _Part] = {}
         for part in plan_programs(self._steps):
-            text = emit(part, counts_steps=self.config.step_budget is not None)
+            # After the split, which takes valid programs alone: a constant may be an index that a literal may not.
+            text = emit(with_constants(part, self._constants), counts_steps=self.config.step_budget is not None)
             if text.local_nbytes > (self._profile.max_shared_memory_bytes or 0):
                 raise InvalidProgram(
                     f"the program needs {text.local_nbytes} bytes of workgroup memory, `{NAME}` has"

@@ -1,8 +1,9 @@
-"""Changes the modules of this folder at random, and runs what comes out.
+"""Changes the modules of this folder at random, or makes functions of random jumps, and runs what comes out.
 
 python fuzz_modules.py --count 5000 --seed 1
+python fuzz_modules.py --count 5000 --seed 1 --jumps
 
-A module that is changed may end in an error of this example or of vyre, each with its reason, or run and leave what
+A module may end in an error of this example or of vyre, each with its reason, or run and leave what
 NumPy leaves.  Any other exception, and any other answer, is a defect, which is printed with the module.
 """
 
@@ -19,6 +20,7 @@ from random import Random
 from typing import Final
 
 from checking import Runner, outcomes
+from jumps import random_function
 
 HERE: Final = Path(__file__).resolve().parent
 TOKEN: Final = re.compile(r'"[^"]*"|[%@^#!]?[\w.$]+|\s+|->|.', re.S)
@@ -112,6 +114,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--jumps", action="store_true", help="functions of blocks that jump to one another, made at random"
+    )
     parser.add_argument("--backends", nargs="+", default=["reference"])
     chosen = parser.parse_args()
     files = sorted((HERE / "modules").glob("*.mlir"))
@@ -119,18 +124,19 @@ def main() -> int:
     became, defects = Counter[str](), 0
     for number in range(chosen.count):
         file = files[number % len(files)]
-        text = changed(file.read_text(), draw)
+        text = random_function(draw) if chosen.jumps else changed(file.read_text(), draw)
+        name = "jumps.mlir" if chosen.jumps else file.name
         try:
-            found = [(word, why) for _, word, why in outcomes(runner, text, file.name, "")]
+            found = [(word, why) for _, word, why in outcomes(runner, text, name, "")]
         except Exception:
             found = [("different", traceback.format_exc(limit=-5))]
         became.update({word for word, _ in found} or {"empty"})
         for why in (why for word, why in found if word == "different"):
             defects += 1
-            print(f"-- mutant {number} of {file.name}\n{text}\n{why}", flush=True)
+            print(f"-- module {number}, {name}\n{text}\n{why}", flush=True)
         runner.cases.clear()
     runner.close()
-    print(f"{chosen.count} mutants, {defects} defects:", ", ".join(f"{n} {word}" for word, n in sorted(became.items())))
+    print(f"{chosen.count} modules, {defects} defects:", ", ".join(f"{n} {word}" for word, n in sorted(became.items())))
     return int(defects > 0)
 
 

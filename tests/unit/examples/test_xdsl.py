@@ -263,9 +263,11 @@ def test_jumps_without_a_structure_are_refused_by_name(lines: list[str], said: s
     assert said in printed and "Fix: " in printed
 
 
-def test_changed_modules_end_in_errors_of_the_example_or_in_numpys_answers() -> None:
-    printed = ran("import fuzz_modules, sys; sys.argv[1:] = ['--count', '204']; raise SystemExit(fuzz_modules.main())")
-    assert printed.startswith("204 mutants, 0 defects:")
+@pytest.mark.parametrize(("count", "flags"), [(204, []), (80, ["--jumps"])], ids=["changed", "jumps"])
+def test_random_modules_end_in_errors_of_the_example_or_in_numpys_answers(count: int, flags: list[str]) -> None:
+    arguments = ["--count", str(count), *flags]
+    printed = ran(f"import fuzz_modules, sys; sys.argv[1:] = {arguments}; raise SystemExit(fuzz_modules.main())")
+    assert printed.startswith(f"{count} modules, 0 defects:")
     assert int(printed.split(" equal")[0].split()[-1]) >= 10
 
 

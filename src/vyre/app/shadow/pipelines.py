@@ -233,6 +233,9 @@ class ShadowedPipeline:
                 self._inner, self._run = fallback, fallback.dispatch
             if number < gate.at:
                 return self._run(inputs, outputs)
+        refused = service.refused(number)
+        if refused is not None:
+            return service.timing(self._run(inputs, outputs), refused)
         return self._compiler.samples.run(self.program, self.config, inputs, outputs, self._run, number)
 
 

@@ -156,13 +156,26 @@ class ShadowService:
                 self._sampled += 1
                 return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
 
+    def refused(self, number: int) -> ShadowState | None:
+        """Returns the state of a dispatch that is drawn while every sample is refused, and counts it.
+
+        Returns None for any other dispatch; ``sample`` decides about it.  Most samples end here, and find this code in
+        no cache: it is short.
+        """
+        with self._lock:
+            if number < self.at or not self._gaps or self._clock.passing() >= self._refused_until:
+                return None
+            self.at = self.gate.at = number + self._gaps.popleft()
+            self._refused_uncounted += 1
+            return self._refusal
+
     def _sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
         with self._lock:
             if number < self.at:
                 return None
-            self.at = self.gate.at = number + (self._gaps.popleft() if self._gaps else self._draw())
+            self.at = self.gate.at = number + self._draw()
             now = self._clock.passing()
-            if now < self._refused_until:  # most samples end here, and find their code in no cache: it is short
+            if now < self._refused_until:
                 self._refused_uncounted += 1
                 return self._refusal
             self._count_refused()

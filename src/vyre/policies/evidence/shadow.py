@@ -7,8 +7,8 @@ distribution, so that every dispatch has the same chance and no pattern of a loo
 ``admit_sample`` keeps a debt: every nanosecond that the shadow takes is owed, and time pays it back at the rate of the
 budget.  A sample is admitted only while nothing is owed.  Nothing is saved up either: over any time the shadow takes at
 most its share of it, and what the samples admitted last take beyond that.  Dispatches that are not sampled take time,
-too, because they are counted: each is charged ``dispatch_ns``, and all of them at most half of what time pays back, so
-that the other half is left for samples however short the dispatches are.  Most samples are drawn while something is
+too, because they are counted: each is charged ``dispatch_ns``, and all of them at most three quarters of what time pays
+back, so that a quarter is left for samples however short the dispatches are.  Most samples are drawn while something is
 owed, so that a refusal says for how long it holds at least: until then only the clock need be asked.  Both O(1).
 
 vyre-driver has removed sampling, because what goes wrong more rarely than the rate may never be seen.  Here exhaustive
@@ -97,14 +97,14 @@ class ShadowLimits:
     """The limits of a shadow.
 
     ``budget``: its share of one core; None: no limit on time.  ``dispatch_ns``: what a dispatch is charged for being
-    counted.  The loop of the demo, whose kernels leave little of that code in the caches, takes 330 to 470 ns more for
-    each dispatch, and 60 to 140 ns more for refusing one of a hundred.
+    counted.  In the loop of the demo, whose kernels leave little of that code in the caches, counting takes 330 to 470
+    ns more for each dispatch, and refusing one of a hundred 50 to 140 ns more; smaller caches take more.
     """
 
     budget: Annotated[float, FloatRange(0.0, 1.0, above=True)] | None = 0.02
     most_waiting: Annotated[int, IntRange(1, 2**20)] = 8
     most_bytes: Count = 64 << 20
-    dispatch_ns: Nanoseconds = 500
+    dispatch_ns: Nanoseconds = 750
 
 
 DEFAULT_LIMITS: Final = ShadowLimits()
@@ -131,7 +131,7 @@ def admit_sample(load: ShadowLoad, limits: ShadowLimits = DEFAULT_LIMITS) -> Sha
     owed = 0
     if limits.budget is not None:
         paid = math.floor(load.since_ns * limits.budget)
-        owed = max(0, load.owed_ns - paid + min(load.dispatches * limits.dispatch_ns, paid // 2))
+        owed = max(0, load.owed_ns - paid + min(load.dispatches * limits.dispatch_ns, 3 * paid // 4))
         if owed > 0:
             return ShadowVerdict(
                 ShadowAction.OVER_BUDGET, owed, math.floor(owed / limits.budget), _owed(owed, limits.budget)

@@ -148,7 +148,10 @@ class ShadowService:
         ``programs``: those that it runs.  Returns None if another thread took the sample in the meantime.
         """
         try:
-            return self._sample(number, programs, nbytes)
+            with self._lock:
+                self._fill()
+            refused = self.refused(number)
+            return self._sample(number, programs, nbytes) if refused is None else refused
         except Exception as error:
             told = self._failed(programs[0].name or "unnamed", error)
             with self._lock:
@@ -175,9 +178,6 @@ class ShadowService:
                 return None
             self.at = self.gate.at = number + self._draw()
             now = self._clock.passing()
-            if now < self._refused_until:
-                self._refused_uncounted += 1
-                return self._refusal
             self._count_refused()
             expected = self._running_ns // (self._ran or 1)
             since, dispatches = max(0, now - self._owed_at), number - self._owed_number
@@ -402,13 +402,17 @@ class ShadowService:
         return was_pending
 
     def _draw(self) -> int:
-        """Returns the distance to the next sample; many are drawn at once, which takes each of them less time."""
+        """Returns the distance to the next sample."""
+        self._fill()
+        return self._gaps.popleft()
+
+    def _fill(self) -> None:
+        """Draws distances if none is left; many are drawn at once, which takes each of them less time."""
         if not self._gaps:
             seed, rate = self.settings.seed, self.settings.rate
             for sample in range(self._samples, self._samples + DRAWN):
                 self._gaps.append(decide(self._sink, next_sample, SampleDraw(seed, sample, rate)))
             self._samples += DRAWN
-        return self._gaps.popleft()
 
     def _charge(self, ns: int) -> None:
         with self._lock:

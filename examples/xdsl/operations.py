@@ -1,4 +1,4 @@
-"""What an operation of MLIR says: where it stands, its name, attributes and types; and the errors that name it."""
+"""The place, name, attributes and types of an operation of MLIR, and the errors that name it."""
 
 from __future__ import annotations  # noqa: I001
 

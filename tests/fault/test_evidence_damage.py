@@ -44,7 +44,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture
 def bundle(bundles: dict[str, bytes]) -> bytes:
-    """That of a dispatch on host data."""
+    """Returns the bytes of the bundle of a dispatch on host data."""
     return bundles["host"]
 
 

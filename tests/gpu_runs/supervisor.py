@@ -54,7 +54,7 @@ class Record:
 
     @property
     def device(self) -> dict[str, Any] | None:
-        """What the groups say about the device."""
+        """Returns the device as the groups describe it."""
         return next((g["facts"]["device"] for g in self.groups if "device" in g.get("facts", {})), None)
 
     def add(self, entry: dict[str, Any]) -> None:

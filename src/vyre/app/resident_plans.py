@@ -1,4 +1,4 @@
-"""What dispatches on resident memory keep between two calls: a program bound to the same arrays is checked once.
+"""Plans that dispatches on resident memory keep between two calls: a program bound to the same arrays is checked once.
 
 A plan serves a call with the same arrays under the same names, all of them open, and numbers of the same size.  Any
 other call is checked in full, and so gets the error that it deserves.

@@ -29,7 +29,7 @@ PROGRAM: Final = "program.vyre"
 DECISIONS: Final = "decisions.jsonl"
 ERROR: Final = "error.json"
 Outcome: TypeAlias = Mapping[str, bytes] | Failure
-"""What a run comes to: the bytes of all that it returns, by buffer name, or the error of the program that ends it."""
+"""The outcome of a run: the bytes of all that it returns, by buffer name, or the error of the program that ends it."""
 
 
 class Noted(NamedTuple):

@@ -77,7 +77,7 @@ class RunTiming:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run came to, and who ran it: the id of a backend, or another name.
+    """The outcome of a run, and who ran it: the id of a backend, or another name.
 
     ``slots`` holds the returned buffers in binding order.  ``error`` is the file of the error of the program in which
     the run ended (``failures.Failure``), and None if it did not; a run that ended in an error has returned nothing.

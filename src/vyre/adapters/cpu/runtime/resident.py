@@ -508,7 +508,7 @@ def _sum_of_steps(prepared: Sequence[PreparedStep]) -> int | None:
 
 
 class _IdleStep(NamedTuple):
-    """What a bound step that was closed has prepared for ``step``."""
+    """The commands that a bound step prepared for ``step`` before it was closed."""
 
     step: ResidentStep
     prepared: PreparedStep
@@ -516,7 +516,7 @@ class _IdleStep(NamedTuple):
 
 
 Idle: TypeAlias = "OrderedDict[int, _IdleStep]"
-"""What closed bound steps have prepared, by the identities of their steps, the oldest first."""
+"""The commands of closed bound steps, by the identities of their steps, the oldest first."""
 
 
 class BoundStep:

@@ -186,6 +186,7 @@ class CpuKeptSteps:
                 pool.await_begin()
             while not ring.wait(number, SLICE_NS):
                 if (self._closed or pool.closed) and not ring.has_ended(number):
+                    self._device.check()  # a backend that is closed closes its steps, too
                     what = "its steps were" if self._closed else "the pool of worker threads is"
                     raise DispatchFailed(f"the run was stopped because {what} closed", fix="close them after the run.")
                 pool.await_begin()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from vyre.domain.dialects.expansion import expanded
+from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 
@@ -53,6 +54,7 @@ class Optimized(NamedTuple):
     results: tuple[PassResult, ...]
 
 
+@collector_paused()
 def run_passes(program: Program, passes: Iterable[Pass]) -> Optimized:
     """Returns the program after these passes, in their order; calls of defined operations are expanded before.
 

@@ -325,12 +325,41 @@ def test_the_command_checks_and_verifies(tmp_path: Path, capsys: pytest.CaptureF
     path = tmp_path / "report.json"
     outcome = vyre("--backend", "reference", "--budget", "2", "--programs", "2", "--out", path)
     assert outcome.code == 0 and "0 failed" in outcome.out
+    assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
     written = Certificate.read(path)
     assert written.cases and not written.failures
     few = replace(written, cases=written.cases[:3], witnesses={})
     path.write_text(few.to_json())
     checked = vyre("--verify", path, "--json")
     assert checked.code == 0 and checked.json["computed"] == 3 == checked.json["reran"]
+
+
+def test_a_backend_that_ends_the_process_leaves_the_name_of_the_case(tmp_path: Path) -> None:
+    """The second case runs and is wrong, and the process dies while a smaller program is looked for."""
+    script = """
+import os
+from vyre.app.cli import main
+from vyre.testing.conform import campaign
+from vyre.testing.conform.judging import Judged, Judgement
+
+verdicts = iter([Judged(Judgement.AGREED), Judged(Judgement.DIFFERS, "`y`[3] is wrong")])
+campaign.judge = lambda *arguments: next(verdicts)
+campaign.minimised = lambda *arguments: os._exit(9)
+main(["conform", "--backend", "reference", "--out", "report.json"])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=300, check=False)
+    assert ran.returncode == 9
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json.running"]
+    name, _, verdict, *_ = (tmp_path / "report.json.running").read_text("utf-8").splitlines()
+    assert name == next(islice(ALL.group(Group.OPERATIONS), 1, None)).name and verdict == "`y`[3] is wrong"
+
+
+def test_a_certificate_that_cannot_be_written_is_refused_before_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "missing" / "report.json"
+    outcome = vyre_command(capsys, "conform")("--backend", "reference", "--budget", "1e9", "--out", path)
+    assert outcome.code != 0 and "cannot write" in outcome.err and "Fix:" in outcome.err
 
 
 def test_a_certificate_verifies_in_a_fresh_process(tmp_path: Path, written: Certificate) -> None:

@@ -13,19 +13,34 @@ from typing import Final
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
+    Cast,
     Expr,
     IdKind,
     LaunchId,
     Literal,
     Load,
+    Select,
     SubgroupAdd,
     SubgroupBallot,
     SubgroupShuffle,
+    Unary,
     Var,
 )
-from vyre.domain.ir.operators import ATOMIC_ELEMENTS, INTEGERS, AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.operators import (
+    ATOMIC_ELEMENTS,
+    BINARY,
+    INTEGERS,
+    UNARY,
+    AtomicOp,
+    BinaryOp,
+    Ordering,
+    UnaryOp,
+    binary_result,
+    cast_is_legal,
+    unary_result,
+)
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Barrier, Body, If, Let, Store
+from vyre.domain.ir.stmt import Barrier, Body, If, Let, Stmt, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
 from vyre.testing.backend_contract.operators import samples
@@ -46,7 +61,7 @@ _TAIL: Final = 40
 @cache
 def operator_matrix() -> tuple[OperatorCase, ...]:
     """All cases; the names are all different."""
-    return (*operator_cases(), *_literal_cases(), *_atomic_cases(), *_subgroup_cases())
+    return (*operator_cases(), *_literal_cases(), *_folded_cases(), *_atomic_cases(), *_subgroup_cases())
 
 
 def _literal_cases() -> Iterator[OperatorCase]:
@@ -76,6 +91,52 @@ def _by_literals(name: str, dtype: ScalarType, op: BinaryOp, literals: Sequence[
     )
     buffers = (_input("x", 0, dtype, len(values)), _output("y", 1, dtype, len(values) * width))
     return _case(name, buffers, body, {"x": _bytes(dtype, values)})
+
+
+def _folded_cases() -> Iterator[OperatorCase]:
+    """Operations on literals alone: a compiler works out the results, and what follows from them."""
+    for dtype in EXECUTABLE_TYPES:
+        literals = [Literal(dtype, bits) for bits in samples(dtype)]
+        for unary in UNARY:
+            result = unary_result(unary, dtype)
+            if result is not None:
+                values = [Unary(unary, literal) for literal in literals]
+                yield _of_literals(f"{unary.name.lower()} {dtype.text}", result, values)
+        for target in EXECUTABLE_TYPES:
+            if cast_is_legal(dtype, target):
+                casts = [Cast(target, literal) for literal in literals]
+                yield _of_literals(f"cast {dtype.text} to {target.text}", target, casts)
+        for binary in BINARY:
+            result = binary_result(binary, dtype, dtype)
+            if result is not None:
+                few = literals[1::2]  # among them -0, infinity and NaN, and no divisor that is refused
+                pairs = [Binary(binary, left, right) for left in few for right in few]
+                yield _of_literals(f"{binary.name.lower()} {dtype.text}", result, pairs)
+
+
+def _of_literals(name: str, dtype: ScalarType, values: Sequence[Expr]) -> OperatorCase:
+    """Stores each value, and what follows from it: a store may hide that the compiler takes it for another value."""
+    width = len(values)
+    first = Binary(BinaryOp.MUL, _LANE, Literal(u32, width))
+    body: list[Stmt] = []
+    for k, value in enumerate(values):
+        place = Binary(BinaryOp.ADD, first, Literal(u32, k))
+        body += (
+            Let(f"v{k}", value),
+            Store("y", place, Var(f"v{k}")),
+            Store("z", place, _conclusion(dtype, Var(f"v{k}"))),
+        )
+    buffers = (_input("x", 0, u32, 2), _output("y", 1, dtype, 2 * width), _output("z", 2, u32, 2 * width))
+    return _case(f"{name} of literals", buffers, tuple(body), {"x": bytes(8)})
+
+
+def _conclusion(dtype: ScalarType, value: Expr) -> Expr:
+    two, one, none = (Literal(u32, number) for number in (2, 1, 0))
+    if dtype is bool_:
+        return Select(value, one, none)
+    middle = Literal.of(dtype, 1.0) if dtype.is_float else Literal(dtype, 5)
+    below = Select(Binary(BinaryOp.LT, value, middle), one, none)
+    return Select(Unary(UnaryOp.IS_NAN, value), two, below) if dtype.is_float else below
 
 
 def _atomic_cases() -> Iterator[OperatorCase]:

@@ -39,6 +39,7 @@ from vyre.testing.operator_matrix import operator_matrix
 SAMPLED = 12
 """One contract case of so many is run."""
 BUDGET_S = 20.0
+ROUNDED = re.compile(r"(floor|ceil|trunc|round|round_even) f(32|64) of literals")
 
 
 # ---------------------------------------------------------------- emission, which needs no device
@@ -206,6 +207,17 @@ def test_lanes_with_private_arrays_end(device: str) -> None:
         config = DispatchConfig(grid=1, timeout_s=20.0, step_budget=200)
         found = session.dispatch(Program.from_text(text), {"x": x, "y": y}, config)["y"]
     np.testing.assert_array_equal(found, y)
+
+
+@pytest.mark.parametrize("name", [case.name for case in operator_matrix() if ROUNDED.fullmatch(case.name)])
+def test_literals_are_rounded_to_whole_numbers_when_the_kernel_is_compiled(device: str, name: str) -> None:
+    """PoCL's functions are undefined beyond an int, and its compiler drops what follows from such a literal."""
+    (case,) = (each for each in operator_matrix() if each.name == name)
+    catalog = BackendCatalog((OPENCL, *load_catalog().registrations))
+    with vyre.open("opencl", catalog=catalog) as session, vyre.open("reference") as reference:
+        found, wanted = (each.dispatch(case.program, case.inputs) for each in (session, reference))
+    for buffer in ("y", "z"):
+        assert found[buffer].tobytes() == wanted[buffer].tobytes()
 
 
 @pytest.mark.parametrize("lanes", [32, 128, 1024])

@@ -24,6 +24,8 @@ _ROUNDINGS: Final = {
     _U.TRUNC: "trunc",
     _U.ROUND: "round",
     _U.ROUND_EVEN: "rint",
+}
+_TESTS: Final = {
     _U.IS_NAN: "isnan",
     _U.IS_INF: "isinf",
     _U.IS_FINITE: "isfinite",
@@ -100,8 +102,10 @@ def _unary_float(op: UnaryOp, dtype: ScalarType, a: str) -> str:
             return _quotient(dtype, "1.0f", _root(dtype, a))
         case UnaryOp.SQRT:
             return _root(dtype, a)
+        case _ if op in _ROUNDINGS:
+            return f"vy_{_ROUNDINGS[op]}_{dtype.text}({a})"
         case _:
-            return f"{_ROUNDINGS[op]}({a})"
+            return f"{_TESTS[op]}({a})"
 
 
 def _quotient(dtype: ScalarType, a: str, b: str) -> str:

@@ -76,6 +76,17 @@ static double vy_max_f64(double a, double b) {
     return a == b ? as_double(as_ulong(a) & as_ulong(b)) : a > b ? a : b;
 }
 
+// Whole numbers near a number.  From 2^23 or 2^52 on every number is whole; a NaN stays.  PoCL's own functions convert such
+// operands to an int first, which is undefined, so that its compiler may drop what follows once it knows the operand.
+#define VY_WHOLE(NAME) \
+    static float vy_##NAME##_f32(float x) { return fabs(x) < 8388608.0f ? NAME(x) : x; } \
+    static double vy_##NAME##_f64(double x) { return fabs(x) < 4503599627370496.0 ? NAME(x) : x; }
+VY_WHOLE(floor)
+VY_WHOLE(ceil)
+VY_WHOLE(trunc)
+VY_WHOLE(round)
+VY_WHOLE(rint)
+
 // Floats to integers: truncated and saturated, NaN is 0.  Each f32 is an f64, so one function serves both.
 static uint vy_sat_u32(double x) { return !(x > 0.0) ? 0u : x >= 4294967296.0 ? 0xffffffffu : (uint)x; }
 static int vy_sat_i32(double x) {

@@ -61,6 +61,8 @@ class Campaign:
 
 
 Report = Callable[[ConformCase, Judged], None]
+Begun = Callable[[ConformCase, Judged | None], None]
+"""Is called before a case runs, and with its verdict before it is made smaller: a backend may end the process."""
 
 
 def run_campaign(
@@ -71,6 +73,7 @@ def run_campaign(
     budget_s: float,
     random_programs: int | None = None,
     told: Report = lambda case, judged: None,
+    begun: Begun = lambda case, judged: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Campaign:
     """Runs operations first, then the other groups in turns, until the time or ``random_programs`` are over.
@@ -83,11 +86,13 @@ def run_campaign(
         if clock() - start > budget_s:
             schedule.put_back(case)
             break
+        begun(case, None)
         expected = expected_of(reference, case.case)
         judged = judge(backend, case.case, expected)
         reproducer = ""
         if judged.failed and len(campaign.failures) < MOST_MINIMISED:
             seconds = min(SECONDS_EACH, max(1.0, budget_s - (clock() - start)))
+            begun(case, judged)
             reproducer = minimised(backend, reference, case, judged, seconds)
         outcome = blake3(expected.identity()).hexdigest()
         campaign.records.append(

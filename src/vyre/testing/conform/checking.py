@@ -14,7 +14,7 @@ from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import u32
 from vyre.domain.op_ids import ALL_OPS
 from vyre.ports.backend import Backend, BackendRegistration
-from vyre.testing.conform.campaign import Campaign, Report, run_campaign
+from vyre.testing.conform.campaign import Begun, Campaign, Report, run_campaign
 from vyre.testing.conform.cases import Cases
 from vyre.testing.conform.certificate import Certificate, Subject, certificate_of
 from vyre.testing.execution import Scheduled, execute, find_scheduled, open_backend
@@ -56,7 +56,13 @@ def opened_registration(scheduled: Scheduled, schedule: str | None = None) -> It
 
 
 def check(
-    found: Opened, *, seed: int, budget_s: float, random_programs: int | None = None, told: Report | None = None
+    found: Opened,
+    *,
+    seed: int,
+    budget_s: float,
+    random_programs: int | None = None,
+    told: Report = lambda case, judged: None,
+    begun: Begun = lambda case, judged: None,
 ) -> Certificate:
     """Runs the cases of ``seed`` on an open backend for about ``budget_s`` seconds and returns the certificate."""
     cases = Cases(seed, found.subject.canonical_order, found.subject.counts_steps)
@@ -66,7 +72,8 @@ def check(
         cases,
         budget_s=budget_s,
         random_programs=random_programs,
-        told=told or (lambda case, judged: None),
+        told=told,
+        begun=begun,
     )
     missing = tuple(sorted(ALL_OPS - found.backend.supported_ops))
     return certificate_of(campaign, found.subject, seed, missing)

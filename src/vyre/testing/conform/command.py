@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from vyre.adapters.files import write_files
 from vyre.adapters.terminal import put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import one_line
+from vyre.testing.conform.campaign import Begun
 from vyre.testing.conform.cases import ConformCase
 from vyre.testing.conform.certificate import Certificate
 from vyre.testing.conform.checking import check, opened
@@ -54,7 +58,11 @@ def conform(
         raise InvalidConfig("no backend is named", fix="pass --backend NAME (`vyre backends` lists them).")
     if schedule is not None and schedule not in SCHEDULES:
         raise InvalidConfig(f"there is no schedule {schedule!r}", fix=f"use one of {', '.join(SCHEDULES)}.")
-    with opened(backend, schedule, seed if schedule else None) as found, report.progress(_TITLE) as status:
+    with (
+        opened(backend, schedule, seed if schedule else None) as found,
+        report.progress(_TITLE) as status,
+        _running(out) as begun,
+    ):
         done = 0
 
         def told(case: ConformCase, judged: Judged) -> None:
@@ -62,7 +70,7 @@ def conform(
             done += 1
             status(f"{_TITLE}: {done} cases, at {case.name}")
 
-        certificate = check(found, seed=seed, budget_s=budget, random_programs=programs, told=told)
+        certificate = check(found, seed=seed, budget_s=budget, random_programs=programs, told=told, begun=begun)
     if out is not None:
         certificate.write(out, failures)
     _print(certificate, as_json=as_json)
@@ -70,6 +78,25 @@ def conform(
 
 
 _TITLE = "checking"
+
+
+@contextmanager
+def _running(out: Path | None) -> Iterator[Begun]:
+    """Yields what writes the case that begins to a file beside ``out``, which is left there if the process dies."""
+    if out is None:
+        yield lambda case, judged: None
+        return
+    path = out.with_name(f"{out.name}.running")
+
+    def begun(case: ConformCase, judged: Judged | None) -> None:
+        doing = "" if judged is None else f"\n{one_line(judged.text)}\nA smaller program that fails is looked for.\n"
+        path.write_text(f"{case.name}\n{doing}\n{case.case.program.to_text()}", "utf-8")
+
+    write_files({path: b""})  # that it cannot be written is told now, not when the time is spent
+    try:
+        yield begun
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _print(certificate: Certificate, *, as_json: bool) -> None:

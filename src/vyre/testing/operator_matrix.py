@@ -105,16 +105,17 @@ def _folded_cases() -> Iterator[OperatorCase]:
         for target in EXECUTABLE_TYPES:
             if cast_is_legal(dtype, target):
                 casts = [Cast(target, literal) for literal in literals]
-                yield _of_literals(f"cast {dtype.text} to {target.text}", target, casts)
+                yield _of_literals(f"cast {dtype.text} to {target.text}", target, casts, bound=1)
         for binary in BINARY:
             result = binary_result(binary, dtype, dtype)
             if result is not None:
-                few = literals[1::2]  # among them -0, infinity and NaN, and no divisor that is refused
+                # Among them are -0, infinity and NaN, and no divisor that is refused.
+                few = literals if dtype is bool_ else literals[1::2]
                 pairs = [Binary(binary, left, right) for left in few for right in few]
                 yield _of_literals(f"{binary.name.lower()} {dtype.text}", result, pairs)
 
 
-def _of_literals(name: str, dtype: ScalarType, values: Sequence[Expr]) -> OperatorCase:
+def _of_literals(name: str, dtype: ScalarType, values: Sequence[Expr], bound: int = 5) -> OperatorCase:
     """Stores each value, and what follows from it: a store may hide that the compiler takes it for another value."""
     width = len(values)
     first = Binary(BinaryOp.MUL, _LANE, Literal(u32, width))
@@ -124,19 +125,20 @@ def _of_literals(name: str, dtype: ScalarType, values: Sequence[Expr]) -> Operat
         body += (
             Let(f"v{k}", value),
             Store("y", place, Var(f"v{k}")),
-            Store("z", place, _conclusion(dtype, Var(f"v{k}"))),
+            Store("z", place, _conclusion(dtype, Var(f"v{k}"), bound)),
         )
     buffers = (_input("x", 0, u32, 2), _output("y", 1, dtype, 2 * width), _output("z", 2, u32, 2 * width))
     return _case(f"{name} of literals", buffers, tuple(body), {"x": bytes(8)})
 
 
-def _conclusion(dtype: ScalarType, value: Expr) -> Expr:
+def _conclusion(dtype: ScalarType, value: Expr, bound: int) -> Expr:
     two, one, none = (Literal(u32, number) for number in (2, 1, 0))
     if dtype is bool_:
         return Select(value, one, none)
-    middle = Literal.of(dtype, 1.0) if dtype.is_float else Literal(dtype, 5)
-    below = Select(Binary(BinaryOp.LT, value, middle), one, none)
-    return Select(Unary(UnaryOp.IS_NAN, value), two, below) if dtype.is_float else below
+    if dtype.is_float:
+        below = Binary(BinaryOp.LT, value, Literal.of(dtype, 1.0))
+        return Select(Unary(UnaryOp.IS_NAN, value), two, Select(below, one, none))
+    return Select(Binary(BinaryOp.LT, value, Literal(dtype, bound)), one, none)
 
 
 def _atomic_cases() -> Iterator[OperatorCase]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from vyre.app.foreign_arrays import ForeignArray, Numbers
+from vyre.app.gated import GatedPipeline
 from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
@@ -103,6 +104,7 @@ class Pipeline:
     __slots__ = (
         "__weakref__",
         "_compiled",
+        "_gated",
         "_inputs",
         "_launches",
         "_lease",
@@ -129,6 +131,7 @@ class Pipeline:
         compiled = compile_on(lease.backend, program, config)
         self._lease = lease
         self._compiled: CompiledPipeline = compiled.pipeline
+        self._gated = compiled.pipeline if isinstance(compiled.pipeline, GatedPipeline) else None
         self._inputs = HostInputs(program)
         self.backend: str = str(lease.backend.id)
         self.cache: CacheOutcome = compiled.cache
@@ -190,7 +193,14 @@ class Pipeline:
         try:
             if out is None and outputs is None:
                 storage = self._outputs.storage(shapes)
-                timing = self._noted(self._compiled.dispatch(views, storage))
+                gated = self._gated
+                if gated is None:
+                    timing = self._compiled.dispatch(views, storage)
+                elif (number := next((gate := gated.gate).numbers)) < gate.at:
+                    timing = gated.usual(views, storage)
+                else:
+                    timing = gated.looked(views, storage, number)
+                self._noted(timing)
                 launches = self._launches
                 lengths = launches.fixed if launches.fixed is not None else tuple(map(len, views))
                 arrays = self._outputs.arrays(storage)

@@ -599,7 +599,7 @@ class Session(
             program = with_registered(program, error)
             require_valid(program, artifacts)
         written, program = program, self._lowered(program, config).program
-        if self._selection.shadow is not None:
+        if written.definitions and self._selection.shadow is not None:
             self._selection.shadow.keep_written(program, written)
         validated = time.perf_counter_ns() - started
         needed = required_ops(program)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
+from vyre.app.gated import Gate, GatedPipeline
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, mismatch
-from vyre.app.shadow.service import Found, Gate, ShadowService
+from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.backend import (
@@ -153,8 +154,10 @@ class ShadowedCompiler:
         """Implements ``PipelineCompiler.compile``."""
         service = self.service
         gate = service.gate  # before it is asked: what comes into quarantine from now on, the pipeline looks for itself
-        quarantined = service.quarantine_of(program) is not None
-        made = self._made_now(program, config) if quarantined else self._inner.compile(program, config)
+        if service.quarantined and service.quarantine_of(program) is not None:
+            made = self._made_now(program, config)
+        else:
+            made = self._inner.compile(program, config)
         pipeline = _kind_of(type(made.pipeline))(made.pipeline, program, config, self, gate)
         return CompileResult(pipeline, made.cache, made.phases, made.reason)
 
@@ -189,10 +192,10 @@ def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, Outpu
     return lambda request, outputs: pipeline.dispatch(request.inputs, outputs)
 
 
-class ShadowedPipeline:
+class ShadowedPipeline(GatedPipeline):
     """``CompiledPipeline`` of which dispatches are sampled."""
 
-    __slots__ = ("__weakref__", "_compiler", "_gate", "_inner", "_numbers", "_run", "config", "program")
+    __slots__ = ("__weakref__", "_compiler", "_inner", "config", "program")
 
     def __init__(
         self,
@@ -202,41 +205,33 @@ class ShadowedPipeline:
         compiler: ShadowedCompiler,
         gate: Gate,
     ) -> None:
+        self.gate = gate
+        self.usual = inner.dispatch
         self.program: Final = program
         self.config: Final = config
         self._compiler = compiler
-        self._numbers = compiler.service.numbers
-        self._gate = gate
         self._inner = inner
-        self._run = inner.dispatch
 
     @property
     def id(self) -> str:
         """Implements ``CompiledPipeline.id``."""
         return self._inner.id
 
-    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        """Implements ``CompiledPipeline.dispatch``."""
-        number = next(self._numbers)
-        if number < self._gate.at:
-            return self._run(inputs, outputs)
-        return self._looked(inputs, outputs, number)
-
-    def _looked(self, inputs: Sequence[HostBytes], outputs: OutputStorage, number: int) -> DispatchTiming:
+    def looked(self, inputs: Sequence[HostBytes], outputs: OutputStorage, number: int) -> DispatchTiming:
         """Runs a dispatch that is due to be sampled, or the first one since a program came into quarantine."""
         service = self._compiler.service
         gate = service.gate
-        if self._gate is not gate:
-            self._gate = gate
+        if self.gate is not gate:
+            self.gate = gate
             fallback = self._compiler.fallback(self.program, self.config)
             if fallback is not None:
-                self._inner, self._run = fallback, fallback.dispatch
+                self._inner, self.usual = fallback, fallback.dispatch
             if number < gate.at:
-                return self._run(inputs, outputs)
+                return self.usual(inputs, outputs)
         refused = service.refused(number)
         if refused is not None:
-            return service.timing(self._run(inputs, outputs), refused)
-        return self._compiler.samples.run(self.program, self.config, inputs, outputs, self._run, number)
+            return service.timing(self.usual(inputs, outputs), refused)
+        return self._compiler.samples.run(self.program, self.config, inputs, outputs, self.usual, number)
 
 
 class ShadowedPreparable(ShadowedPipeline):

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from vyre.app.background import BackgroundCompiler
+from vyre.app.gated import Gate
 from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
 from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, ShadowState, ShadowStatus
 from vyre.domain.identity import program_digest
@@ -87,15 +88,6 @@ class _Noted:
         self.decisions.append(decision)
 
 
-class Gate:
-    """Holds ``at`` for the pipelines; it is replaced, and closed for good, when a program comes into quarantine."""
-
-    __slots__ = ("at",)
-
-    def __init__(self, at: int) -> None:
-        self.at: int = at
-
-
 class ShadowService:
     """The shadow of one session.  Nothing that it does raises to the caller; every method may be called by any thread.
 
@@ -139,7 +131,8 @@ class ShadowService:
         """The state of all samples that are drawn until ``_refused_until``."""
         self._closed = False
         self.at: int = self._draw() - 1
-        self.gate: Gate = Gate(self.at)
+        self.gate: Gate = Gate(self.at, self.numbers)
+        """The gate of pipelines; it is replaced, and closed for good, when a program comes into quarantine."""
 
     # ------------------------------------------------------------ on the threads of callers
     def sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
@@ -295,7 +288,7 @@ class ShadowService:
         entries = {digest: self.quarantined.setdefault(digest, entry) for digest in digests}
         with self._lock:
             self.generation += 1
-            old, self.gate = self.gate, Gate(self.at)
+            old, self.gate = self.gate, Gate(self.at, self.numbers)
             old.at = -1
         try:
             fallback = FALLBACK[found.agrees()]
@@ -318,10 +311,9 @@ class ShadowService:
     # ------------------------------------------------------------ for reports
     def keep_written(self, ran: Program, written: Program) -> None:
         """Remembers that ``ran`` runs in the place of ``written``, because lowerings of its operations were chosen."""
-        if written.definitions:
-            written = without_calls(written)
-            if program_digest(ran) != program_digest(written):
-                self._written[program_digest(ran)] = written
+        written = without_calls(written)
+        if program_digest(ran) != program_digest(written):
+            self._written[program_digest(ran)] = written
 
     def written(self, program: Program) -> Program:
         """Returns the program that the caller wrote, in the place of which ``program`` runs."""

@@ -97,8 +97,9 @@ class ShadowLimits:
     """The limits of a shadow.
 
     ``budget``: its share of one core; None: no limit on time.  ``dispatch_ns``: what a dispatch is charged for being
-    counted.  In the loop of the demo, whose kernels leave little of that code in the caches, counting takes 330 to 470
-    ns more for each dispatch, and refusing one of a hundred 50 to 140 ns more; smaller caches take more.
+    counted.  In the loop of the demo, whose kernels leave little of that code in the caches, counting takes about
+    300 ns more for each dispatch (60 to 90 alone, the rest in compiling the loop's new programs), refusing one of a
+    hundred 100 to 250 more, and what the samples that run push out of the caches up to 200 more.
     """
 
     budget: Annotated[float, FloatRange(0.0, 1.0, above=True)] | None = 0.02

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
@@ -26,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         Scale.divisor = QUICK_DIVISOR
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell; tests send interrupts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Without a deadline: whether a test passes is no question of time.
     settings.register_profile("vyre", usual_examples())
     settings.load_profile("vyre")

@@ -35,6 +35,7 @@ from vyre.testing.conform.certificate import Certificate
 from vyre.testing.conform.checking import check, opened_registration
 from vyre.testing.execution import Scheduled
 from vyre.testing.operator_matrix import operator_matrix
+from vyre.testing.operator_programs import OperatorCase
 
 SAMPLED = 12
 """One contract case of so many is run."""
@@ -209,10 +210,11 @@ def test_lanes_with_private_arrays_end(device: str) -> None:
     np.testing.assert_array_equal(found, y)
 
 
-@pytest.mark.parametrize("name", [case.name for case in operator_matrix() if ROUNDED.fullmatch(case.name)])
-def test_literals_are_rounded_to_whole_numbers_when_the_kernel_is_compiled(device: str, name: str) -> None:
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name) for case in operator_matrix() if ROUNDED.fullmatch(case.name)]
+)
+def test_literals_are_rounded_to_whole_numbers_when_the_kernel_is_compiled(device: str, case: OperatorCase) -> None:
     """PoCL's functions are undefined beyond an int, and its compiler drops what follows from such a literal."""
-    (case,) = (each for each in operator_matrix() if each.name == name)
     catalog = BackendCatalog((OPENCL, *load_catalog().registrations))
     with vyre.open("opencl", catalog=catalog) as session, vyre.open("reference") as reference:
         found, wanted = (each.dispatch(case.program, case.inputs) for each in (session, reference))

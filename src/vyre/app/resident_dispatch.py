@@ -23,7 +23,7 @@ from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_plans import Number, ResidentPlan, ResidentPlans, numbers_of
+from vyre.app.resident_plans import HostData, ResidentPlan, ResidentPlans, host_data_of
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -84,9 +84,9 @@ def run_resident(
     }
     launches = Launches(program.abi_buffers, partial(interface_of, program), ran.sizes.config)
     lengths = ran.sizes.lengths
-    if ran.numbers is not None:
-        numbers = tuple(ran.numbers.values())
-        plans.keep(cast("dict[str, object]", inputs), numbers, ran.steps, tuple(resident), launches, lengths)
+    if ran.data is not None:
+        data = tuple(ran.data.values())
+        plans.keep(cast("dict[str, object]", inputs), data, ran.steps, tuple(resident), launches, lengths)
     arrays = ran.outputs.arrays(ran.storage)
     return Result(ran.outputs.names, arrays, ran.timing, str(lease.backend.id), launches, lengths, resident)
 
@@ -102,7 +102,7 @@ def run_for_bytes(
 class _Ran(NamedTuple):
     """A dispatch that has ended.
 
-    ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``.  ``numbers`` are the host data
+    ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``.  ``data`` are the host data
     that ``steps`` read in place; None where the steps hold memory of this dispatch alone, and cannot run again.
     """
 
@@ -113,7 +113,7 @@ class _Ran(NamedTuple):
     storage: ArrayStorage
     views: tuple[memoryview, ...]
     steps: tuple[ResidentStep]
-    numbers: dict[str, Number] | None
+    data: dict[str, HostData] | None
 
 
 def _run(
@@ -129,7 +129,7 @@ def _run(
     arguments = _arguments(program, host_inputs, inputs)
     check_residents(lease, program, arguments)
     sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
-    numbers = numbers_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs)
+    data = host_data_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs)
     with ExitStack() as stack:
         resources: list[Resource] = []
         uploads: list[Upload] = []
@@ -139,9 +139,9 @@ def _run(
             if isinstance(argument, ResidentArray):
                 resources.append(argument.buffer)
             elif view is not None and not buffer.is_writable:
-                resources.append(view if numbers is None else numbers[buffer.name].view)
+                resources.append(view if data is None else data[buffer.name].view)
             else:
-                numbers = None
+                data = None
                 scratch = stack.enter_context(memory.allocate(nbytes, label=f"scratch {buffer.name}"))
                 resources.append(scratch)
                 if view is not None:
@@ -160,7 +160,7 @@ def _run(
         readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
         steps = (ResidentStep(program, tuple(resources), config),)
         timing = executor.run(ResidentSequence(prefix=steps, reads=tuple(readbacks), cancellation=cancellation))
-    return _Ran(timing, arguments, sizes, outputs, storage, views, steps, numbers)
+    return _Ran(timing, arguments, sizes, outputs, storage, views, steps, data)
 
 
 def _run_plan(

@@ -1,6 +1,6 @@
 """Plans that dispatches on resident memory keep between two calls: a program bound to the same arrays is checked once.
 
-A plan serves a call with the same arrays under the same names, all of them open, and numbers of the same size.  Any
+A plan serves a call with the same arrays under the same names, all of them open, and host data of the same size.  Any
 other call is checked in full, and so gets the error that it deserves.
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 PLANS: Final = 8
 """The plans that a pipeline keeps, of the latest calls."""
-LARGEST_NUMBER: Final = 16
-"""The most bytes of host data that are copied into a plan at each call."""
+LARGEST_DATA: Final = 64 << 10
+"""The most bytes of host data in one buffer that are copied into a plan at each call, which takes microseconds."""
 Arrays: TypeAlias = "tuple[tuple[str, ref[ResidentArray]], ...]"
 """Resident arrays by name, none of which is kept from being freed."""
 _NUMBERS: Final = frozenset((bool, int, float))
 """Types of which one object always has the same bytes."""
 
 
-class Number:
+class HostData:
     """Host bytes that a step reads in place, with the value whose bytes they are."""
 
     __slots__ = ("_value", "name", "view")
@@ -61,7 +61,7 @@ class ResidentPlan(NamedTuple):
 
     key: Hashable
     arrays: Arrays
-    numbers: tuple[Number, ...]
+    data: tuple[HostData, ...]
     steps: tuple[ResidentStep]
     sequence: ResidentSequence
     returned: tuple[str, ...]
@@ -70,10 +70,10 @@ class ResidentPlan(NamedTuple):
 
 
 class BoundPlan(NamedTuple):
-    """A checked step of a bound launch, of which the numbers are a part: ``numbers`` holds their bytes by name."""
+    """A checked step of a bound launch, of which the host data are a part: ``data`` holds their bytes by name."""
 
     arrays: Arrays
-    numbers: tuple[tuple[str, HostBytes], ...]
+    data: tuple[tuple[str, bytes], ...]
     step: ResidentStep
 
 
@@ -87,7 +87,7 @@ class ResidentPlans:
         self._bound: Final[OrderedDict[Hashable, BoundPlan]] = OrderedDict()
 
     def take(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentPlan | None:
-        """Returns the plan for these arguments, with their numbers, which nobody else has until it is given back.
+        """Returns the plan for these arguments, with their host data, which nobody else has until it is given back.
 
         Returns None where none serves them.
         """
@@ -98,8 +98,8 @@ class ResidentPlans:
             return None
         if not _are_usable(plan.arrays, lease, inputs):
             return None
-        for number in plan.numbers:
-            if not number.take(inputs[number.name], host_inputs):
+        for data in plan.data:
+            if not data.take(inputs[data.name], host_inputs):
                 return None
         return plan
 
@@ -112,7 +112,7 @@ class ResidentPlans:
     def keep(
         self,
         inputs: Mapping[str, object],
-        numbers: tuple[Number, ...],
+        data: tuple[HostData, ...],
         steps: tuple[ResidentStep],
         returned: tuple[str, ...],
         launches: Launches,
@@ -121,16 +121,16 @@ class ResidentPlans:
         """Keeps what a checked dispatch with these arguments found, until the first of its arrays is gone."""
         key = key_of(inputs)
         arrays, sequence = _arrays_of(inputs, self._plans, key), ResidentSequence(prefix=steps)
-        self.give(ResidentPlan(key, arrays, numbers, steps, sequence, returned, launches, lengths))
+        self.give(ResidentPlan(key, arrays, data, steps, sequence, returned, launches, lengths))
 
     def bound(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentStep | None:
-        """Returns the step of a bound launch with these arguments and the bytes of these numbers, None without one."""
+        """Returns the step of a bound launch with these arguments and these host data, None without one."""
         if not self._bound or type(inputs) is not dict:
             return None
         plan = self._bound.get(key_of(inputs))
         if plan is None or not _are_usable(plan.arrays, lease, inputs):
             return None
-        if any(host_inputs.view(name, inputs[name]) != data for name, data in plan.numbers):
+        if any(bytes(host_inputs.view(name, inputs[name])) != data for name, data in plan.data):
             return None
         return plan.step
 
@@ -141,10 +141,10 @@ class ResidentPlans:
 
         ``views`` names every buffer with the bytes of its host data, None for memory of the device.
         """
-        numbers = tuple([(name, view) for name, view in views if view is not None])
-        if all(view.nbytes <= LARGEST_NUMBER for _, view in numbers):
-            key = key_of(inputs)
-            self._bound[key] = BoundPlan(_arrays_of(inputs, self._bound, key), numbers, step)
+        host = [(name, view) for name, view in views if view is not None]
+        if all(view.nbytes <= LARGEST_DATA for _, view in host):
+            key, data = key_of(inputs), tuple([(name, bytes(view)) for name, view in host])
+            self._bound[key] = BoundPlan(_arrays_of(inputs, self._bound, key), data, step)
             if len(self._bound) > PLANS:
                 self._bound.popitem(last=False)
 
@@ -172,17 +172,17 @@ def key_of(inputs: Mapping[str, object]) -> Hashable:
     return (*inputs, *[id(value) for value in inputs.values() if type(value) is ResidentArray])
 
 
-def numbers_of(views: Iterable[tuple[str, HostBytes | None]], inputs: object) -> dict[str, Number] | None:
+def host_data_of(views: Iterable[tuple[str, HostBytes | None]], inputs: object) -> dict[str, HostData] | None:
     """Returns the host data among the arguments of a dispatch, by name; None if some of it is too large for a plan.
 
     ``views`` names every buffer with the bytes of its host data, None for memory of the device.
     """
     if type(inputs) is not dict:
         return None
-    found: dict[str, Number] = {}
+    found: dict[str, HostData] = {}
     for name, view in views:
         if view is not None:
-            if view.nbytes > LARGEST_NUMBER or name not in inputs:
+            if view.nbytes > LARGEST_DATA or name not in inputs:
                 return None
-            found[name] = Number(name, inputs[name], view)
+            found[name] = HostData(name, inputs[name], view)
     return found

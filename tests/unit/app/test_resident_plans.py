@@ -18,7 +18,7 @@ from support.small_programs import saxpy_program
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cpu.runtime.resident import CpuMemory
 from vyre.app import resident_dispatch
-from vyre.app.resident_plans import PLANS
+from vyre.app.resident_plans import LARGEST_DATA, PLANS
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.program import Program
 
@@ -84,6 +84,22 @@ def test_other_arguments_are_checked_anew(session: vyre.Session, monkeypatch: py
         wanted = 2 * X + Y
         wanted[:4] += X[:4]
         assert np.array_equal(y.download(), wanted)
+
+
+@pytest.mark.parametrize(("count", "checked"), [(LARGEST_DATA // 4, 1), (LARGEST_DATA // 4 + 1, 4)])
+def test_host_data_beside_resident_memory_are_those_of_each_call(
+    session: vyre.Session, monkeypatch: pytest.MonkeyPatch, count: int, checked: int
+) -> None:
+    checks = Checks(monkeypatch)
+    x = np.arange(count, dtype=np.float32)
+    wanted = np.zeros(count, np.float32)
+    with session.resident(wanted) as y:
+        for given in (np.asarray, np.asarray, np.copy, np.ndarray.tobytes):
+            session.dispatch(SAXPY, {"a": 2.0, "x": given(x), "y": y})
+            wanted += 2 * x
+            x += 1  # the same array with other content
+        assert np.array_equal(y.download(), wanted)
+    assert checks.count == checked
 
 
 def test_wrong_arguments_get_the_same_error_as_the_first_time(session: vyre.Session) -> None:
@@ -154,7 +170,7 @@ def test_a_pipeline_keeps_few_plans(session: vyre.Session) -> None:
         assert (len(plans._plans), len(plans._bound)) == (PLANS, PLANS if session._lease.backend.resident_binder else 0)
 
 
-def test_threads_that_share_arrays_do_not_share_numbers(session: vyre.Session) -> None:
+def test_threads_that_share_arrays_do_not_share_host_data(session: vyre.Session) -> None:
     total, start = session.resident(np.zeros(1, np.uint32)), threading.Barrier(4)
     program = add_program()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -14,19 +15,35 @@ from hypothesis import settings
 
 from support.ceiling import CEILING_S, SOAK_CEILING_S, ceiling
 from support.profiles import SOAK, Scale, usual_examples
-from support.tiers import quick_part
+from support.tiers import RECORD, Stopwatch, quick_part, recorded
 
 QUICK_DIVISOR = 4
 LEFT = pytest.StashKey[tuple[int, int]]()
 
 
+class _Recording:
+    """Writes what the tests of this run take."""
+
+    def __init__(self) -> None:
+        self._watch = Stopwatch()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._watch.add(report.nodeid, report.duration)
+
+    def pytest_sessionfinish(self) -> None:
+        RECORD.write_text(json.dumps(self._watch.means(), indent=1) + "\n", "utf-8")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run a part of every area (make test); see support/tiers.py")
+    parser.addoption("--record-seconds", action="store_true", help="write what tests take, for --quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         Scale.divisor = QUICK_DIVISOR
+    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recording())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell; tests send interrupts
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Without a deadline: whether a test passes is no question of time.
@@ -48,7 +65,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
-        every, items[:] = list(items), quick_part(items)
+        every, items[:] = list(items), quick_part(items, recorded())
         kept = set(items)
         config.hook.pytest_deselected(items=[item for item in every if item not in kept])
         config.stash[LEFT] = len(items), len(every)
@@ -88,6 +105,16 @@ def _cache_of_its_own() -> Iterator[None]:
     with TemporaryDirectory(prefix="vyre-tests-") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("VYRE_CACHE_DIR", directory)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kept_objects_are_not_looked_at() -> None:
+    """What outlives a file of tests, such as compiled modules in caches, makes no later collection slower.
+
+    Before the next file and not after the last one, whose last test still holds what it used.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ _PARAMETER_LIMIT: Final = 4352
 _LARGE_PARAMETER_LIMIT: Final = 32764
 _LARGE_SINCE: Final = (8, 1)
 _SHARED_LIMIT: Final = 48 << 10
-_CACHED_MODULES: Final = 256
+_CACHED_MODULES: Final = 32
 
 
 class MachineEntry(NamedTuple):

@@ -151,7 +151,7 @@ def table(recorded: dict[str, Any]) -> str:
     for file in FILES:
         row = [f"`{file}`"]
         for device in devices:
-            counts = outcomes[device].get(file, "not run")
+            counts = outcomes.get(device, {}).get(file, "not run")
             row.append(counts if isinstance(counts, str) else ", ".join(f"{n} {each}" for each, n in counts.items()))
         rows.append(row)
     beside = [recorded["beside_CPU"][device] for device in devices[1:]]
@@ -192,7 +192,10 @@ def main() -> int:
     print(table(result))
     missed = False
     for device, each in result["beside_CPU"].items():
-        print(f"{device}: {each['passing_here']} of {each['passing_there']} tests pass that pass on {THEIRS}.")
+        if each["share"] is None:
+            print(f"{device}: no test ran that passes on {THEIRS}, so only failures are judged.")
+        else:
+            print(f"{device}: {each['passing_here']} of {each['passing_there']} tests pass that pass on {THEIRS}.")
         for test, why in each["others"].items():
             print(f"  {test} {why}")
         for test in each["failed"]:

@@ -108,3 +108,11 @@ def test_own_tests_are_compared_test_by_test() -> None:
     assert found["share"] == pytest.approx(1 / 3)
     assert found["others"] == {"b": "failed: 1 is not 2", "e": "skipped: no PTX"}
     assert found["failed"] == ["b", "c"]  # d fails there too
+
+
+def test_a_backend_that_ran_alone_has_a_table_too() -> None:
+    example = runpy.run_path(str(EXAMPLE / "run_tests.py"))
+    kept = {"cpu": {"test_ops": {"a": ("passed", "")}}}
+    alone = example["compared"](kept, "cpu")
+    table = example["table"]({"outcomes": {"cpu": {"test_ops": {"passed": 1}}}, "beside_CPU": {"cpu": alone}})
+    assert alone["share"] is None and "| `test_ops` | not run | 1 passed |" in table

@@ -26,6 +26,7 @@ from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U32_MAX
+from vyre.domain.shared_dicts import entries_of
 from vyre.domain.shown import shown
 from vyre.ports.persistent import JobMemory, PersistentEngine, PersistentExecutor
 
@@ -198,8 +199,7 @@ class PersistentJobs:
     @property
     def nbytes(self) -> int:
         """The most memory in bytes that the inputs and outputs of jobs under way take, for all engines."""
-        queues = tuple(self._queues.items())
-        engines = [(lengths, queue.engine) for lengths, queue in queues]
+        engines = [(lengths, queue.engine) for lengths, queue in entries_of(self._queues)]
         return sum(engine.capacity * (sum(lengths) + sum(engine.output_nbytes)) for lengths, engine in engines)
 
     def counters(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int32
 from typing import Any
-from weakref import ref
+from weakref import finalize, ref
 
 import pytest
 
@@ -153,6 +153,27 @@ def test_a_job_that_ends_while_it_is_looked_at_is_among_the_submitted(pool: Work
         assert job not in pool.submitted(None) and 1 not in pool._in_flight
     finally:
         pool._in_flight.pop(1, None)
+
+
+def test_jobs_may_be_released_by_the_collector_while_they_are_looked_at(pool: WorkerPool) -> None:
+    class Running:
+        group, done = None, False
+
+        def __init__(self) -> None:
+            self.itself = self
+
+    jobs: dict[int, Any] = {number: Running() for number in range(1, 200)}
+    pool._in_flight.update(jobs)
+    before = gc.get_threshold()
+    gc.set_threshold(1)  # it runs at nearly every allocation, as it may by chance
+    try:
+        for number in range(1, 100):
+            finalize(Running(), pool._in_flight.pop, number, None)
+            pool.submitted(None)
+    finally:
+        gc.set_threshold(*before)
+        for number in jobs:
+            pool._in_flight.pop(number, None)
 
 
 def test_dropped_jobs_end_and_their_memory_is_used_again(pool: WorkerPool) -> None:

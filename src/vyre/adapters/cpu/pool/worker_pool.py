@@ -21,6 +21,7 @@ from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
+from vyre.domain.shared_dicts import entries_of
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.ring import Ring
@@ -239,7 +240,7 @@ class WorkerPool:
     def _reap(self) -> list[Job]:
         """Releases the jobs whose runs have ended; returns the others, each of which is looked at once."""
         running: list[Job] = []
-        for address, job in list(self._in_flight.items()):
+        for address, job in entries_of(self._in_flight):
             if job.done:
                 self._in_flight.pop(address, None)
             else:
@@ -333,7 +334,7 @@ class WorkerPool:
 
     def call_ended(self) -> None:
         """Calls the callbacks of the jobs that have ended."""
-        for number in [number for number, (job, _) in list(self._called.items()) if job.done]:
+        for number in [number for number, (job, _) in entries_of(self._called) if job.done]:
             self._call(number)
 
     def _call(self, number: int) -> None:

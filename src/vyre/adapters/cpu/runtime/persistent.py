@@ -43,6 +43,7 @@ from vyre.domain.errors import (
     used_in_a_fork,
 )
 from vyre.domain.ir.program import Program
+from vyre.domain.shared_dicts import entries_of
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.backend import HostBytes
 from vyre.ports.persistent import EndedJobs, JobMemory
@@ -167,7 +168,7 @@ class CpuEngine:
     def take_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.take_back``."""
         assert isinstance(memory, RingMemory)
-        for number, held in list(self._jobs.items()):
+        for number, held in entries_of(self._jobs):
             if held is memory:
                 self.forget(number << ROW_BITS)
                 return

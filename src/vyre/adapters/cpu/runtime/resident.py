@@ -27,6 +27,7 @@ from vyre.adapters.cpu.runtime.shapes import runs_here
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
+from vyre.domain.shared_dicts import entries_of
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.ports.backend import (
@@ -152,7 +153,7 @@ class CpuMemory(HostMemory):
         self._device.check()
         if nbytes <= 0:
             return super().allocate(nbytes, label=label)
-        for number, idle in tuple(self._idle.items()):
+        for number, idle in entries_of(self._idle):
             if idle.prepared.is_closed:  # its memory is free from now on
                 self._idle.pop(number, None)
         data, address = self.pool.take(nbytes)

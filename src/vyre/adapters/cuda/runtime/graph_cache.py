@@ -14,6 +14,7 @@ from vyre.adapters.caching.memory_cache import Built, Cause, MemoryBudget, Memor
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import GraphHandles, Record, RecordedGraph, destroy
 from vyre.adapters.cuda.seam import Stream
+from vyre.domain.shared_dicts import entries_of
 from vyre.policies.journal import DecisionSink
 
 BYTES: Final = 64 * MIB
@@ -64,7 +65,7 @@ class GraphCache(DeviceMember):
         graph = self.get(number)
         self.drop(number)
         if graph is not None:
-            for birth, handles in tuple(self._live.items()):
+            for birth, handles in entries_of(self._live):
                 if handles == graph.handles:
                     self.device.discard(partial(self._destroy, birth))
 

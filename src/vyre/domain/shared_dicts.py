@@ -1,0 +1,21 @@
+"""Reading dicts that other threads, or finalizers, change meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
+_GONE: Final = object()
+
+
+def entries_of(shared: Mapping[K, V]) -> list[tuple[K, V]]:
+    """Returns the entries of a dict that others may change during the call; those that go meanwhile may be left out.
+
+    ``list(shared.items())`` is not safe for that: each entry becomes a new tuple, for which CPython 3.11 may collect
+    garbage, whose finalizers may change the dict themselves or let another thread run that does.  The list of the keys
+    is made without such a pause.
+    """
+    found = [(key, shared.get(key, cast("V", _GONE))) for key in list(shared)]
+    return [(key, value) for key, value in found if value is not _GONE]

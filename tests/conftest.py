@@ -109,9 +109,10 @@ def _cache_of_its_own() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _kept_objects_are_not_looked_at() -> None:
-    """What outlives a file of tests, such as compiled modules in caches, makes no later collection slower.
+    """Exempts the objects that are alive before each test file from later garbage collections (``gc.freeze``).
 
-    Before the next file and not after the last one, whose last test still holds what it used.
+    Caches keep millions of objects, such as compiled modules, which every collection would visit.  The fixture collects
+    before a file and not after it, because pytest still holds the fixtures of the last test then.
     """
     gc.collect()
     gc.freeze()

@@ -16,13 +16,16 @@ from typing import Final, Protocol, TypeVar
 
 MARKS: Final = ("slow", "thorough")
 CASES: Final = 8
-"""Of one test that stay in any case."""
+"""The number of cases that stay of every quick test, if it has so many."""
 SHARE: Final = 10
-"""One of so many stays beyond them."""
+"""One in so many of a quick test's further cases stays."""
 BUDGET_S: Final = 1.0
 """Seconds that the cases of one test may take together, on the machine that measured them."""
 RECORD: Final = Path(__file__).with_name("test_seconds.json")
-"""Seconds a case of the tests that exceed the budget, written by ``pytest --record-seconds`` in a run of all tests."""
+"""Maps each test that exceeds the budget to the seconds that one of its cases takes, as JSON.
+
+``pytest --record-seconds`` writes the file; run all tests with it.
+"""
 
 
 class Named(Protocol):
@@ -39,7 +42,7 @@ Item = TypeVar("Item", bound=Named)
 def quick_part(items: Sequence[Item], seconds: Mapping[str, float]) -> list[Item]:
     """Returns the tests that stay, in their order.
 
-    ``seconds``: what a case of a test takes, by the test's name, of tests that exceed the budget.
+    ``seconds`` maps the name of each test that exceeds the budget to the seconds that one of its cases takes.
     """
     cases: defaultdict[str, list[str]] = defaultdict(list)
     for item in items:
@@ -69,6 +72,7 @@ def usual(cases: int) -> int:
 
 
 def ranked(names: Iterable[str]) -> list[str]:
+    """Returns names in the order of their digests."""
     return sorted(names, key=_digest)
 
 
@@ -89,12 +93,13 @@ class Stopwatch:
         self._cases[without_case(nodeid)].add(nodeid)
 
     def means(self) -> dict[str, float]:
-        """Returns seconds a case, by the test's name, of the tests that exceed the budget."""
+        """Returns the mean seconds of one case for each test that exceeds the budget, by the test's name."""
         means = {test: total / len(self._cases[test]) for test, total in sorted(self._seconds.items())}
         return {test: round(mean, 3) for test, mean in means.items() if mean * usual(len(self._cases[test])) > BUDGET_S}
 
 
 def recorded() -> dict[str, float]:
+    """Returns the content of ``RECORD``."""
     found: dict[str, float] = json.loads(RECORD.read_text("utf-8"))
     return found
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from support.limits import LIMIT_S
-from support.tiers import BUDGET_S, CASES, MARKS, SHARE, Stopwatch, quick_part, recorded
+from support.tiers import BUDGET_S, CASES, MARKS, SHARE, Stopwatch, quick_part, recorded, without_case
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,14 +53,14 @@ def test_what_is_marked_as_long_goes(mark: str) -> None:
 def test_of_a_long_test_so_many_cases_stay_as_fit_into_the_budget() -> None:
     items = [*cases(50), *cases(50, "tests/a.py::test_b")]
     kept = quick_part(items, {"tests/a.py::test_a": BUDGET_S / 2.5})
-    assert [item.nodeid.partition("[")[0] for item in kept[:3]] == ["tests/a.py::test_a"] * 2 + ["tests/a.py::test_b"]
+    assert [without_case(item.nodeid) for item in kept[:3]] == ["tests/a.py::test_a"] * 2 + ["tests/a.py::test_b"]
     assert set(kept) <= set(quick_part(items, {}))
 
 
 def test_of_a_file_of_long_tests_one_case_of_the_quickest_stays() -> None:
     items = [*cases(50), *cases(50, "tests/a.py::test_b"), Named("tests/b.py::test_c")]
     kept = quick_part(items, {"tests/a.py::test_a": BUDGET_S * 3, "tests/a.py::test_b": BUDGET_S * 2})
-    assert [item.nodeid.partition("[")[0] for item in kept] == ["tests/a.py::test_b", "tests/b.py::test_c"]
+    assert [without_case(item.nodeid) for item in kept] == ["tests/a.py::test_b", "tests/b.py::test_c"]
 
 
 def test_what_cases_take_is_recorded_with_their_fixtures() -> None:

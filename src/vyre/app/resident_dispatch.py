@@ -129,7 +129,11 @@ def _run(
     arguments = _arguments(program, host_inputs, inputs)
     check_residents(lease, program, arguments)
     sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
-    data = host_data_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs)
+    in_place = all(
+        isinstance(arguments.get(buffer.name), ResidentArray) or (view is not None and not buffer.is_writable)
+        for buffer, _, view in sizes.bindings
+    )
+    data = host_data_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs) if in_place else None
     with ExitStack() as stack:
         resources: list[Resource] = []
         uploads: list[Upload] = []
@@ -141,7 +145,6 @@ def _run(
             elif view is not None and not buffer.is_writable:
                 resources.append(view if data is None else data[buffer.name].view)
             else:
-                data = None
                 scratch = stack.enter_context(memory.allocate(nbytes, label=f"scratch {buffer.name}"))
                 resources.append(scratch)
                 if view is not None:

@@ -179,10 +179,7 @@ def host_data_of(views: Iterable[tuple[str, HostBytes | None]], inputs: object) 
     """
     if type(inputs) is not dict:
         return None
-    found: dict[str, HostData] = {}
-    for name, view in views:
-        if view is not None:
-            if view.nbytes > LARGEST_DATA or name not in inputs:
-                return None
-            found[name] = HostData(name, inputs[name], view)
-    return found
+    host = [(name, view) for name, view in views if view is not None]
+    if any(view.nbytes > LARGEST_DATA or name not in inputs for name, view in host):
+        return None
+    return {name: HostData(name, inputs[name], view) for name, view in host}

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
-from collections.abc import Iterator
 
-import pytest
-
+from support.collecting import Cycle, eager_collector
 from vyre.domain.shared_dicts import entries_of
 
 
-@pytest.fixture
-def eager_collector() -> Iterator[None]:
-    """The collector runs at nearly every allocation, as it may by chance."""
-    before = gc.get_threshold()
-    gc.set_threshold(1)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-class Cycle:
-    """Garbage that only the collector finds."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-def test_finalizers_may_remove_entries(eager_collector: None) -> None:
+def test_finalizers_may_remove_entries() -> None:
     shared = {number: str(number) for number in range(1000)}
-    for _ in range(20):
-        weakref.finalize(Cycle(), shared.popitem)
-        found = entries_of(shared)
-        assert all(value == str(key) for key, value in found)
-        assert len(shared) <= len(found) <= 1000
+    with eager_collector():
+        for _ in range(20):
+            weakref.finalize(Cycle(), shared.popitem)
+            found = entries_of(shared)
+            assert all(value == str(key) for key, value in found)
+            assert len(shared) <= len(found) <= 1000
     assert len(shared) < 1000
 
 

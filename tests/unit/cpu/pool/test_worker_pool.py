@@ -14,6 +14,7 @@ from weakref import finalize, ref
 
 import pytest
 
+from support.collecting import Cycle, eager_collector
 from support.cpu_pool import TARGET, Frame, entries, kernels, until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
@@ -159,19 +160,14 @@ def test_jobs_may_be_released_by_the_collector_while_they_are_looked_at(pool: Wo
     class Running:
         group, done = None, False
 
-        def __init__(self) -> None:
-            self.itself = self
-
     jobs: dict[int, Any] = {number: Running() for number in range(1, 200)}
     pool._in_flight.update(jobs)
-    before = gc.get_threshold()
-    gc.set_threshold(1)  # it runs at nearly every allocation, as it may by chance
     try:
-        for number in range(1, 100):
-            finalize(Running(), pool._in_flight.pop, number, None)
-            pool.submitted(None)
+        with eager_collector():
+            for number in range(1, 100):
+                finalize(Cycle(), pool._in_flight.pop, number, None)
+                pool.submitted(None)
     finally:
-        gc.set_threshold(*before)
         for number in jobs:
             pool._in_flight.pop(number, None)
 

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding opencl tinygrad xdsl coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding package opencl tinygrad xdsl coverage matrix bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -65,14 +65,15 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS)
 test: $(VENV)/.dev ## a part of every area of the test-suite, in a few minutes; its last line says what it left out
 	$(PYTEST) --dist worksteal --quick
 
-check: lint types typecompleteness contracts embedding suite ## what CI runs
+check: lint types typecompleteness contracts embedding package suite ## what CI runs
 
 suite: $(VENV)/.dev ## the whole test-suite
 	$(PYTEST) --dist worksteal
 
-lint: $(VENV)/.dev ## ruff: format and rules
+lint: $(VENV)/.dev ## ruff: format and rules; the lines of each package against tests/data/size-budget.toml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.size_budget
 
 types: $(VENV)/.dev ## mypy --strict on src, tests, and examples/xdsl and opencl_backend
 	$(BIN)/mypy
@@ -85,6 +86,9 @@ contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python
+
+package: $(VENV)/.dev ## build the sdist and the wheel from it, and run vyre from that wheel alone
+	bash tests/package.sh $(BIN)/python
 
 opencl: $(VENV)/.dev ## check the OpenCL example as an installed package; SECONDS=n for `vyre conform`
 	bash examples/opencl_backend/check.sh $(BIN)/python $(or $(SECONDS),120)
@@ -113,15 +117,21 @@ bench-cpu: $(VENV)/.peers ## measure the CPU backend against C, numba, Warp, Tai
 # SECONDS is the time for random cases of all kinds; without it, what has an end of its own runs too, for hours.
 ifdef SECONDS
 soak: $(VENV)/.soak
-	PYTHONPATH=tests $(BIN)/python -m support.timed_soak --seconds $(SECONDS) --out benchmarks/results/timed-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.fuzzing.timed_soak --seconds $(SECONDS) --out benchmarks/results/timed-soak.json
 else
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs random cases of all kinds for that time
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py tests/fault/test_cpu_sessions.py tests/fault/test_cpu_store_faults.py \
-		tests/unit/reference/test_large_buffers.py
+		tests/fault/test_interrupts.py tests/fault/test_cuda_interrupts.py tests/fault/test_persistent_ends.py \
+		tests/fault/test_resident_work_faults.py tests/fault/test_cuda_faults.py \
+		tests/unit/reference/test_large_buffers.py tests/contract/test_ptxas_gate.py tests/unit/analysis/test_typed_indices.py \
+		tests/unit/app/persistent/test_persistent_jobs.py tests/unit/domain/laws/test_checker.py \
+		tests/unit/domain/egraph/test_against_egglog.py
 	PYTHONPATH=tests $(BIN)/python -m support.ptx_interpreter.campaign --out benchmarks/results/ptx-interpreter.json
-	PYTHONPATH=tests $(BIN)/python -m support.persistent_soak --out benchmarks/results/persistent-soak.json
-	PYTHONPATH=tests $(BIN)/python -m support.egraph_soak --out benchmarks/results/egraph-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.storms.persistent_soak --out benchmarks/results/persistent-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.storms.storm_soak --out benchmarks/results/storms.json
+	PYTHONPATH=tests $(BIN)/python -m support.egraphs.soak --out benchmarks/results/egraph-soak.json
+	PYTHONPATH=tests $(BIN)/python -m support.fuzzing.readers --count 33000 --out benchmarks/results/reader-fuzzing.json
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
 	$(BIN)/python -m benchmarks.cpu_functions

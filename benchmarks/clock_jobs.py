@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +13,13 @@ import vyre
 from benchmarks.clock_cells import Cell, Shape, kinds
 from benchmarks.clock_judge import Judged, judge, timed
 from benchmarks.clock_turns import Costs, once, settle, take_turns, warm
-from vyre.app.persistent.many import no_times, plan_items, run_all
+from vyre.app.persistent.many import item_costs, no_times, pays, run_all
 from vyre.app.persistent.tickets import Ticket
 from vyre.domain.launch_costs import Provenance
-from vyre.policies.launching.execution_prices import ExecutionMode, Price
+from vyre.policies.launching.persistent_kernel import decide_persistent_kernel
 from vyre.ports.cost_probe import CostExperiment
 
 WAYS: Final = ("dispatch", "engine")
-MODES: Final = {ExecutionMode.PLAIN: "dispatch", ExecutionMode.PERSISTENT: "engine"}
 EXPERIMENTS: Final = frozenset(
     {CostExperiment.ROUND_TRIP, CostExperiment.LAUNCHES, CostExperiment.KERNELS, CostExperiment.PERSISTENT}
 )
@@ -59,11 +59,13 @@ class JobsBench:
         found = take_turns(WAYS, expected, learn, sample)
         kernels = [timing.device_ns for timing in self._pipeline.timings if timing.device_ns is not None]
         costs = self._costs.found()
-        plan = plan_items(cell.batch, self._times, kernels, costs, Provenance.MEASURED, None, is_open=True)
-        assert plan is not None
-        predicted = {MODES[quote.mode]: quote.total_ns for quote in plan.quotes if isinstance(quote, Price)}
+        inputs = item_costs(cell.batch, self._times, kernels, costs, Provenance.MEASURED, is_open=True)
+        assert inputs is not None
+        dispatched_ns = cell.batch * int(median(self._times.dispatched)) + inputs.per_item_kernel_ns
+        saved_ns = cell.batch * inputs.per_launch_overhead_ns - inputs.persistent_setup_overhead_ns
+        predicted = {"dispatch": dispatched_ns, "engine": dispatched_ns - saved_ns}
         ways = {way: timed(samples, predicted.get(way)) for way, samples in found.items()}
-        return judge(ways, MODES[plan.mode])
+        return judge(ways, "engine" if pays(decide_persistent_kernel(inputs)) else "dispatch")
 
     def _dispatch(self, items: int, times: deque[int] | None = None) -> None:
         submit = partial(self._session.submit, self._program)

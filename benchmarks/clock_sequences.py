@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -14,11 +15,11 @@ from benchmarks.clock_cells import Cell, Family, Shape, kinds
 from benchmarks.clock_judge import Judged, judge, timed
 from benchmarks.clock_turns import Costs, once, settle, take_turns, warm
 from vyre import Step
-from vyre.app.work_graph.planner import stages_of
-from vyre.app.work_graph.times import RunTimes
+from vyre.app.sequences.planner import stages_of
+from vyre.app.sequences.times import RunTimes
 from vyre.domain.cost_limits import TELLING_LAUNCHES
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.launch_costs import LaunchCosts
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.policies.launching.execution_prices import Around, ExecutionMode, Fusion, Price, Workload
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 from vyre.ports.cost_probe import CostExperiment
@@ -49,6 +50,7 @@ EXPERIMENTS: Final = frozenset(
     }
 )
 PREPARING: Final = frozenset({CostExperiment.BIND, CostExperiment.GRAPH_RECORD})
+NOTHING: Final = Measured(0, 0, 0, 0, Provenance.ASSUMED)
 KNOWN_NS: Final = 60_000
 """How long the run at least takes in which the time of a kernel is measured, unless it has ``MOST_ROUNDS`` rounds."""
 MOST_ROUNDS: Final = 256
@@ -144,6 +146,10 @@ class SequenceBench:
                 for one_by_one in (True, False)
             )
         )
+        if self._fresh and costs.bind is not None:  # each batch that is launched one by one has its share of binding
+            bound_ns = self._chain * costs.bind.median_ns // cell.repeats
+            share = replace(costs.bind, median_ns=bound_ns + (around.one_by_one or NOTHING).median_ns)
+            around = replace(around, one_by_one=share, listed=around.listed or NOTHING)
         resident = None
         if "persistent" in self.sequences:
             executable.add(ExecutionMode.PERSISTENT)
@@ -154,7 +160,6 @@ class SequenceBench:
             repeats=cell.repeats,
             kernel=self._times.kernel(apart, costs),
             recorded=not self._fresh,
-            bound=not self._fresh,
             fusion=fusion,
             overlaps=False,
             launched=self._times.launched(apart),

@@ -32,7 +32,7 @@ from vyre.adapters.cpu.llvm import conversion, narrowing, operators
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.options import LANES, EmitOptions
 from vyre.adapters.cpu.llvm.values import Value
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object, llvm_version
+from vyre.adapters.cpu.native.compilation import Effort, compile_object, llvm_version
 from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.adapters.cpu.native.loading import load
 from vyre.domain.ir.operators import TRANSCENDENTALS, UnaryOp
@@ -102,7 +102,7 @@ def module_text(subject: Subject, lanes: int) -> str:
 
 
 def differing_chunks(
-    subject: Subject, text: str, features: CpuFeatures, pipeline: Pipeline, chunks: Iterable[int] | None = None
+    subject: Subject, text: str, features: CpuFeatures, pipeline: Effort, chunks: Iterable[int] | None = None
 ) -> list[int]:
     """Returns the numbers of those chunks (by default: of all) whose checksum is not the recorded one."""
     code = load(compile_object(text, features, pipeline))
@@ -131,7 +131,7 @@ def _jobs(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dic
                 subject: Subject = subject, text: str = text, features: CpuFeatures = features, pipeline: str = pipeline
             ) -> dict[str, Any]:
                 started = time.process_time()
-                differing = differing_chunks(subject, text, features, Pipeline(pipeline))
+                differing = differing_chunks(subject, text, features, Effort(pipeline))
                 return {"differing_chunks": differing, "cpu_seconds": round(time.process_time() - started, 1)}
 
             yield f"{name} W{lanes} {pipeline} {bits}", run, digest
@@ -141,7 +141,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("functions", nargs="*", metavar="FUNCTION", help=f"of {' '.join(NAMES)}; default: all")
     parser.add_argument("--lanes", type=int, nargs="+", choices=(1, *LANES), default=(16,), metavar="W")
-    pipelines = [pipeline.value for pipeline in Pipeline]
+    pipelines = [pipeline.value for pipeline in Effort]
     parser.add_argument("--pipeline", nargs="+", choices=pipelines, default=["full"], metavar="NAME")
     parser.add_argument("--vector-bits", type=int, nargs="+", choices=(0, 128, 256, 512), default=(512,), metavar="N")
     parser.add_argument("--again", action="store_true", help="run even what the record already holds")

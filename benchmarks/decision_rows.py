@@ -10,16 +10,14 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from benchmarks.decision_cases import COMPOSED, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
+from benchmarks.decision_cases import SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
 from benchmarks.harness import Metric, Row, Samples, compare, measure
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 
 DECISION_MULTIPLES: Final = 3.0
 PLAN_MULTIPLES: Final = 12.0
-COMPOSED_MULTIPLES: Final = 16.0
 SCALAR_US: Final = 5.0
-COMPOSED_US: Final = 25.0
 
 _ACCESSES: Final = 1_000
 _RESOURCES: Final = 32
@@ -133,8 +131,6 @@ def _every(cases: Mapping[str, Sequence[Call]]) -> tuple[Call, ...]:
 ROWS: Final = (
     _row("worst_decision", _every(SCALAR_DECISIONS), SCALAR_US),
     _row("worst_plan", _every(SCALAR_PLANS), SCALAR_US),
-    _row("topology.execution", COMPOSED["topology.execution"], COMPOSED_US),
-    *_multiples("composed:", COMPOSED, COMPOSED_MULTIPLES),
     *_multiples("decision:", SCALAR_DECISIONS, DECISION_MULTIPLES),
     *_multiples("plan:", SCALAR_PLANS, PLAN_MULTIPLES),
     Row("waves_shallow", Metric.COST, "ms", 100.0, None, _waves(_WAVES // 2, 10), _BUILT, scale=1e3),

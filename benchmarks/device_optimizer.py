@@ -1,8 +1,7 @@
 """``python -m benchmarks.device_optimizer``: the time of passes of the optimizer on the host, and as kernels.
 
 Both sides run in turns over programs of several shapes and sizes, and give the same program.  The time for each node
-and the fixed time are those of the line through the sizes with the least squares, at the medians of the shapes; they
-are the numbers of ``vyre.policies.optimizing.pass_placement``.
+and the fixed time are those of the line through the sizes with the least squares, at the medians of the shapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows compare a work graph whose steps are joined with the same graph step by step, on the ``cpu`` backend."""
+"""The rows compare a sequence whose steps are joined with the same sequence step by step, on the ``cpu`` backend."""
 
 from __future__ import annotations
 

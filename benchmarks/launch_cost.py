@@ -24,7 +24,7 @@ from cuda.bindings import driver as api
 
 from driver_contract.ptx import image, launch_shape
 from driver_contract.rig import AnyRig, make_rig
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.seam import Launcher, ParameterBlock, ParameterSlot
 

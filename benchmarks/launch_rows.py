@@ -24,20 +24,20 @@ _FURTHER: Final = 16
 _RUN: Final = """
 import sys
 from pathlib import Path
-from support import cuda_stub
+from support.cuda import stub as cuda_stub
 print(cuda_stub.run_module("benchmarks.launch_cost", cuda_stub.build(Path(sys.argv[1])), sys.argv[2]))
 """
 _RUN_BOTH: Final = """
 import sys
 from pathlib import Path
-from support import cuda_stub
+from support.cuda import stub as cuda_stub
 print(cuda_stub.run(sys.argv[2], cuda_stub.build(Path(sys.argv[1]))))
 """
 _BOTH: Final = """
 import json, statistics
 import numpy as np
 import vyre
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from vyre import ProgramBuilder, u32
 
 with ProgramBuilder("double", workgroup=32) as p:

@@ -36,7 +36,7 @@ MUTATED: Final = (
     "vyre/adapters/cpu/decisions",
     "vyre/adapters/cuda/decisions",
     "vyre/adapters/caching/cost_eviction.py",
-    "vyre/app/work_graph/plan_cache.py",
+    "vyre/app/sequences/plan_cache.py",
     "vyre/app/shape_predictor.py",
 )
 """Folders and files whose mutants are made; ``[tool.mutmut]`` says the same.  Their modules have unique names, but for

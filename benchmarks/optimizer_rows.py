@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, cast
 import vyre
 from benchmarks.harness import Metric, NotMeasured, Row, Samples, compare
 from vyre.adapters.cpu.llvm.emit import emit as emit_llvm
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.options import CpuOptions
@@ -40,7 +40,7 @@ _SMALL: Final = 1 << 14
 _LARGE: Final = 1 << 18
 _GROUPS: Final = 4
 _RECOMPILED_S: Final = 8.0
-"""How long a kernel is run, so that the full pipeline compiles it."""
+"""How long a kernel is run, so that full effort compiles it."""
 _HEAVY: Final = 6
 """How many programs, those with the most nodes, are run as code of both pipelines."""
 
@@ -132,7 +132,7 @@ def _bytes(result: vyre.Result) -> list[bytes]:
 
 
 def _compiled(program: Program) -> object:
-    return compile_object(emit_llvm(replace(program)).text, host(), Pipeline.LIGHT)
+    return compile_object(emit_llvm(replace(program)).text, host(), Effort.LIGHT)
 
 
 def _compile_speedup(pair: Pair) -> float:
@@ -155,7 +155,7 @@ def _light_code(rounds: int) -> Samples:
 
 
 def _light_beside_full(pair: Pair) -> float:
-    """The time of optimized light code, divided by that of the code that the full pipeline makes of the program."""
+    """The time of optimized light code, divided by that of the code that full effort makes of the program."""
     inputs, config = _inputs(pair.written), _config(pair.written)
     config = replace(config, grid=(_GROUPS, 1, 1))
     with (
@@ -241,7 +241,7 @@ ROWS: Final = (
     _row("statements", _fewer_statements, Metric.RATE, "x fewer", 3.0, "median over the programs"),
     _row("nodes", _fewer_nodes, Metric.RATE, "x fewer", None, "median over the programs"),
     _row("reference", _reference_speedup, Metric.RATE, "x faster", 1.3, "compiled, arrays in memory"),
-    _row("cpu-compile", _compile_speedup, Metric.RATE, "x faster", 1.3, "emission and light pipeline"),
+    _row("cpu-compile", _compile_speedup, Metric.RATE, "x faster", 1.3, "emission and light effort"),
     _row(
         "cpu-compile-and-optimize", _compile_and_optimize_speedup, Metric.RATE, "x faster", None, "all passes included"
     ),

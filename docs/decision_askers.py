@@ -1,4 +1,4 @@
-"""The callers of each decision, found in the source.
+"""The callers of each decision, found in the source, and the inputs that they pass as one constant.
 
 A decision is called if code of ``ports``, ``adapters``, ``app`` or ``graphs`` that is itself imported names one of its
 public functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
@@ -15,15 +15,8 @@ from typing import Final, NamedTuple
 SOURCE: Final = Path(__file__).resolve().parents[1] / "src" / "vyre"
 RUNNING: Final = ("ports", "adapters", "app", "graphs")
 DECISIONS: Final = ("policies", "adapters/*/decisions")
-NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_table"})
+NO_DECISIONS: Final = frozenset({"__init__", "decision_records", "journal", "record", "ptxas_hazard_table"})
 _SHOWN: Final = 3
-
-WAITING: Final[Mapping[str, str]] = {
-    "routing": "sorting, in the library of primitives",
-    "speculation": "races of rewritten variants",
-    "subgroup": "reductions, in the library of primitives",
-}
-"""Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
 
 
 class Definition(NamedTuple):
@@ -57,7 +50,7 @@ class Asked(NamedTuple):
             return ", ".join(f"`{file}`" for file in self.by[:_SHOWN]) + more
         if self.through:
             return "through " + ", ".join(f"[{name}]({name}.md)" for name in self.through[:_SHOWN])
-        return f"not yet called; planned: {WAITING.get(self.decision, 'none')}"
+        return "nothing"
 
 
 @cache
@@ -77,7 +70,7 @@ def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
 
 
 def idle_functions(source: Path = SOURCE) -> tuple[str, ...]:
-    """Returns the public functions that neither running code nor a decision of ``WAITING`` calls, as dotted names."""
+    """Returns the public functions that running code does not call, as dotted names."""
     read = _read(source)
     functions = {
         Definition(module, node.name)
@@ -85,8 +78,7 @@ def idle_functions(source: Path = SOURCE) -> tuple[str, ...]:
         for node in read.trees[module].body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     }
-    waiting = {definition for definition in functions if definition.module.rpartition(".")[2] in WAITING}
-    reached = _reached(read, {*_direct(read), *waiting})
+    reached = _reached(read, _direct(read))
     return tuple(sorted(f"{definition.module}.{definition.name}" for definition in functions - reached.keys()))
 
 
@@ -219,3 +211,98 @@ def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield name, child
+
+
+# ---- inputs that no caller varies
+_UNKNOWN: Final = "anything"
+
+
+def constant_inputs(source: Path = SOURCE) -> tuple[str, ...]:
+    """Returns the inputs that all callers in the package give as one constant, as ``decision.Record.field``.
+
+    Inputs are the fields of records, but those of thresholds and verdicts, and the parameters of public functions.  A
+    record that is nowhere built is no input, and what ``replace`` changes or ``**`` passes may be anything.
+    """
+    read = _read(source)
+    signatures = {place: fields for module in read.decisions for place, fields in _signatures(read, module)}
+    passed: dict[tuple[Definition, str], set[str]] = {}
+    for module, tree in read.trees.items():
+        if module.split(".")[0] == "testing":
+            continue
+        known = _imports(tree, read.trees)
+        if module in read.decisions:
+            known |= {name: Definition(module, name) for name, _ in _defined(tree)}
+        for node in ast.walk(tree):
+            for place, values in _passed(node, known, signatures) if isinstance(node, ast.Call) else ():
+                for field, value in values.items():
+                    passed.setdefault((place, field), set()).add(value)
+    return tuple(
+        sorted(
+            f"{place.module.rpartition('.')[2]}.{place.name}.{field}"
+            for (place, field), values in passed.items()
+            if len(values) == 1 and _UNKNOWN not in values
+        )
+    )
+
+
+def _signatures(read: _Read, module: str) -> Iterator[tuple[Definition, dict[str, ast.expr | None]]]:
+    """Yields the records and public functions of a module with their fields or parameters, and the defaults of these.
+
+    Thresholds are what a public function has a default for.
+    """
+    tree = read.trees[module]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+    thresholds = {
+        ast.unparse(argument.annotation or ast.Constant("")).strip("'")
+        for function in functions
+        for argument in function.args.args[len(function.args.args) - len(function.args.defaults) :]
+    }
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name, args=args) if node in functions and module != "policies.arith":
+                required = args.args[: len(args.args) - len(args.defaults)]
+                yield Definition(module, name), {argument.arg: None for argument in required}
+            case ast.ClassDef(name=name, body=body, decorator_list=[ast.Name(id="record")]) if name not in thresholds:
+                if not name.endswith(("Thresholds", "Limits")):
+                    named = [line for line in body if isinstance(line, ast.AnnAssign)]
+                    fields = {line.target.id: line.value for line in named if isinstance(line.target, ast.Name)}
+                    yield Definition(module, name), fields
+
+
+def _passed(
+    call: ast.Call, known: Mapping[str, Definition], signatures: Mapping[Definition, Mapping[str, ast.expr | None]]
+) -> Iterator[tuple[Definition, dict[str, str]]]:
+    """Yields what a call says of the inputs of decisions."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    match call.func:
+        case ast.Name(id="replace"):
+            for place, fields in signatures.items():
+                if keywords.keys() <= fields.keys():
+                    yield place, dict.fromkeys((str(name) for name in keywords), _UNKNOWN)
+            return
+        case ast.Name(id=name) if name in known:
+            place = known[name]
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in known and not known[name].name:
+            place = Definition(known[name].module, attribute)
+        case _:
+            return
+    if place not in signatures:
+        return
+    fields = signatures[place]
+    given: dict[str | None, ast.expr | None] = {**fields, **dict(zip(fields, call.args, strict=False)), **keywords}
+    spread = None in keywords or any(isinstance(argument, ast.Starred) for argument in call.args)
+    yield place, {field: _UNKNOWN if spread else _constant(given[field]) for field in fields}
+
+
+def _constant(value: ast.expr | None) -> str:
+    """Returns the text of a literal, a member of an enumeration or a named constant, else that it may be anything."""
+    match value:
+        case ast.Constant() | ast.Tuple(elts=[]):
+            return ast.unparse(value)
+        case ast.Attribute(value=ast.Name(id=owner), attr=member) if owner[:1].isupper() and member.isupper():
+            return ast.unparse(value)
+        case ast.Name(id=name) if name.isupper():
+            return name
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name[:1].isupper():
+            return ast.unparse(value)
+    return _UNKNOWN

@@ -29,6 +29,7 @@ from vyre.domain.record import FloatRange, IntRange
 
 PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions, vyre.adapters.cpu.decisions)
 NOT_DECISIONS: Final = {
+    "decision_records": "the written form of decisions",
     "journal": "the record of decisions",
     "ptxas_hazard_table": "the data of ptxas_hazards",
     "record": "the vocabulary",
@@ -41,8 +42,8 @@ Every decision is a pure function: the same inputs give the same verdict on ever
 logged. Inputs are frozen and checked when they are built: a value outside its domain raises `InvalidField` with the
 name of the field. Thresholds are values, too. Most verdicts give their reason in one line.
 
-The column "called by" is read from the source (`docs/decision_askers.py`). For a decision that no running code calls
-yet, it names the planned caller.
+The column "called by" is read from the source (`docs/decision_askers.py`). For a rule that no running code calls, it
+names the decision that tests compare with it.
 
 ## vyre-driver
 

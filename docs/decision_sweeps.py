@@ -7,7 +7,7 @@ from typing import Final
 from sweep_chart import Sweep, categories, linear, logarithmic
 
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict
-from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
+from vyre.policies.launching.bindless import ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import CommandReuseInputs, decide_command_reuse
 from vyre.policies.launching.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, decide_persistent_kernel
@@ -18,7 +18,6 @@ REPLAY_NS: Final = 2_000
 ALIGN_BYTES: Final = 16
 RIVAL_HITS: Final = 8
 PARAMETER_BYTES: Final = 400
-UPDATES, UPDATE_NS, TABLE_NS = 10, 100, 5_000
 
 
 def _persistent_kernel(batch: int, launch_ns: int) -> str:
@@ -34,9 +33,8 @@ def _param_inlining(length: int, budget: int) -> str:
     return type(decide_param_inlining(ParamInliningInputs(length), policy)).__name__
 
 
-def _bindless(resources: int, device: tuple[BindlessSupport, bool]) -> str:
-    inputs = ResourceTableInputs(resources, *device, 0, PARAMETER_BYTES, UPDATES, UPDATE_NS, TABLE_NS)
-    return type(plan_resource_table(inputs)).__name__
+def _bindless(resources: int, may_use_table: bool) -> str:
+    return type(plan_resource_table(ResourceTableInputs(resources, may_use_table, 0, PARAMETER_BYTES))).__name__
 
 
 def _cache_eviction_heat(age_s: int, hits: int) -> str:
@@ -45,11 +43,7 @@ def _cache_eviction_heat(age_s: int, hits: int) -> str:
     return "evicted" if evicted == 0 else "kept"
 
 
-_DEVICES: Final[dict[str, object]] = {
-    f"{support.name}, {index} index": (support, index == "run-time")
-    for support in (BindlessSupport.UNSUPPORTED, BindlessSupport.STATIC, BindlessSupport.FULL)
-    for index in ("run-time", "constant")
-}
+_TABLES: Final[dict[str, object]] = {"no table": False, "a table": True}
 
 SWEEPS: Final = {
     "persistent_kernel": Sweep(
@@ -71,11 +65,10 @@ SWEEPS: Final = {
         _param_inlining,
     ),
     "bindless": Sweep(
-        "bindless: what the device and the program allow",
-        "Resources against what the device supports and how the program chooses one of them, with 400 bytes of "
-        "parameters and updates that are too rare to pay for a table.",
+        "bindless: a kernel that may take a table, and one that may not",
+        "Resources against what the kernel may take, with 400 bytes of parameters.",
         linear("resource_count", 1, 64, 1, 8),
-        categories("support, dynamic_indexing", _DEVICES),
+        categories("may_use_table", _TABLES),
         ("Parameters", "PointerTable", "Unsupported"),
         _bindless,
     ),

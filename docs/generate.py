@@ -20,6 +20,7 @@ from vyre.domain.ir.operators import (
     ATOMIC_MEANING,
     ATOMIC_TEXT,
     BINARY,
+    SUBGROUP,
     UNARY,
     AtomicOp,
     BinaryOp,
@@ -66,7 +67,6 @@ EXPRESSIONS: tuple[tuple[expr.Expr, str], ...] = (
     (expr.Unpack(T.F16, X), "unpack(f16, x)"),
     (expr.WrapCast(T.U32, X), "wrap_cast(u32, x)"),
     (expr.Fma(A, B, C), "fma(a, b, c)"),
-    (expr.SubgroupAdd(X), "subgroup_add(x)"),
     (expr.SubgroupBallot(C), "subgroup_ballot(c)"),
     (expr.SubgroupShuffle(X, A), "subgroup_shuffle(x, a)"),
     (expr.SpecConst("n", expr.Literal(T.U32, 4)), 'p.spec("n", 4)'),
@@ -101,6 +101,10 @@ always evaluated, from left to right; nothing short-circuits. Floats are IEEE-75
 underflow, never contracted or reordered. NaN bits become canonical (0x7FC00000, 0x7FF8000000000000) where they could be
 observed: when stored, bitcast or narrowed.
 
+The rounding mode of the calling thread, and whether it flushes subnormal numbers or traps on exceptions, which other
+libraries change, affects no result, no digest and no stored code. vyre computes in the default mode, and gives the
+caller's back; callbacks on threads of vyre run in the default mode. Neither `numpy.seterr` nor `warnings` matters.
+
 ## Types
 
 An expression has one of the types {executable}. The other element types exist in buffers only.
@@ -122,6 +126,17 @@ An expression has one of the types {executable}. The other element types exist i
 Where both operands of `+`, `-`, `*` or `/`, or the operand of `sqrt`, are values of f16, `narrow<f16>` of the result is
 that operation of f16, rounded once, subnormal results included; the same holds for bf16. It does not hold for `fma`,
 nor for two operators in a row without a `narrow` between them.
+
+## Reductions and scans
+
+The lanes of a subgroup, which are 32, or fewer in the last one of a workgroup, fold their values in ascending order;
+lanes that do not exist have no value. The result is one of their types. A scan gives each lane the fold of the values
+up to its own (inclusive) or below it (exclusive). A fold begins with what changes nothing after it: 0 for `add`, `or`
+and `xor`, all bits for `and`, the greatest value of integers for `min`, the least for `max`, NaN for `min` and `max`
+of floats, which therefore give a number unless no lane has one. `subgroup_broadcast(x, lane)` is a shuffle whose lane
+is a number.
+
+{subgroup}
 
 ## Atomics
 
@@ -164,12 +179,11 @@ GALLERY = """# The gallery
 vyre. `python -m vyre.gallery` runs and checks them all, `python -m vyre.gallery sobel` one. `examples/gallery` is this
 folder under another name.
 
-{both} files show their kernel twice. First stands the kernel in plain Python, `sobel`, as you would write it
-([docs/python.md](../../../docs/python.md) describes the language). Below it, `sobel_by_builder` makes the same program
-with a `ProgramBuilder`, as a compiler does ([docs/builder.md](../../../docs/builder.md)); it writes `p.let` where
-Python assigns. Both have one digest, which the tests compare: `sobel.program.digest == sobel_by_builder().digest`. The
-other kernels show operations that plain Python has not, or a choice of statements that it does not make; they have the
-second form only.
+Most kernels are written in plain Python ([docs/python.md](../../../docs/python.md) describes the language). Those that
+show operations that plain Python has not, or a choice of statements that it does not make, are made with a
+`ProgramBuilder`, as a compiler does ([docs/builder.md](../../../docs/builder.md)). {both} files show both forms: below
+the kernel `sobel`, `sobel_by_builder` makes the same program, and writes `p.let` where Python assigns. Both have one
+digest, which the tests compare: `sobel.program.digest == sobel_by_builder().digest`.
 
 ## Basics: one feature of the language each
 
@@ -233,6 +247,12 @@ def unary_rows() -> Iterable[tuple[str, ...]]:
         yield code(written(expr.Unary(op, X))), code(builder), type_names(row.operands), result, row.meaning
 
 
+def subgroup_rows() -> Iterable[tuple[str, ...]]:
+    """Yields a row for each reduction and scan: text, operand types, meaning."""
+    for op, row in SUBGROUP.items():
+        yield code(written(expr.SubgroupReduce(op, X))), type_names(row.operands), row.meaning
+
+
 def type_rows() -> Iterable[tuple[str, ...]]:
     """Yields a row for each element type: text, bytes, kind, whether it is computable, tag."""
     for dtype in ORDER:
@@ -252,6 +272,7 @@ def semantics() -> str:
         expressions=table(
             head, ((code(written(e)), code(b), *form_types(type(e)), meaning_of(type(e))) for e, b in EXPRESSIONS)
         ),
+        subgroup=table(("operation", "operand types", "value"), subgroup_rows()),
         elements=type_names(ATOMIC_ELEMENTS),
         atomics=table(("operation", "new value"), atomics),
         statements=table(
@@ -266,13 +287,13 @@ def gallery() -> str:
     def rows(folder: str, modules: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
         for module in modules:
             example = load(f"{folder}.{module}")
-            forms = "builder" if example.kernel is None else "Python, builder"
+            forms = "builder" if example.kernel is None else "Python, builder" if example.builder else "Python"
             yield f"[{example.name}]({folder}/{module}.py)", example.title, forms, example.checked_by
 
     head = ("name", "kernel", "written for", "checked by")
     return GALLERY.format(
         count=len(BASICS) + len(APPLICATIONS),
-        both=sum(example.kernel is not None for example in examples().values()),
+        both=sum(example.builder is not None for example in examples().values()),
         basics=table(head, rows("basics", BASICS)),
         applications=table(head, rows("applications", APPLICATIONS)),
     )

@@ -27,6 +27,8 @@ def main() -> None:
                 else:
                     raise AssertionError("a missing array must be refused")
     assert CALLS.names.count("pipeline.dispatch") == 2
+    counted = vyre.DispatchConfig(extent=(np.int64(5), np.uint32(1)), output_counts={"y": np.int64(5)})
+    assert (counted.extent, counted.output_counts) == ((5, 1), {"y": 5})  # sizes may be numbers of NumPy
     print(f"tinylang on vyre {vyre.__version__}: ok")
 
 

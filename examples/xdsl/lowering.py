@@ -26,8 +26,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 # fmt: off
 from vyre.ir import (
     Access, Atomic, AtomicOp, Binary, Cast, EventBuilder, Expr, IdKind, LaunchId, Literal, Load, MemoryKind,
-    Program, Select, Store, SubgroupAdd, SubgroupLane, SubgroupShuffle, Unary, UnaryOp, Var, unique_expressions,
-    walk_statements, BinaryOp as B, ScalarType as S,
+    Program, Select, Store, SubgroupLane, SubgroupOp, SubgroupReduce, SubgroupShuffle, Unary, UnaryOp, Var,
+    unique_expressions, walk_statements, BinaryOp as B, ScalarType as S,
 )
 # fmt: on
 
@@ -409,7 +409,7 @@ class Lowering:
         type_ = stored(op, op.operands[0].type)
         if reduction(op, type_) not in ("addi", "addf") or not type_.is_executable or attribute(op, "cluster_size"):
             raise Refused(op, "a reduction of a subgroup other than a sum of 32 or 64 bits", "use gpu.all_reduce")
-        self.set(op, [SubgroupAdd(self.values[op.operands[0]])])
+        self.set(op, [SubgroupReduce(SubgroupOp.ADD, self.values[op.operands[0]])])
 
     def lower_gpu_shuffle(self, op: Operation) -> None:
         """A value from a lane that takes no part is 0, where MLIR does not define it."""

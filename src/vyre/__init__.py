@@ -66,12 +66,12 @@ if TYPE_CHECKING:
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
-    from vyre.app.work_graph.plan import (
+    from vyre.app.sequences.plan import (
         SequenceRun as SequenceRun, WorkGroup as WorkGroup, WorkPlan as WorkPlan,
     )
-    from vyre.app.work_graph.sequence import StepSequence as StepSequence
-    from vyre.app.work_graph.steps import Batch as Batch, Repeat as Repeat, Step as Step
-    from vyre.app.work_graph.temporary import Temporary as Temporary
+    from vyre.app.sequences.sequence import StepSequence as StepSequence
+    from vyre.app.sequences.steps import Batch as Batch, Repeat as Repeat, Step as Step
+    from vyre.app.sequences.temporary import Temporary as Temporary
     from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
@@ -119,14 +119,23 @@ if TYPE_CHECKING:
         TypeLike as TypeLike, Value as Value, Variable as Variable,
     )
     from vyre.domain.ir.typed_functions import (
-        abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
-        cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
+        abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clmul as clmul,
+        clz as clz, cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
         inverse_sqrt as inverse_sqrt, is_finite as is_finite, is_inf as is_inf, is_nan as is_nan, log as log,
         log2 as log2, max_ as max_, min_ as min_, mulhi as mulhi, narrow as narrow, pack as pack, popcount as popcount,
         reciprocal as reciprocal, reverse_bits as reverse_bits, rotl as rotl, rotr as rotr, round_ as round_,
         round_even as round_even, sat_add as sat_add, sat_mul as sat_mul, sat_sub as sat_sub, select as select,
-        sign as sign, sin as sin, sinh as sinh, sqrt as sqrt, subgroup_add as subgroup_add,
-        subgroup_ballot as subgroup_ballot, subgroup_shuffle as subgroup_shuffle, tan as tan, tanh as tanh,
+        sign as sign, sin as sin, sinh as sinh, sqrt as sqrt,
+        subgroup_add as subgroup_add, subgroup_all as subgroup_all, subgroup_and as subgroup_and,
+        subgroup_any as subgroup_any, subgroup_ballot as subgroup_ballot, subgroup_broadcast as subgroup_broadcast,
+        subgroup_exclusive_add as subgroup_exclusive_add, subgroup_exclusive_and as subgroup_exclusive_and,
+        subgroup_exclusive_max as subgroup_exclusive_max, subgroup_exclusive_min as subgroup_exclusive_min,
+        subgroup_exclusive_or as subgroup_exclusive_or, subgroup_exclusive_xor as subgroup_exclusive_xor,
+        subgroup_inclusive_add as subgroup_inclusive_add, subgroup_inclusive_and as subgroup_inclusive_and,
+        subgroup_inclusive_max as subgroup_inclusive_max, subgroup_inclusive_min as subgroup_inclusive_min,
+        subgroup_inclusive_or as subgroup_inclusive_or, subgroup_inclusive_xor as subgroup_inclusive_xor,
+        subgroup_max as subgroup_max, subgroup_min as subgroup_min, subgroup_or as subgroup_or,
+        subgroup_shuffle as subgroup_shuffle, subgroup_xor as subgroup_xor, tan as tan, tanh as tanh,
         trunc as trunc, unpack as unpack, wrap_cast as wrap_cast,
     )
     from vyre.domain.ir.operators import Ordering as Ordering
@@ -198,10 +207,10 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",
-    "vyre.app.work_graph.plan": "SequenceRun WorkGroup WorkPlan",
-    "vyre.app.work_graph.sequence": "StepSequence",
-    "vyre.app.work_graph.steps": "Batch Repeat Step",
-    "vyre.app.work_graph.temporary": "Temporary",
+    "vyre.app.sequences.plan": "SequenceRun WorkGroup WorkPlan",
+    "vyre.app.sequences.sequence": "StepSequence",
+    "vyre.app.sequences.steps": "Batch Repeat Step",
+    "vyre.app.sequences.temporary": "Temporary",
     "vyre.app.work_queue": "WorkQueue WorkQueueResult",
     "vyre.domain.cache_config": "CacheConfig Durability Eviction",
     "vyre.domain.diagnostics": "Diagnostic Severity",
@@ -226,10 +235,14 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.switching": "SwitchArms",
     "vyre.domain.ir.views": "View2d View3d",
     "vyre.domain.ir.functions": (
-        "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
+        "abs_ abs_diff acos asin atan ceil clmul clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
         "is_nan log log2 max_ min_ mulhi narrow pack popcount reciprocal reverse_bits rotl rotr round_ "
-        "round_even sat_add sat_mul sat_sub select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle "
-        "tan tanh trunc unpack wrap_cast"
+        "round_even sat_add sat_mul sat_sub select sign sin sinh sqrt subgroup_add subgroup_all subgroup_and "
+        "subgroup_any subgroup_ballot subgroup_broadcast subgroup_exclusive_add subgroup_exclusive_and "
+        "subgroup_exclusive_max subgroup_exclusive_min subgroup_exclusive_or subgroup_exclusive_xor "
+        "subgroup_inclusive_add subgroup_inclusive_and subgroup_inclusive_max subgroup_inclusive_min "
+        "subgroup_inclusive_or subgroup_inclusive_xor subgroup_max subgroup_min subgroup_or subgroup_shuffle "
+        "subgroup_xor tan tanh trunc unpack wrap_cast"
     ),
     "vyre.domain.ir.operators": "Ordering",
     "vyre.domain.ir.program": "Buffer Program",
@@ -269,7 +282,9 @@ if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
 
             hint = module_hint(name, __all__) or "print(vyre.__all__) lists the names; the documentation describes them"
             raise UnknownName(f"module 'vyre' has no attribute {name!r}", fix=f"{hint}.", loc=outside())
-        value: object = getattr(import_module(module), name)
+        from vyre.domain.float_mode import in_default_mode
+
+        value: object = getattr(in_default_mode(import_module)(module), name)
         globals()[name] = value
         return value
 

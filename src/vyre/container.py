@@ -7,6 +7,12 @@ with container.session() as session: ...
 
 from __future__ import annotations
 
-from vyre.app.container import Container
+from typing import TYPE_CHECKING
+
+from vyre.domain.lazy_names import importer
+
+if TYPE_CHECKING:
+    from vyre.app.container import Container
 
 __all__ = ["Container"]
+__getattr__ = importer(__name__, {"Container": "vyre.app.container"})

@@ -11,7 +11,14 @@ docs/egraphs.md describes them.
 
 from __future__ import annotations
 
-from vyre.graphs.egraph import EGraph
-from vyre.graphs.egraph_closed import CanonicalRows, CheapestTerm, ClosedEGraph
+from typing import TYPE_CHECKING
+
+from vyre.domain.lazy_names import importer
+
+if TYPE_CHECKING:
+    from vyre.graphs.egraph import EGraph
+    from vyre.graphs.egraph_closed import CanonicalRows, CheapestTerm, ClosedEGraph
 
 __all__ = ["CanonicalRows", "CheapestTerm", "ClosedEGraph", "EGraph"]
+_CLOSED = dict.fromkeys(__all__, "vyre.graphs.egraph_closed")
+__getattr__ = importer(__name__, _CLOSED | {"EGraph": "vyre.graphs.egraph"})

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
         Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Call as Call,
         Cast as Cast,
         Expr as Expr, Fma as Fma, IdKind as IdKind, LaunchId as LaunchId, Literal as Literal, Load as Load,
-        Narrow as Narrow, Pack as Pack, Select as Select, SpecConst as SpecConst, SubgroupAdd as SubgroupAdd,
+        Narrow as Narrow, Pack as Pack, Select as Select, SpecConst as SpecConst,
         SubgroupBallot as SubgroupBallot,
-        SubgroupLane as SubgroupLane, SubgroupShuffle as SubgroupShuffle, SubgroupSize as SubgroupSize,
+        SubgroupLane as SubgroupLane, SubgroupReduce as SubgroupReduce, SubgroupShuffle as SubgroupShuffle,
+        SubgroupSize as SubgroupSize,
         Unary as Unary, Unpack as Unpack, Var as Var, WrapCast as WrapCast, children as children,
         walk as walk,
     )
@@ -55,9 +56,11 @@ if TYPE_CHECKING:
     )
     from vyre.domain.ir.node import Node as Node, SourceLocation as SourceLocation
     from vyre.domain.ir.operators import (
-        ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY, UNARY as UNARY,
+        ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY,
+        SUBGROUP as SUBGROUP, UNARY as UNARY,
         AtomicOp as AtomicOp, BinaryOp as BinaryOp, BinaryRow as BinaryRow, Ordering as Ordering, Result as Result,
-        RightOperand as RightOperand, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
+        RightOperand as RightOperand, Span as Span, SubgroupOp as SubgroupOp,
+        SubgroupRow as SubgroupRow, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
         bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, narrow_is_legal as narrow_is_legal,
         unary_result as unary_result, wrap_cast_is_legal as wrap_cast_is_legal,
     )
@@ -96,15 +99,15 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.event_builder": "EventBuilder",
     "vyre.domain.ir.expr": (
         "Atomic Binary Bitcast BufferLength Call Cast Expr Fma IdKind LaunchId Literal Load Narrow Pack Select "
-        "SpecConst SubgroupAdd SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Unpack Var WrapCast "
-        "children walk"
+        "SpecConst SubgroupBallot SubgroupLane SubgroupReduce SubgroupShuffle SubgroupSize Unary Unpack Var "
+        "WrapCast children walk"
     ),
     "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",
     "vyre.domain.ir.node": "Node SourceLocation",
     "vyre.domain.ir.operators": (
-        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY UNARY AtomicOp BinaryOp BinaryRow Ordering Result RightOperand "
-        "UnaryOp UnaryRow binary_result bitcast_is_legal cast_is_legal narrow_is_legal unary_result "
-        "wrap_cast_is_legal"
+        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY SUBGROUP UNARY AtomicOp BinaryOp BinaryRow Ordering Result "
+        "RightOperand Span SubgroupOp SubgroupRow UnaryOp UnaryRow binary_result bitcast_is_legal cast_is_legal "
+        "narrow_is_legal unary_result wrap_cast_is_legal"
     ),
     "vyre.domain.ir.program": "Program",
     "vyre.domain.ir.stmt": (

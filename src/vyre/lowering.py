@@ -5,6 +5,7 @@ does between the two, so that none does it its own way:
 
 - ``expanded``, ``with_constants`` and ``plan_grid_sync`` leave programs without calls, specialization constants, grid
   barriers and grid loops;
+- ``lowered`` computes an operator of integers by others, for backends that have no rule of their own for it;
 - ``plan_bindings`` and ``resolve_launch`` say which bytes a caller passes and how many workgroups run;
 - ``refuse_unsupported`` raises for a field of a config that a backend does not honour;
 - ``transcendental`` is a function such as ``exp`` as a list of steps, each exact or rounded once, which gives the
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings,
     )
     from vyre.domain.dialects.expansion import expanded as expanded
+    from vyre.domain.dialects.laws.evaluation import Operators as Operators
+    from vyre.domain.dialects.laws.lowered import lowered as lowered
     from vyre.domain.dispatch import TimingQuality as TimingQuality, refuse_unsupported as refuse_unsupported
     from vyre.domain.geometry import LaunchLimits as LaunchLimits
     from vyre.domain.grid_sync import (
@@ -55,6 +58,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.adapters.pipelines": "Compilation PipelineExecutor",
     "vyre.domain.binding": "Binding BindingPlan plan_bindings",
     "vyre.domain.dialects.expansion": "expanded",
+    "vyre.domain.dialects.laws.evaluation": "Operators",
+    "vyre.domain.dialects.laws.lowered": "lowered",
     "vyre.domain.dispatch": "TimingQuality refuse_unsupported",
     "vyre.domain.geometry": "LaunchLimits",
     "vyre.domain.grid_sync": "Rounds Step grid_control plan_grid_sync plan_programs",

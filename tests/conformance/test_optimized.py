@@ -22,7 +22,7 @@ VECTORS: Final = TESTS / "data" / "vectors"
 FILES: Final = sorted((TESTS / "filetests").rglob("*.vyre"))
 RECORDED: Final = [VECTORS / "oracle-programs.jsonl.xz", VECTORS / "ir-conformance.json.xz"]
 ENGINES: Final = ("reference", "cpu", "cuda-machine")
-EVERY_PASS: Final = tuple(str(PASSES[name]) for name in ("unrolling", "induction", *DEFAULT_ORDER))
+EVERY_PASS: Final = tuple(str(PASSES[name]) for name in DEFAULT_ORDER)
 
 
 def every_pass(inputs: PassInputs) -> ProgramPasses:

@@ -28,11 +28,11 @@ from vyre.testing.conform.certificate import Certificate, Subject, certificate_o
 from vyre.testing.conform.checking import opened
 from vyre.testing.conform.judging import Judged, Judgement, expected_of, judge
 from vyre.testing.conform.minimising import minimised
-from vyre.testing.conform.operation_programs import operations
 from vyre.testing.conform.verification import verify
-from vyre.testing.conform.witness_rows import LEAST_WITNESSES, boundaries
+from vyre.testing.conform.witness_rows import LEAST_WITNESSES, boundaries, operation_rows
 from vyre.testing.execution import open_backend
 from vyre.testing.filetest_syntax import parse_filetest
+from vyre.testing.operations import operations
 
 REFERENCE: Final = open_backend("reference")
 ALL: Final = Cases(0, canonical_order=True, counts_steps=True)
@@ -65,7 +65,7 @@ def test_every_operation_is_run_at_every_type_on_a_thousand_operands() -> None:
     atomics = {operation.name for operation in operations() if operation.updated}
     assert len(atomics) == len(AtomicOp) * len(ATOMIC_ELEMENTS)
     for operation in operations():
-        rows = operation.rows(0)
+        rows = operation_rows(operation, 0)
         assert check_rules(operation.program(len(rows))).ok, operation.name
         values = 1
         for dtype in operation.operands:
@@ -75,7 +75,7 @@ def test_every_operation_is_run_at_every_type_on_a_thousand_operands() -> None:
 
 def test_operations_see_all_pairs_of_boundary_values() -> None:
     operation = next(each for each in operations() if each.name == "add f32 f32")
-    pairs = set(operation.rows(3))
+    pairs = set(operation_rows(operation, 3))
     values = boundaries(operation.operands[0])
     assert {(left, right) for left in values for right in values} <= pairs
 
@@ -84,9 +84,9 @@ def test_every_narrow_value_is_stored_and_loaded() -> None:
     for operation in operations():
         if operation.name.startswith("load ") and operation.operands[0].size < 4:
             width = 2 if operation.operands[0].text == "bool8" else operation.operands[0].bits
-            assert len(set(operation.rows(0))) >= min(256, 1 << width)
+            assert len(set(operation_rows(operation, 0))) >= min(256, 1 << width)
             if operation.operands[0].size == 2:
-                assert len(set(operation.rows(0))) == 1 << 16
+                assert len(set(operation_rows(operation, 0))) == 1 << 16
 
 
 @pytest.mark.parametrize("group", list(Group))

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from driver_contract import CASES, Case, run_cases
-from support import cuda_stub
-from support.driver_record import NEVER, UNDEFINED, read_record, write_record
+from support.cuda import stub as cuda_stub
+from support.cuda.driver_record import NEVER, UNDEFINED, read_record, write_record
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
@@ -110,7 +110,7 @@ def test_real_driver(case: Case, gpu_record: dict[str, bool]) -> None:
 
 def test_record_of_verified_cases_is_complete() -> None:
     record = read_record()
-    fix = "Fix: call support.driver_record.write_record(CASES)"
+    fix = "Fix: call support.cuda.driver_record.write_record(CASES)"
     assert set(record) == {case.name for case in CASES}, fix
     for case in CASES:
         assert (record[case.name] == UNDEFINED) == (not case.hardware), f"{case.name}. {fix}"
@@ -119,7 +119,7 @@ def test_record_of_verified_cases_is_complete() -> None:
 
 
 def test_record_keeps_dates_and_takes_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from support import driver_record
+    from support.cuda import driver_record
 
     monkeypatch.setattr(driver_record, "RECORD", tmp_path / "record.json")
     first, second, third = (case for case in CASES[:3])

@@ -10,14 +10,14 @@ from typing import Final
 
 import pytest
 
-from support import cuda_stub
-from support.cuda_scenarios import SCENARIOS
+from support.cuda import stub as cuda_stub
+from support.cuda.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_COMPILER)
 
 PROLOGUE: Final = """
 import os, sys
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from driver_contract.ptx import GUARDED, LOAD, STORE, image, launch_shape, load, parameter_block
 from driver_contract.rig import code_of, make_rig
 from vyre.adapters.cuda.codes import Result
@@ -45,7 +45,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_start_calls_what_it_must_in_order(library: Path) -> None:
     cuda_stub.run(
         """
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from driver_contract.rig import make_rig
 from vyre.adapters.cuda.driver import RealDriver
 stub = StubControl()
@@ -345,7 +345,7 @@ assert stub.take_names()[-1] == "cuMemPoolDestroy"
 def test_nothing_is_called_before_init(library: Path) -> None:
     cuda_stub.run(
         """
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from driver_contract.rig import code_of
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.driver import RealDriver
@@ -466,8 +466,8 @@ def test_backend_gives_back_all_it_takes(library: Path, scenario: str) -> None:
     cuda_stub.run(
         f"""
 from collections import Counter
-from support.cuda_scenarios import RECORDING, SCENARIOS
-from support.cuda_stub import StubControl
+from support.cuda.scenarios import RECORDING, SCENARIOS
+from support.cuda.stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.registration import CUDA
 from vyre.adapters.cuda.runtime.backend import make_backend
@@ -497,8 +497,8 @@ for taking, giving_back in PAIRS.items():
 def test_warm_dispatch_calls_the_driver_in_order_and_no_more(library: Path) -> None:
     cuda_stub.run(
         """
-from support.cuda_scenarios import INPUTS, PROGRAM
-from support.cuda_stub import StubControl
+from support.cuda.scenarios import INPUTS, PROGRAM
+from support.cuda.stub import StubControl
 from vyre.adapters.cuda.registration import CUDA
 from vyre.domain.dispatch import OutputArena
 from vyre.ports.backend import DispatchRequest

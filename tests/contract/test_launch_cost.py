@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import cuda_stub
+from support.cuda import stub as cuda_stub
 
 pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_COMPILER)
 
@@ -18,7 +18,7 @@ COUNTED = """
 import json
 from benchmarks.launch_cost import BUFFERS, MORE_BUFFERS, Prepared, trace_memory
 from support.counting import at_most
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
 from driver_contract.rig import make_rig
 

@@ -14,7 +14,7 @@ from support.limits import LIMIT_S
 RUN = """
 import json, sys
 import vyre
-from vyre.domain.validation.validator import known_report
+from vyre.domain.validation.known import is_checked
 from vyre.gallery.registry import examples
 
 outcomes, digests, verdicts = {}, {}, []
@@ -22,7 +22,7 @@ with vyre.open("cuda-machine") as session:
     for name, example in examples().items():
         program, case = vyre.Program.from_text(example.program().to_text()), example.case()
         pipeline = session.compile(program, case.config)
-        if known_report(program) is not None:
+        if is_checked(program):
             verdicts.append(name)
         outcomes[name] = [pipeline.cache.value, pipeline.reason]
         if name in sys.argv[1:]:

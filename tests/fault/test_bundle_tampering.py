@@ -139,6 +139,13 @@ INNER: Final[dict[str, Callable[[Manifest], object]]] = {
     "an empty workgroup": lambda m: m.update(workgroup=[0, 1, 1]),
     "a workgroup of text": lambda m: m.update(workgroup=["32", 1, 1]),
     "driven_by_input = 0": lambda m: m.update(driven_by_input=0),
+    "ids along a fourth axis": lambda m: m["reach"].update(axes=[3]),
+    "ids that reach no buffer": lambda m: m["reach"].update(x=[["none", 0, 1, 1, 0, False]]),
+    "ids that reach rows": lambda m: m["reach"].update(x=[["y", 1, 1, 1, 0, False]]),
+    "ids that take no index": lambda m: m["reach"].update(x=[["y", 0, 1, 0, 0, False]]),
+    "ids that reach less than nothing": lambda m: m["reach"].update(x=[["y", 0, 1, 1, -1, False]]),
+    "ids of a number of workgroups": lambda m: m["reach"].update(x=[["y", 0, 1, 1, 0, 2]]),
+    "ids of another form": lambda m: m["reach"].update(x=[["y"]]),
     "a constant of no type": lambda m: m.update(spec=[["n", "u24", 1]]),
     "a constant of negative bits": lambda m: m.update(spec=[["n", "u32", -1]]),
     "no buffers": lambda m: m.update(buffers=[]),
@@ -319,7 +326,7 @@ def test_a_crafted_layout_fails_typed_when_the_driver_disagrees(tmp_path: Path) 
 # ---------------------------------------------------------------- writing
 
 
-@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace", "tempfile.mkstemp"])
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.open"])
 def test_a_failed_write_leaves_the_old_file(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.vyrz"
     old = write_bundle(path, small_bundle())

@@ -20,8 +20,8 @@ from support.profiles import SOAK
 pytestmark = NEEDS_LLVM
 
 TESTS: Final = Path(__file__).parents[1]
-DISPATCHES: Final = 100_000 if SOAK else 8_000
-STORMS: Final = 500 if SOAK else 10
+DISPATCHES: Final = 100_000 if SOAK else 4_000
+STORMS: Final = 500 if SOAK else 4
 GROWTH: Final = 8 << 20
 """Bytes by which the resident memory of a process may differ between two moments without a leak."""
 
@@ -33,8 +33,8 @@ import json, os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import vyre
-from support.cpu_backends import ENDLESS
-from support.cpu_pool import until
+from support.cpu.backends import ENDLESS
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
 from vyre.domain.errors import DispatchFailed, DispatchTimeout, InvalidResource, VyreError

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from support.llvm import NEEDS_LLVM
 from support.profiles import SOAK
 from support.small_programs import square_program
 from vyre.adapters.cpu.native import compilation, features
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import MachineCode, native_tools
@@ -32,8 +33,8 @@ from vyre.ports.backend import CacheOutcome
 pytestmark = NEEDS_LLVM
 
 TESTS: Final = Path(__file__).parents[1]
-KILLS: Final = 60 if SOAK else 6
-FLIPS: Final = 400 if SOAK else 40
+KILLS: Final = 60 if SOAK else 2
+FLIPS: Final = 400 if SOAK else 12
 X: Final = np.arange(100, dtype=np.uint32)
 WANT: Final = (X * X).tobytes()
 
@@ -77,7 +78,10 @@ while True:
 """
 
 
-def test_sessions_that_are_killed_while_they_store_leave_a_good_store(root: Path) -> None:
+def test_sessions_that_are_killed_while_they_store_leave_a_good_store(
+    root: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("killed_writers", KILLS)
     rng = random.Random(7)
     text = WRITER.partition("'''")[2].partition("'''")[0]
     for _ in range(KILLS // 2):
@@ -108,12 +112,13 @@ def test_sessions_that_are_killed_while_they_store_leave_a_good_store(root: Path
     assert not list((root / "v1").glob("quarantine/*"))
 
 
-def test_damaged_objects_are_compiled_again(root: Path) -> None:
+def test_damaged_objects_are_compiled_again(root: Path, record_property: Callable[[str, object], None]) -> None:
     assert outcome()[0] is CacheOutcome.MISS
     assert outcome()[0] is CacheOutcome.HIT
     (path,) = objects(root)
     good, rng = path.read_bytes(), random.Random(3)
     places = sorted({0, len(good) - 1, *(rng.randrange(len(good)) for _ in range(FLIPS))})
+    record_property("damaged_entries", len(places) + 5)
     for at in places:
         spoiled = bytearray(good)
         spoiled[at] ^= 1 << rng.randrange(8)
@@ -155,14 +160,16 @@ OTHER: Final = """workgroup_size 64, 1, 1 buffer x @0 read_write u32[100]
 body { if gid.x < 100u { x[gid.x] = x[gid.x] * SEEDu } }"""
 
 
-def test_a_damaged_runtime_of_the_workers_is_compiled_again(root: Path) -> None:
+def test_a_damaged_runtime_of_the_workers_is_compiled_again(
+    root: Path, record_property: Callable[[str, object], None]
+) -> None:
     """It is never loaded; the compiler is replaced by one that returns what was compiled before."""
     native = native_tools()
     compiled: list[bytes] = []
     loaded: list[bytes] = []
 
-    def compile_once(text: str, features: CpuFeatures, pipeline: Pipeline) -> bytes:
-        compiled.append(compiled[0] if compiled else native.compile(text, features, pipeline))
+    def compile_once(text: str, features: CpuFeatures, effort: Effort) -> bytes:
+        compiled.append(compiled[0] if compiled else native.compile(text, features, effort))
         return compiled[-1]
 
     def load(image: bytes) -> MachineCode:
@@ -175,7 +182,9 @@ def test_a_damaged_runtime_of_the_workers_is_compiled_again(root: Path) -> None:
     assert len(compiled) == 1
     (path,) = entry_files(root)
     nbytes, rng = path.stat().st_size, random.Random(5)
-    for at in sorted({0, nbytes - 1, *(rng.randrange(nbytes) for _ in range(FLIPS))}):
+    places = sorted({0, nbytes - 1, *(rng.randrange(nbytes) for _ in range(FLIPS))})
+    record_property("damaged_entries", len(places))
+    for at in places:
         spoiled, before = bytearray(path.read_bytes()), len(compiled)
         spoiled[at] ^= 1 << rng.randrange(8)
         path.write_bytes(spoiled)
@@ -192,7 +201,7 @@ def test_a_store_moved_to_a_lesser_processor_misses_and_says_why(root: Path, mon
     richer = here._replace(features=tuple(sorted({*here.features, "zz-foreign"})))
     monkeypatch.setattr(features, "host", lambda: richer)
     native = compilation.compile_object
-    monkeypatch.setattr(compilation, "compile_object", lambda text, _, pipeline: native(text, here, pipeline))
+    monkeypatch.setattr(compilation, "compile_object", lambda text, _, effort: native(text, here, effort))
     assert outcome()[0] is CacheOutcome.MISS
     assert outcome()[0] is CacheOutcome.HIT
     monkeypatch.setattr(features, "host", lambda: here)

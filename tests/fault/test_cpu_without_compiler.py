@@ -50,6 +50,7 @@ with vyre.open(catalog=catalog) as session:
         session.dispatch(square_program(), {{"x": np.arange(4, dtype=np.uint32)}})
     except vyre.VyreError as error:
         found["error"] = [type(error).__name__, str(error)]
+        found["notes"] = error.__notes__
 json.dump(found, sys.stdout)
 """
 
@@ -103,6 +104,7 @@ def test_auto_takes_the_processor_where_stored_code_serves_and_tells_the_restric
     assert f"only stored kernels run; `{INSTALL}`" in found["report"]
     kind, text = found["error"]  # of the program that is not stored
     assert kind == "BackendUnavailable" and INSTALL in text
+    assert any("not among the kernels that are stored" in note for note in found["notes"])
 
 
 def test_auto_takes_the_reference_where_nothing_is_stored_and_says_what_to_install(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_an_explanation_of_stored_code_tells_that_nothing_better_can_be_made(fil
     done = command(filled, "explain", str(file), "--backend", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     told = {each["topic"]: each for each in json.loads(done.stdout)["decisions"]}
-    assert "no compiler is installed" in told["compile pipeline"]["why"]
+    assert "no compiler is installed" in told["compiler effort"]["why"]
 
 
 def test_doctor_says_what_to_install(tmp_path: Path) -> None:
@@ -151,3 +153,56 @@ def test_doctor_says_what_to_install(tmp_path: Path) -> None:
 
 def test_the_program_that_is_not_stored_is_another_one() -> None:
     assert square_program().digest != saxpy_program().digest
+
+
+CALLED: Final = """
+import sys
+sys.modules["llvmlite"] = None
+import numpy as np
+import vyre
+from vyre import InOut, f32
+
+@vyre.kernel
+def double(y: InOut[f32]) -> None:
+    i = vyre.global_id()
+    if i < len(y):
+        y[i] = y[i] * 2.0
+
+y = np.ones(4, np.float32)
+double(y)
+print(y.sum())
+"""
+
+
+def call(folder: Path, cache: str, **more: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "called.py"
+    script.write_text(CALLED, "utf-8")
+    command = [sys.executable, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment(cache, **more))
+
+
+def test_a_called_kernel_tells_that_the_reference_runs(tmp_path: Path) -> None:
+    done = call(tmp_path, str(tmp_path / "cache"))
+    assert (done.stdout, done.returncode) == ("8.0\n", 0), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("vyre runs on `reference`: no production backend can run here (") and INSTALL in line
+
+
+def test_a_called_kernel_that_another_environment_has_not_stored_says_what_is_missing(
+    filled: str, tmp_path: Path
+) -> None:
+    done = call(tmp_path, filled)
+    assert done.returncode == 1 and INSTALL in done.stderr
+    assert "`double` is not among the kernels that are stored, which run without the compiler." in done.stderr
+    named = call(tmp_path, filled, VYRE_BACKEND="reference")
+    assert (named.stdout, named.returncode) == ("8.0\n", 0), named.stderr
+    assert named.stderr == "vyre runs on `reference`: forced by VYRE_BACKEND\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("VYRE_CPU_THREADS", "abc"), ("VYRE_CPU_AFFINITY", "first"), ("VYRE_CACHE_BYTES", "all")]
+)
+def test_a_called_kernel_refuses_an_invalid_variable(name: str, value: str, tmp_path: Path) -> None:
+    done = call(tmp_path, str(tmp_path / "cache"), **{name: value})
+    assert done.returncode == 1
+    assert f"InvalidConfig: {name}='{value}'" in done.stderr

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ HELD: Final = 3
 """Entries there are before something goes wrong; with ``LIMIT`` the put has to evict, too."""
 LIMIT: Final = 3
 KILLS: Final = 200 if SOAK else 30
+USES: Final = 2_000 if SOAK else 150
 PROCESSES, OPERATIONS = (16, 2_000) if SOAK else (4, 500)
 DAY_NS: Final = 86_400 * 10**9
 
@@ -99,9 +100,13 @@ def test_a_put_that_dies_at_any_operation_leaves_a_readable_cache(scene: str, tm
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("scene", SCENES)
-def test_a_put_that_fails_at_any_operation_leaves_a_readable_cache(scene: str, code: str, tmp_path: Path) -> None:
+def test_a_put_that_fails_at_any_operation_leaves_a_readable_cache(
+    scene: str, code: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     held, settings = SCENES[scene]
-    for at in range(len(operations_of(scene, tmp_path / "counted"))):
+    operations = len(operations_of(scene, tmp_path / "counted"))
+    record_property("failing_disks", 2 * operations)
+    for at in range(operations):
         for forever in (False, True):
             root = tmp_path / f"{at}-{forever}"
             if held:
@@ -183,10 +188,11 @@ def test_an_entry_that_is_replaced_while_it_is_read_is_not_quarantined(tmp_path:
     ],
 )
 def test_work_goes_on_without_the_cache_and_one_diagnostic_says_why(
-    code: str, only: str, says: str, tmp_path: Path
+    code: str, only: str, says: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     root = tmp_path / "cache"
     prepared(root)
+    record_property("uses_of_full_disks", 20)
     telemetry = RecordingTelemetry()
     disk = Disk(fail_at=0, code=getattr(errno, code), forever=True, only=frozenset(only.split()))
     cache = store(root, telemetry=telemetry, files=disk.files)
@@ -294,8 +300,11 @@ while True:
 """
 
 
-def test_processes_that_are_killed_leave_a_readable_cache(tmp_path: Path) -> None:
+def test_processes_that_are_killed_leave_a_readable_cache(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """``KILLS`` writers die by SIGKILL at random moments, two at a time beside each other."""
+    record_property("killed_writers", KILLS)
     root, rng = tmp_path / "cache", random.Random(5)
     script = WRITER.format(tests=str(TESTS), root=str(root), limit=40)
     for _ in range(KILLS // 2):
@@ -396,7 +405,10 @@ def snapshots(root: Path, running: list[subprocess.Popen[bytes]]) -> Iterator[tu
 
 
 @pytest.mark.parametrize("limits", [TINY, SMALL, AMPLE], ids=["tiny", "small", "ample"])
-def test_processes_share_a_directory(limits: StoreStats, tmp_path: Path) -> None:
+def test_processes_share_a_directory(
+    limits: StoreStats, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("uses_by_processes", PROCESSES * OPERATIONS)
     """No wrong answer, no exception, no diagnostic; the limits exceeded by one entry a writer at most."""
     root = tmp_path / "cache"
     script = WORKER.format(tests=str(TESTS), root=str(root), entries=limits.entries, nbytes=limits.nbytes)
@@ -439,15 +451,16 @@ def test_processes_share_a_directory(limits: StoreStats, tmp_path: Path) -> None
     assert not list((root / "v1").glob("quarantine/*"))
 
 
-def test_threads_share_a_store(tmp_path: Path) -> None:
+def test_threads_share_a_store(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     root = tmp_path / "cache"
+    record_property("uses_by_threads", 16 * USES)
     cache = store(root, max_entries=10)
     problems: list[BaseException] = []
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
         try:
-            for _ in range(300):
+            for _ in range(USES):
                 number = rng.randrange(20)
                 if rng.random() < 0.5:
                     assert cache.get(key(number)) in (None, artifact(number))
@@ -456,7 +469,7 @@ def test_threads_share_a_store(tmp_path: Path) -> None:
         except BaseException as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -467,7 +480,10 @@ def test_threads_share_a_store(tmp_path: Path) -> None:
     assert cache.stats().corrupt == 0
 
 
-def test_a_directory_that_vanishes_again_and_again(tmp_path: Path) -> None:
+def test_a_directory_that_vanishes_again_and_again(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("uses_of_vanishing_disks", 300)
     root, stop = tmp_path / "cache", threading.Event()
 
     def vandal() -> None:

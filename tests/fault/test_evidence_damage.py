@@ -21,7 +21,7 @@ from vyre.adapters.evidence_files import decode
 from vyre.app.evidence.bundle import checked
 from vyre.domain.errors import MalformedBundle, UnreadableFile
 from vyre.domain.evidence.records import SpeedClaim
-from vyre.domain.value_json import canonical
+from vyre.domain.strict_json import canonical
 
 MUTANTS: Final = 1_500
 
@@ -305,7 +305,7 @@ FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]
         crafted(lambda d: d["run"].update(resident=[["x", -4], ["y", 4]])),
         "no buffers of the program",
     ),
-    "an earlier form with new fields": ("resident", crafted(lambda d: d.update(form=1)), "form 1 has the field"),
+    "an earlier form": ("resident", crafted(lambda d: d.update(form=1)), "form has version 1, and this vyre reads 2"),
 }
 
 
@@ -346,13 +346,13 @@ def test_a_failed_write_leaves_the_old_bundle_and_nothing_else(tmp_path: Path, m
     path = tmp_path / "e.zip"
     write(path)
     before = path.read_bytes()
-    for name in ("fsync", "fdopen"):
+    for owner, name in ((os, "fsync"), (Path, "replace")):
         with monkeypatch.context() as broken:
 
-            def fail(*arguments: object) -> None:
+            def fail(*arguments: object, **named: object) -> None:
                 raise OSError(28, "No space left on device")
 
-            broken.setattr(os, name, fail)
+            broken.setattr(owner, name, fail)
             with pytest.raises(UnreadableFile, match="No space left"):
                 write(path)
         assert path.read_bytes() == before

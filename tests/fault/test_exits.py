@@ -17,7 +17,7 @@ from vyre.adapters.cpu.native.compilation import llvm_version
 TESTS: Final = Path(__file__).parents[1]
 SOAK: Final = os.environ.get("VYRE_SOAK") == "1"
 CUDA, CPU = "cuda-machine", "cpu"
-EXITS: Final = 200 if SOAK else 30
+EXITS: Final = 200 if SOAK else 10
 
 IMPORTS: Final = """
 import atexit, gc, os, sys, threading, warnings
@@ -25,7 +25,7 @@ warnings.simplefilter("ignore", ResourceWarning)
 sys.path.insert(0, {tests!r})
 import numpy as np
 import vyre
-from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
+from support.cuda.scenarios import INPUTS, PROGRAM, X, Y
 from support.limits import LIMIT_S
 from vyre.ports.backend import DispatchRequest
 REQUEST = DispatchRequest(PROGRAM, INPUTS)
@@ -46,8 +46,8 @@ session.dispatch(PROGRAM, NAMED)
 """,
     CPU: IMPORTS
     + """
-from support.cpu_backends import ENDLESS
-from support.cpu_pool import until
+from support.cpu.backends import ENDLESS
+from support.cpu.pool import until
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.testing.execution import find_backend
 session = vyre.open("cpu", threads=2)
@@ -80,6 +80,12 @@ late = Late(); late.self = late""",
     "resident memory": "kept = [session.resident(X) for _ in range(3)]",
     "a bound launch": "launch = session.bind_resident(PROGRAM, {**NAMED, 'y': session.resident(Y), "
     "'out': session.resident(X)}); launch()",
+    "what owns memory, until the very end": """
+warnings.simplefilter("error")
+import builtins
+array = session.resident(X); jobs = session.persistent(PROGRAM); ticket = jobs.submit(NAMED)
+builtins.kept = [array, array[1:], session.bind_download([array]), jobs, ticket, session.submit(PROGRAM, NAMED)]
+del array, jobs, ticket""",
     "a dispatch in flight": "future = session.submit(PROGRAM, NAMED)",
     "a dispatch in flight that nobody holds": "session.submit(PROGRAM, NAMED)",
     "a callback that never came": """

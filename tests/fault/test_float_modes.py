@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from support.float_modes import MODES, SETTABLE
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.reference.float_modes import MODES, SETTABLE
 
 pytestmark = [
     pytest.mark.skipif(not SETTABLE, reason="the modes of this platform's floats are not known"),
@@ -26,7 +26,7 @@ import sys, threading
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import vyre
-from support.float_modes import control, float_mode
+from support.reference.float_modes import control, float_mode
 from support.limits import LIMIT_S
 
 SOURCE = '''

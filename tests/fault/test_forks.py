@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
+from vyre.adapters.cpu.native.compilation import llvm_version
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 
@@ -43,7 +44,7 @@ session.tuned(PROGRAM, NAMED)
 session.launch_costs()
 # What threads of the parent may hold at any moment, and nobody gives back in the child.
 held = [session._lock, session._lease._lock, session._background._lock, session._work.threads._lock, session._closing,
-        session._work.admission._lock, session._work.order._changed,
+        session._work.admission._lock, session._work.order._lock,
         session._pipelines._lock, session._pipelines._flights._lock, session._observer._lock, special._lock]
 locked, go_on = threading.Event(), threading.Event()
 def hold():
@@ -173,3 +174,190 @@ def test_a_child_is_refused_in_words_whatever_it_calls(backend: str) -> None:
 
 def test_a_child_is_refused_a_bundle(tmp_path: Path) -> None:
     assert run(BUNDLE, str(tmp_path / "kernel.vyrz")).split() == ["refused"] * 3
+
+
+COMPILES: Final = f"""
+import multiprocessing, os, signal, sys, threading
+sys.path.insert(0, {str(TESTS)!r})
+import numpy as np
+import vyre
+from support.storms.process_storms import X, plus, step
+
+BACKEND, HOW = sys.argv[1:]
+stop = threading.Event()
+def compiles():
+    n = 0
+    while not stop.is_set():
+        n += 1
+        plus(X, n)
+        with vyre.open(BACKEND, cache=False) as own:
+            own.dispatch(step, [X])
+def child(turn):
+    signal.alarm({LIMIT_S} // 4)
+    assert plus(X, 10**6 + turn)[1] == 10**6 + turn + 1
+    with vyre.open(BACKEND, cache=False) as own:
+        assert own.dispatch(step, [X])["y"][1] == 4
+plus(X, 10**6)
+threads = [threading.Thread(target=compiles) for _ in range(2)]
+for thread in threads: thread.start()
+for turn in range(4):
+    if HOW == "os":
+        pid = os.fork()
+        if not pid:
+            child(turn)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0, turn
+    else:
+        process = multiprocessing.get_context("fork").Process(target=child, args=(turn,))
+        process.start()
+        process.join({LIMIT_S})
+        assert process.exitcode == 0, turn
+stop.set()
+for thread in threads: thread.join({LIMIT_S})
+"""
+ALL_HELD: Final = f"""
+import gc, os, signal, sys, threading
+sys.path.insert(0, {str(TESTS)!r})
+import numpy as np
+import vyre
+from support.storms.held_locks import Holder, locks_of
+from support.storms.process_storms import X, plus, step
+from vyre.adapters import forks
+
+BACKEND = sys.argv[1]
+forks.WAIT_S = 0.1  # what llvmlite's lock is waited for
+plus(X, 3)
+session = vyre.open(BACKEND, predict=True, resident_budget=1 << 20)
+array = session.resident(X)
+kept = [session, array, session.bind(step, [X]), session.bind_resident(step, [array]), session.submit(step, [X])]
+kept.append(session.sequence([vyre.Step(step, [array])]))
+kept[4].result(20), kept[5](2), session.dispatch(plus, dict(x=X, n=3))
+if BACKEND != "reference":
+    jobs = session.persistent(step)
+    ticket = jobs.submit([X])
+    ticket.result(20), ticket.add_done_callback(id)
+    kept += [jobs, ticket, jobs.submit_many([np.ones((4, 64), np.uint32)])]
+gc.collect()
+holder = Holder(locks_of([*(module for name, module in sys.modules.items() if name.startswith("vyre")), *kept,
+                          sys.modules.get("llvmlite.binding.ffi")]))
+assert len(holder.held) > 50, len(holder.held)
+child = os.fork()
+if not child:
+    signal.alarm({LIMIT_S} // 3)
+    assert plus(X, 4)[1] == 5
+    for other in ("cpu", "reference", "cuda-machine"):
+        with vyre.open(other, cache=False) as own:
+            assert own.dispatch(plus, dict(x=X, n=5))["y"][1] == 6
+            assert own.submit(step, [X]).result(20)["y"][1] == 4
+            with own.resident(X) as mine:
+                own.sequence([vyre.Step(step, [mine])])(2)
+    array.close()
+    for use in (lambda: session.dispatch(step, [X]), kept[2], kept[3], kept[5]):
+        try:
+            use()
+        except vyre.DispatchFailed as error:
+            assert "fork" in str(error), error
+        else:
+            raise AssertionError("it is not refused")
+    kept[4].result(20), kept[4].add_done_callback(id)
+    if BACKEND != "reference":
+        jobs.close()
+    session.close()
+    del session, array, kept[:], use
+    gc.collect()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+holder.release()
+"""
+PENDING: Final = f"""
+import os, signal, sys
+sys.path.insert(0, {str(TESTS)!r})
+import numpy as np
+import vyre
+from support.storms.process_storms import X, spins
+
+session = vyre.open(sys.argv[1], cache=False)
+called = []
+future = session.submit(spins, dict(y=X, n=int(sys.argv[2])))
+future.add_done_callback(called.append)
+work = [future]
+if sys.argv[1] != "reference":
+    jobs = session.persistent(spins)
+    work.append(jobs.submit(dict(y=X, n=int(sys.argv[2]))))
+child = os.fork()
+if not child:
+    signal.alarm({LIMIT_S} // 3)
+    for each in work:
+        try:
+            each.result()
+        except vyre.DispatchFailed as error:
+            assert "fork" in str(error), error
+        else:
+            raise AssertionError("the child has a result that it cannot have")
+    assert not called
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+if sys.argv[1] == "cuda-machine":
+    os._exit(0)  # which would emulate these rounds for minutes
+results = [each.result(120) for each in work]
+assert called == [future]
+"""
+LOST: Final = f"""
+import os, signal, sys, threading
+sys.path.insert(0, {str(TESTS)!r})
+import vyre
+from support.storms.process_storms import X, plus
+from vyre.adapters import forks
+from vyre.adapters.cpu.native import compilation
+
+forks.WAIT_S = 0.1
+plus(X, 3)
+compilation.prepare()
+locked, go_on = threading.Event(), threading.Event()
+def inside():
+    with compilation._llvm_lock():
+        locked.set()
+        go_on.wait(60)
+threading.Thread(target=inside).start()
+locked.wait()
+child = os.fork()
+if not child:
+    signal.alarm({LIMIT_S} // 3)
+    assert plus(X, 4)[1] == 5  # compiled by another process
+    try:
+        compilation.assembly("", compilation.CpuFeatures("x86_64", (), 128), compilation.Effort.LIGHT)
+    except vyre.BackendUnavailable as error:
+        assert "during the fork" in str(error) and "spawn" in error.fix, error
+    else:
+        raise AssertionError("it is not refused")
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+go_on.set()
+assert plus(X, 5)[1] == 6
+"""
+NEEDS_LLVM: Final = pytest.mark.skipif(llvm_version() is None, reason="needs llvmlite")
+
+
+@NEEDS_LLVM
+@pytest.mark.parametrize(("backend", "how"), [("cpu", "os"), ("cuda-machine", "os"), ("cpu", "multiprocessing")])
+def test_a_child_that_is_forked_while_threads_compile_runs_kernels(backend: str, how: str) -> None:
+    run(COMPILES, backend, how)
+
+
+@NEEDS_LLVM
+@pytest.mark.parametrize("backend", ["cpu", "reference", "cuda-machine"])
+def test_a_child_needs_no_lock_that_a_thread_of_its_parent_held(backend: str) -> None:
+    run(ALL_HELD, backend)
+
+
+@pytest.mark.parametrize(
+    ("backend", "rounds"),
+    [pytest.param("cpu", 60_000_000, marks=NEEDS_LLVM), ("reference", 3000), ("cuda-machine", 100_000)],
+)
+def test_a_child_is_refused_what_is_under_way_and_the_parent_gets_it(backend: str, rounds: int) -> None:
+    run(PENDING, backend, str(rounds))
+
+
+@NEEDS_LLVM
+def test_a_fork_that_catches_a_thread_inside_llvm_compiles_elsewhere() -> None:
+    run(LOST)

@@ -14,6 +14,7 @@ import pytest
 
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.profiles import SOAK
 
 pytestmark = NEEDS_LLVM
 
@@ -23,7 +24,7 @@ import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import vyre
-from support.cpu_backends import ENDLESS
+from support.cpu.backends import ENDLESS
 from support.limits import LIMIT_S
 from support.small_programs import square_program
 
@@ -73,8 +74,9 @@ print('end')
     "workers run a graph": """
 y = session.resident(ZEROS[0])
 graph = session.sequence([vyre.Step(ENDLESS, [y])], modes={"persistent": True})
+before = session.metrics()["persistent_launches"]
 threading.Thread(target=graph, daemon=True).start()
-while session.metrics()["persistent_launches"] < 3:
+while session.metrics()["persistent_launches"] <= before:
     pass
 print('end')
 """,
@@ -94,9 +96,25 @@ print('end')
 }
 
 
-@pytest.mark.parametrize("how", ENDS)
+AT_ONCE: Final = (
+    "an engine is kept",
+    "threads wait",
+    "workers run a graph",
+    "tickets are kept by the interpreter",
+    "callbacks wait",
+    "falls off the end",
+)
+"""A program that falls off its end with all kinds of work under way at once."""
+
+
+@pytest.mark.parametrize("how", [*ENDS] if SOAK else ["exits in a block"])
 def test_processes_end_while_jobs_run(how: str, cache: Path) -> None:
     assert run(ENDS[how], cache).splitlines()[0] == "end"
+
+
+def test_a_process_ends_while_everything_runs_at_once(cache: Path) -> None:
+    told = run("\n".join(ENDS[how] for how in AT_ONCE), cache).splitlines()
+    assert told[: len(AT_ONCE)] == ["end"] * len(AT_ONCE)
 
 
 INTERRUPTED: Final = """

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from support.fixed_points import DISTANCES, Graph, bound
+from support.profiles import SOAK
 from support.work_queues import Tree, tree_queue
 from vyre import FixpointExecutor, ProgramBuilder, Session, Step, u32
 from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
@@ -26,8 +27,8 @@ Run: TypeAlias = Callable[[], bytes]
 
 KINDS: Final = {"out of memory": 2, "illegal address": 700}
 LOST: Final = 700
-MOST: Final = 14
-"""The calls of a run that are made to fail, spread over all of them."""
+MOST: Final = 14 if SOAK else 4
+"""The calls of a run that are made to fail, spread over all of them: other ones for each kind of failure."""
 WORDS: Final = np.arange(256, dtype=np.uint32)
 TREE: Final = Tree.of([k // 3 for k in range(40)])
 
@@ -197,8 +198,8 @@ def fail(machine: CudaMachine, run: Run, nth: int, code: int, expected: bytes) -
 def test_a_call_in_the_middle_fails(name: str, kind: str) -> None:
     make, code = FEATURES[name], KINDS[kind]
     calls, expected = calls_of(make)
-    told = 0
-    for nth in range(1, calls + 1, -(-calls // MOST)):
+    told, apart = 0, -(-calls // MOST)
+    for nth in range(1 + [*KINDS].index(kind) * apart // len(KINDS), calls + 1, apart):
         machine = cuda_machine()
         with machine.open() as session:
             run = make(session)

@@ -1,4 +1,4 @@
-"""Every ``.vyre`` file beside this one as machine code, for vectors of each width, by each pipeline of the compiler."""
+"""Every ``.vyre`` file beside this one as machine code, for vectors of each width, by each effort of the compiler."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from support.cpu_kernels import Variant
-from support.cpu_matrix import RACE_CHECKS, Matrix
+from support.cpu.kernels import Variant
+from support.cpu.matrix import RACE_CHECKS, Matrix
 from vyre.adapters.cpu.llvm.options import LANES
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.testing.outcomes import Verdict
 
 FILES: Final = sorted(Path(__file__).parent.rglob("*.vyre"))
@@ -18,13 +18,13 @@ IN_ONE_VECTOR: Final = frozenset({"statement_phases.vyre"})
 """Files with data races among four lanes, which may give any bytes: those of the file where one vector has them all."""
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("lanes", LANES)
-def test_files(lanes: int, pipeline: Pipeline) -> None:
+def test_files(lanes: int, effort: Effort) -> None:
     """Half of the variants join workgroups, use buffers alone, and leave out what wider vectors are made for."""
-    other = (lanes in (4, 16)) is (pipeline is Pipeline.LIGHT)
+    other = (lanes in (4, 16)) is (effort is Effort.LIGHT)
     matrix = Matrix(
-        Variant(lanes, pipeline, exclusive=other, joined=other, narrow=other, wide=not other, slow_gathers=other)
+        Variant(lanes, effort, exclusive=other, joined=other, narrow=other, wide=not other, slow_gathers=other)
     )
     outcomes = list(matrix.run([path for path in FILES if lanes >= 4 or path.name not in IN_ONE_VECTOR]))
     assert [(str(path), o) for path, o in outcomes if o.verdict is Verdict.FAILED] == []

@@ -67,7 +67,7 @@ CHECK: Final = (
     Group("work-queues", "check.queues:queues", 90),
     Group("waves", "check.cooperative:waves", 90),
     Group("fixed-points", "check.cooperative:fixed_points", 90),
-    Group("work-graphs", "check.graphs:graphs", 60),
+    Group("sequences", "check.graphs:graphs", 60),
     Group("e-graphs", "check.egraphs:egraphs", 120),
     Group("asynchrony", "check.asynchrony:asynchrony", 60),
     Group("persistent", "check.persistent:persistent", 90),

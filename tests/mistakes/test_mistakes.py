@@ -21,6 +21,7 @@ def test_a_mistake_in_python_gets_the_typed_error_of_its_page(mistake: Mistake) 
     found = answer(mistake)
     assert isinstance(found.error, VyreError), f"a foreign exception: {found.error!r}"
     assert found.error.message and found.error.fix.endswith((".", ")")) and ". Fix: " in str(found.error)
+    assert found.error.__suppress_context__ or found.error.__context__ is None, "it is shown below another error"
     if mistake.marked_line is not None:
         assert names_line(found.error, mistake.marked_line), found.text
     assert found.text == mistake.expected, "renew the pages by python -m tests.mistakes --write, and read the diff"

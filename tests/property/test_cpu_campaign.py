@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from support import cpu_fuzzing
 from support.children import Died, Notes, in_fork
-from support.cpu_fuzzing import CpuCampaign, case_of, plans
-from support.cpu_kernels import emitted
+from support.cpu import fuzzing as cpu_fuzzing
+from support.cpu.fuzzing import CpuCampaign, case_of, plans
+from support.cpu.kernels import emitted
 from support.profiles import SOAK
 from vyre.adapters.cpu.llvm.emit import EmittedCode
 from vyre.adapters.cpu.llvm.options import LANES

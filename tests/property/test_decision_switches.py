@@ -18,8 +18,8 @@ import pytest
 
 import vyre
 from support.profiles import SOAK
+from support.reference.switched_runs import Scenario, Seen, Settings, expected, run, scenario
 from support.small_programs import case_of, saxpy_program, square_program
-from support.switched_runs import Scenario, Seen, Settings, expected, run, scenario
 from vyre.adapters.cuda.ptx.options import ALL_OFF, ALL_ON, PROFILES, EmitOptions, Switches
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.prediction import PredictionConfig
@@ -178,7 +178,7 @@ SWITCHES: Final[dict[str, Switch]] = {
     "cuda.own_context": Switch((False, True), calls("context_create")),
     "cuda.cached_device_bytes": Switch((256 << 20, 0), calls("mem_alloc_async")),
     "cuda.cached_host_bytes": Switch((128 << 20, 0), calls("host_alloc")),
-    "cuda.lanes": Switch((128, 1), counted("graph_recordings"), guarded, RECORDED),
+    "cuda.slots": Switch((128, 1), counted("graph_recordings"), guarded, RECORDED),
     "cuda.grid_sync": Switch((None, *GridSyncMode), texts, in_two_parts),
     "cuda.graph_after": Switch(("costs", None, 0, 2), calls("graph_launch"), guarded, {"cuda.costs": FREE}),
     "cuda.costs": Switch((None, FREE, DEAR), calls("graph_launch")),
@@ -238,6 +238,7 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "follows from config.optimize": ("emission.passes",),
     "is for kernels of persistent engines": ("emission.mailbox",),
+    "follows from the grid of the launch": ("emission.folded",),
     "is an adapter of this process": ("open.backend", "open.catalog", "open.telemetry", "open.environment"),
     "is of the end, or the loss, of a device": ("cuda.allow_primary_reset", "cuda.close_timeout_s"),
     "shows addresses to others": ("cuda.exports",),

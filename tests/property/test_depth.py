@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import linecache
 import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+import vyre
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, VyreError
 from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Unary, Var
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
@@ -204,3 +207,95 @@ def test_errors_of_deep_programs_print() -> None:
     assert len(report.render()) < 100_000
     with pytest.raises(VyreError):
         report.raise_if_invalid()
+
+
+# ---------------------------------------------------------------- kernels in Python, and callers deep in a recursion
+IN, OR, ADD = ", ".join(map(str, range(900))), " or ".join(["x[0]"] * 900), " + ".join(["x[0]"] * 900)
+CHAINS = {
+    "elif": "    if x[0] == 900:\n        r = 1\n"
+    + "".join(f"    elif x[0] == {n}:\n        r = {n}\n" for n in range(400))
+    + "    else:\n        r = 7\n    y[0] = r\n",
+    "returns": "    y[0] = returning(x[0])\n",
+    "known": f"    y[0] = {' + '.join(['1'] * 900)}\n",
+    "assignments": "    t = x[0]\n" + "    t = t + 1\n" * 900 + "    y[0] = t\n",
+}
+TOO_DEEP = {
+    "sum": f"    y[0] = {ADD}\n",
+    "or": f"    y[0] = 1 if {OR} else 0\n",
+    "comparison": f"    y[0] = 1 if {ADD.replace('+', '<')} else 0\n",
+    "in": f"    y[0] = 1 if x[0] in ({IN}) else 0\n",
+    "choice": "    y[0] = " + "".join(f"{n} if x[0] == {n} else " for n in range(300)) + "7\n",
+    "minus": f"    y[0] = {'- ' * 190}x[0]\n",
+    "calls": f"    y[0] = {'min(9, ' * 190}x[0]{')' * 190}\n",
+    "indices": f"    y[0] = {'x[' * 190}0{']' * 190}\n",
+    "right": f"    y[0] = {'(1 + ' * 190}x[0]{')' * 190}\n",
+    "attributes": f"    y[0] = vyre{'.f' * 900}\n",
+    "functions": "    y[0] = f40(x[0])\n",
+    "sequence": "    y[0] = leaving(x[0])\n",
+}
+FUNCTIONS = (
+    "@vyre.function\ndef returning(v):\n    if v == 900:\n        return 1\n"
+    + "".join(f"    elif v == {n}:\n        return {n}\n" for n in range(300))
+    + "    return 7\n@vyre.function\ndef leaving(v):\n"
+    + "".join(f"    if v == {n}:\n        return {n}\n" for n in range(300))
+    + "    return 7\n@vyre.function\ndef f0(v):\n    return v\n"
+    + "".join(f"@vyre.function\ndef f{n}(v):\n    return f{n - 1}(v) + 1\n" for n in range(1, 41))
+)
+
+
+def function_of(body: str) -> Any:
+    """A function with these statements, whose text Python keeps."""
+    name, names = f"<chain {len(linecache.cache)}>", {"vyre": vyre, "In": vyre.In, "Out": vyre.Out, "u32": vyre.u32}
+    text = FUNCTIONS + f"def k(x: In[u32], y: Out[u32, (1,)]):\n{body}"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(text, name, "exec"), names)
+    return names["k"]
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "cuda-machine"])
+@pytest.mark.parametrize(("name", "result"), [("elif", 5), ("returns", 5), ("known", 900), ("assignments", 905)])
+def test_long_chains_compile(name: str, result: int, backend: str) -> None:
+    with vyre.open(backend, cache=False):
+        assert vyre.kernel(function_of(CHAINS[name]))(np.array([5], np.uint32)).tolist() == [result]
+
+
+@pytest.mark.parametrize("name", TOO_DEEP)
+def test_what_is_too_deep_for_a_program_is_told(name: str) -> None:
+    with pytest.raises(VyreError):
+        vyre.kernel(function_of(TOO_DEEP[name])).program  # noqa: B018
+
+
+def called_at(depth: int, function: Callable[[], Any]) -> Any:
+    """The result of a function that is called from so deep in a recursion; None for an error of vyre's."""
+    if depth:
+        return called_at(depth - 1, function)
+    try:
+        return function()
+    except VyreError:
+        return None
+
+
+@pytest.mark.parametrize("form", [*FORMS, "optimize", "emit", "reference", "cpu", "cuda-machine"])
+def test_callers_deep_in_a_recursion_get_an_answer_or_a_typed_error(form: str) -> None:
+    deep = program(MAX_STATEMENT_DEPTH, MAX_EXPRESSION_DEPTH, ("else", "right"))
+
+    def run() -> object:
+        fresh = Program(deep.buffers, deep.workgroup_size, deep.body)
+        if form in FORMS:
+            return FORMS[form](fresh)
+        if form in ("optimize", "emit"):
+            return getattr(vyre, form)(fresh)
+        return session.dispatch(fresh, {"y": np.zeros(4, np.uint32)}, grid=1)
+
+    with vyre.open(form if form in ("cpu", "cuda-machine") else "reference", cache=False) as session:
+        found = [called_at(depth, run) is not None for depth in (0, 300, 450, 600, 700)]
+    assert found[0] and found == sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("depth", [300, 500, 700])
+def test_kernels_are_made_or_refused_deep_in_a_recursion(depth: int) -> None:
+    simple = function_of("    y[0] = x[0] + 1\n")
+    assert called_at(300, lambda: vyre.kernel(simple).program) is not None
+    for body in (CHAINS["elif"], TOO_DEEP["right"].replace("x[0]", "x[0] + 1"), TOO_DEEP["calls"]):
+        function = function_of(body)
+        called_at(depth, lambda function=function: vyre.kernel(function).program)  # type: ignore[misc]

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import vyre
-from support.machine_engine import MachineEngine, MachineKernel
+from support.machine.engine import MachineEngine, MachineKernel
 from support.running import run
 from support.small_programs import case_of
 from vyre.adapters.cuda.machine.faults import KernelFault

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.fuzzing import Campaign, disagreement, permitted_chunks
+from support.fuzzing.programs import Campaign, disagreement, permitted_chunks
 from support.profiles import SOAK, examples
 from support.programs import Case, Order, cases, generate
 from support.running import oracle

@@ -11,12 +11,14 @@ SEEDS = 700
 
 def test_the_generator_reaches_every_feature_of_the_language() -> None:
     found: set[str] = set()
-    for seed in range(SEEDS):
-        for order in Order:
-            found |= features(generate(seed, order=order, traps=True, indirect=True))
     for seed in range(20):
         if (case := looped(seed)) is not None:
             found |= features(case)
+    for seed in range(SEEDS):
+        for order in Order:
+            found |= features(generate(seed, order=order, traps=True, indirect=True))
+        if found >= ALL_FEATURES:
+            break
     assert found <= ALL_FEATURES, sorted(found - ALL_FEATURES)
     print(f"reached {len(found)} of {len(ALL_FEATURES)} features ({len(found) / len(ALL_FEATURES):.1%})")
     assert found == ALL_FEATURES, sorted(ALL_FEATURES - found)

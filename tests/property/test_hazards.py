@@ -8,10 +8,10 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import Independent, SerializeRequired, can_dispatch_concurrently
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import (
     WHOLE,
     Access,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import vyre
-from support.stage_chains import Chain, Chains, run, run_groups
+from support.optimizer.stage_chains import Chain, Chains, run, run_groups
 from vyre.app.fusing import FusionLimits, plan_groups
 from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from support.machine_fuzzing import MachineCampaign
+from support.machine.fuzzing import MachineCampaign
 from support.profiles import SOAK
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"

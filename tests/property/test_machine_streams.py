@@ -7,7 +7,7 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.machine_driver import rig
+from support.machine.driver import rig
 from support.profiles import examples
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 

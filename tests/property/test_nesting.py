@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from vyre.domain.dialects.manifests import read_manifest
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.program import Program
-from vyre.domain.nesting import (
-    MAX_READ_DEPTH,
-    NestedTooDeep,
-    is_json_nested_beyond,
-    is_toml_nested_beyond,
-    read_json,
-)
-from vyre.domain.strict_json import MAX_DEPTH
+from vyre.domain.nesting import is_json_nested_beyond, is_toml_nested_beyond
+from vyre.domain.strict_json import MAX_DEPTH, MAX_PROGRAM_DEPTH, NotStrictJson, parse
 
 TROUBLE = "[]{}\"'\\#=,. \n\tab"
 """Characters that confuse a scan which reads strings and comments wrongly."""
@@ -89,7 +83,7 @@ def test_the_scan_of_json_counts_what_its_reader_nests(value: object) -> None:
     text, depth = json.dumps(value), depth_of(value)
     assert not is_json_nested_beyond(text, depth)
     assert depth == 0 or is_json_nested_beyond(text, depth - 1)
-    assert read_json(text, limit=depth) == read_json(text.encode(), limit=depth) == value
+    assert parse(text, depth=depth) == parse(text.encode(), depth=depth) == value
 
 
 @given(st.text(TROUBLE, max_size=40))
@@ -126,6 +120,6 @@ def test_the_deepest_programs_are_read_and_deeper_text_is_not() -> None:
         body = f"if y[0u] == 0u {{\n{body}\n}}"
     program = Program.from_text(f"workgroup_size 1, 1, 1\nbuffer y @0 read_write u32[1]\nbody {{\n{body}\n}}\n")
     text = json.dumps(program.to_json())
-    assert Program.from_json(read_json(text)) == program
-    with pytest.raises(NestedTooDeep, match="nested more than 640 deep"):
-        read_json("[" * (MAX_READ_DEPTH + 1) + "]" * (MAX_READ_DEPTH + 1))
+    assert Program.from_json(parse(text, depth=MAX_PROGRAM_DEPTH)) == program
+    with pytest.raises(NotStrictJson, match="nested more than 640 deep"):
+        parse("[" * (MAX_PROGRAM_DEPTH + 1) + "]" * (MAX_PROGRAM_DEPTH + 1), depth=MAX_PROGRAM_DEPTH)

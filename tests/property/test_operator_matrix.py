@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import pytest
 
-from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, UNARY, AtomicOp, BinaryOp
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, SUBGROUP, UNARY, AtomicOp, BinaryOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, bool_
 from vyre.domain.numerics import scalar
+from vyre.ports.backend import Backend
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_matrix import operator_matrix
 from vyre.testing.operator_programs import OperatorCase
@@ -22,9 +24,9 @@ TOGETHER = [case for case in operator_matrix() if case.name.endswith("common") o
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
 def test_all_engines_agree(case: OperatorCase) -> None:
-    wanted = execute(open_backend("reference-scalar"), case.program, case.inputs)
-    for name in ("reference", "cuda-machine"):
-        assert execute(open_backend(name), case.program, case.inputs) == wanted, name
+    wanted = execute(engine("reference-scalar"), case.program, case.inputs)
+    assert usual_outputs(case.name) == wanted
+    assert execute(engine("cuda-machine"), case.program, case.inputs) == wanted
 
 
 def test_names_and_programs_are_all_different() -> None:
@@ -39,6 +41,8 @@ def test_nothing_of_the_language_is_left_out() -> None:
         binary = {f"{op.name.lower()} {dtype.text} {dtype.text}" for op, row in BINARY.items() if dtype in row.operands}
         assert binary <= names
         assert f"subgroup shuffle {dtype.text} of 64" in names
+        folds = {op.name.lower().replace("_", " ") for op, row in SUBGROUP.items() if dtype in row.operands}
+        assert {f"subgroup {fold} {dtype.text} of {size}" for fold in folds for size in (64, 40)} <= names
     for dtype in ScalarType:
         if not dtype.is_executable:
             assert {f"load {dtype.text}", f"store {dtype.text}"} <= names
@@ -53,7 +57,19 @@ def test_nothing_of_the_language_is_left_out() -> None:
 
 
 def outputs_of(case: OperatorCase, inputs: Mapping[str, bytes]) -> dict[str, bytes]:
-    return execute(open_backend("reference"), case.program, inputs)
+    return execute(engine("reference"), case.program, inputs)
+
+
+@cache
+def engine(name: str) -> Backend:
+    return open_backend(name)
+
+
+@cache
+def usual_outputs(name: str) -> dict[str, bytes]:
+    """The outputs of a case for its own inputs."""
+    case = next(case for case in operator_matrix() if case.name == name)
+    return outputs_of(case, case.inputs)
 
 
 def element_of(case: OperatorCase, name: str) -> ScalarType:
@@ -73,7 +89,7 @@ def is_nan(dtype: ScalarType, bits: int) -> bool:
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
 def test_a_wrong_result_would_show(case: OperatorCase) -> None:
     """No output is one value throughout, which an engine could return that computes nothing."""
-    for name, data in outputs_of(case, case.inputs).items():
+    for name, data in usual_outputs(case.name).items():
         found = elements(element_of(case, name), data)
         if len(found) > 1 and not BY_LITERALS.fullmatch(name):
             assert len(set(found)) > 1, name
@@ -81,33 +97,46 @@ def test_a_wrong_result_would_show(case: OperatorCase) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TOGETHER if "NaN" not in case.name])
 def test_every_lane_shows_in_what_lanes_share(case: OperatorCase) -> None:
-    """The value of each lane can change an output; a shuffle reads the value of some lanes only."""
+    """The value of each lane can change an output.
+
+    A shuffle reads the value of some lanes only, nobody is above the last lane of a subgroup, and one condition decides
+    for its subgroup.
+    """
     name = "value" if "value" in case.inputs else "x"
     dtype = element_of(case, name)
-    values, wanted = case.inputs[name], outputs_of(case, case.inputs)
+    values, wanted = case.inputs[name], usual_outputs(case.name)
     shown = 0
     for at in range(0, len(values), dtype.size):
-        for bits in other_values(dtype, int.from_bytes(values[at : at + dtype.size], "little")):
+        for bits in other_values(case.name, dtype, int.from_bytes(values[at : at + dtype.size], "little")):
             changed = values[:at] + bits.to_bytes(dtype.size, "little") + values[at + dtype.size :]
             if outputs_of(case, {**case.inputs, name: changed}) != wanted:
                 shown += 1
                 break
     lanes = len(values) // dtype.size
-    assert shown == lanes if "shuffle" not in case.name else lanes // 2 < shown
+    if "shuffle" in case.name or "any" in case.name or "all" in case.name:
+        assert lanes // 2 < shown
+    else:
+        size = case.program.workgroup_size[0]
+        assert shown == lanes - (lanes // size * -(-size // 32) if "exclusive" in case.name else 0)
 
 
-def other_values(dtype: ScalarType, bits: int) -> Sequence[int]:
+def other_values(name: str, dtype: ScalarType, bits: int) -> Sequence[int]:
     if dtype is bool_:
         return (1 - bits,)
     sign = 1 << (dtype.bits - 1)
-    return (bits ^ sign,) if dtype.is_float else (0, sign - 1, sign, 2 * sign - 1)
+    if not dtype.is_float:
+        return (0, sign - 1, sign, 2 * sign - 1)
+    infinity = scalar.float_format(dtype).infinity
+    return (infinity, sign | infinity) if "min" in name or "max" in name else (bits ^ sign,)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TOGETHER if "add f" in case.name])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name) for case in TOGETHER if "subgroup add f" in case.name]
+)
 def test_sums_of_floats_show_their_order(case: OperatorCase) -> None:
     """Every subgroup has a sum of its own, which additions in pairs and in descending lanes give otherwise."""
     dtype, size = element_of(case, "x"), case.program.workgroup_size[0]
-    values, sums = elements(dtype, case.inputs["x"]), elements(dtype, outputs_of(case, case.inputs)["y"])
+    values, sums = elements(dtype, case.inputs["x"]), elements(dtype, usual_outputs(case.name)["y"])
     subgroups = [
         slice(group + at, min(group + at + 32, group + size))
         for group in range(0, len(values), size)

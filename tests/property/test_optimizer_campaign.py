@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support import optimizer_fuzzing
-from support.optimizer_fuzzing import OptimizerCampaign, try_batch
+from support.optimizer import fuzzing as optimizer_fuzzing
+from support.optimizer.fuzzing import OptimizerCampaign, try_batch
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Store

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from itertools import chain
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
-from support.disguised_programs import disguised
-from support.optimized_programs import check_passes_kept, random_cases
-from support.pass_texts import program_of
+from support.optimizer.disguised_programs import disguised
+from support.optimizer.optimized_programs import check_passes_kept, random_cases
+from support.optimizer.pass_texts import program_of
 from support.small_programs import case_of
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.laws.subgroups import SubgroupLaw
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.buffers import Access
-from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import folded
 from vyre.domain.optimize.egraph.rules import Rules
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
@@ -39,8 +38,8 @@ class Fault(NamedTuple):
     body: str = ""
 
 
-def _adds_one(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
-    return scalar.binary(op, dtype, a, b) ^ (op is BinaryOp.ADD)
+def _adds_one(node: Any) -> int:
+    return folded(node) ^ (type(node) is Binary and node.op is BinaryOp.ADD)
 
 
 def _forgets(walk: Any, body: Body, live: int) -> Body:
@@ -69,10 +68,8 @@ LEFT = "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}"
 SUMMED = "let x = n\nfor i in 0u .. 3u {\nout[i] = x * 3u\nx := x + 1u\n}"
 SHUFFLED = "out[gid.x] = subgroup_shuffle(gid.x, 0u)"
 FULL = SubgroupLaw("false.full", "subgroup_ballot(true)", "-1", frozenset({ScalarType.U32}))
-CHANGING = "let x = n\nfor i in 1u .. 4u {\nx := x + 1u\nout[i] = i * x\n}"
-COUNTED = "for i in 2u .. 5u {\nout[i] = i * 3u\n}"
 FAULTS = [
-    Fault("folding", "folding.scalar", SimpleNamespace(**(vars(scalar) | {"binary": _adds_one}))),
+    Fault("folding", "folding.folded", _adds_one),
     Fault(
         "branches",
         "known_conditions.KnownConditions.learn",
@@ -90,15 +87,6 @@ FAULTS = [
         frozenset({*Access}),
         "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u]\n}",
     ),
-    Fault(
-        "unrolling",
-        "unrolling._left_early",
-        lambda body: set(),
-        "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}",
-    ),
-    Fault("unrolling", "unrolling.value_bits", lambda dtype, value: 0, "for i in 0u .. 3u {\nout[i] = i\n}"),
-    Fault("induction", "induction._Products._is_invariant", lambda found, key, loop: True, CHANGING),
-    Fault("induction", "induction._product", lambda dtype, left, right: right, COUNTED),
     Fault("strength", "value_table._is_left", lambda op, left, right: op is BinaryOp.MOD, "out[0u] = n % 3u"),
     Fault("strength", "strength.OPPOSITE", {op: op for op in BinaryOp}, "if not(n < 3u) { out[0u] = 1u }"),
     Fault("strength", "subgroup_rules.SubgroupRules._is_uniform", lambda rules, node: True, SHUFFLED),

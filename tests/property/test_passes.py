@@ -7,14 +7,15 @@ from typing import Final
 
 import pytest
 
-from support.disguised_programs import disguised
-from support.optimized_programs import check_kept, check_passes_kept, random_cases
+from support.optimizer.disguised_programs import disguised
+from support.optimizer.optimized_programs import check_kept, check_passes_kept, random_cases
+from support.profiles import SOAK
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 
-SEEDS = range(300)
+SEEDS = range(3_000 if SOAK else 120)
 
 
-RARELY: Final = frozenset({"forwarding", "induction"})
+RARELY: Final = frozenset({"forwarding"})
 """Passes with hardly anything to do in random programs; the tests of these have programs of their own."""
 
 

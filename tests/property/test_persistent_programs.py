@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from support.cpu_backends import CountedTools, backend_of
-from support.cpu_fuzzing import case_of
-from support.fuzzing import differences
+from support.cpu.backends import CountedTools, backend_of
+from support.cpu.fuzzing import case_of
+from support.fuzzing.programs import differences
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from support.profiles import SOAK

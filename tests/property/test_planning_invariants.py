@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.capture import CaptureInputs, plan_capture
+from vectors.seeds.egraph_image import EGraphSnapshot, ENodeRow
 from vectors.seeds.egraph_plans import (
     BucketInputs,
+    LaunchConfig,
     StructuralInputs,
     UnionInputs,
     WorkInputs,
@@ -28,9 +30,17 @@ from vectors.seeds.egraph_plans import (
     plan_work,
 )
 from vectors.seeds.occupancy_choices import BlockSizeInputs, pick_block_size
+from vectors.seeds.pass_selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
+from vectors.seeds.residency import (
+    GraphQuery,
+    QueryBatch,
+    Readback,
+    SessionProfile,
+    plan_queries,
+    plan_session,
+)
 from vectors.seeds.speedup_gate import GateInputs, SpeedupSample, validate
 from vyre.domain.errors import PlanError
-from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.domain.record import U64, U64_MAX
 from vyre.policies.concurrency.hazards import HazardInputs, hazard_graph
 from vyre.policies.devices.occupancy import (
@@ -41,16 +51,6 @@ from vyre.policies.devices.occupancy import (
     ShapeDiagnosisInputs,
     diagnose_shape,
 )
-from vyre.policies.egraphs.egraph_kernels import LaunchConfig
-from vyre.policies.transfer.residency import (
-    GraphQuery,
-    QueryBatch,
-    Readback,
-    SessionProfile,
-    plan_queries,
-    plan_session,
-)
-from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
 
 SMALL = st.integers(0, 20)
 GRAPHS = [(1, 100), (2, 50), (3, 7)]

@@ -9,6 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.launch_costs import EVERY_MODE, launch_costs
+from support.optimizer.priced_rules import replay_rule, resident_rule
+from vectors.seeds.dispatch_policy import (
+    RunCommandReuse,
+    RunPersistentKernel,
+    RunPlainLaunches,
+    select_primary_execution_mode,
+)
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, from_text, of_samples, to_text
 from vyre.policies.launching.command_reuse import RecordAndReplay
 from vyre.policies.launching.execution_prices import (
@@ -33,6 +40,7 @@ PRICED = tuple(launch_costs().known())
 LAUNCHING = st.fixed_dictionaries(dict.fromkeys(PRICED, TIMES)).map(lambda found: launch_costs(**found))
 PARTLY_KNOWN = st.fixed_dictionaries(dict.fromkeys(PRICED, TIMES | st.none())).map(lambda found: launch_costs(**found))
 MODES = st.frozensets(st.sampled_from(ExecutionMode))
+MODE_OF = {RunPlainLaunches: PLAIN, RunCommandReuse: GRAPH, RunPersistentKernel: PERSISTENT}
 INCUMBENTS = st.sampled_from(ExecutionMode) | st.none()
 
 
@@ -59,19 +67,23 @@ def prices(
 
 @given(workloads(), LAUNCHING)
 def test_the_rules_save_what_the_prices_differ_by(workload: Workload, costs: LaunchCosts) -> None:
-    """So that a rule and a price cannot contradict each other."""
-    found = plan_execution(ExecutionInputs(workload, costs, EVERY_MODE))
+    """So that a rule and a price cannot contradict each other, and the cheapest mode is the one of the rules."""
     priced = prices(workload, costs)
+    assert workload.kernel is not None
+    kernel_ns = workload.kernel.median_ns
+    reuse = replay_rule(priced[PLAIN], priced[GRAPH], workload.repeats, kernel_ns)
+    persistent = resident_rule(priced[PLAIN], priced[PERSISTENT], kernel_ns)
     replayed = priced[PLAIN].total_ns - priced[GRAPH].total_ns
     resident = priced[PLAIN].batch_ns - priced[PERSISTENT].batch_ns
-    assert (isinstance(found.reuse, RecordAndReplay), isinstance(found.persistent, PersistentKernel)) == (
-        replayed > 0,
-        resident > 0,
-    )
-    if isinstance(found.reuse, RecordAndReplay):
-        assert found.reuse.savings_ns == replayed
-    if isinstance(found.persistent, PersistentKernel):
-        assert found.persistent.savings_ns == resident
+    assert isinstance(reuse, RecordAndReplay) is (replayed > 0)
+    assert isinstance(persistent, PersistentKernel) is (resident > 0)
+    if isinstance(reuse, RecordAndReplay):
+        assert reuse.savings_ns == replayed
+    if isinstance(persistent, PersistentKernel):
+        assert persistent.savings_ns == resident
+        persistent = PersistentKernel(resident * workload.repeats)
+    chosen = plan_execution(ExecutionInputs(workload, costs, frozenset({GRAPH, PERSISTENT})))
+    assert chosen.mode is MODE_OF[type(select_primary_execution_mode(persistent, reuse))]
 
 
 @given(workloads(), LAUNCHING, MODES)

@@ -9,43 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import BindingSlotSet, Independent, SerializeRequired, can_dispatch_concurrently
-from vectors.seeds.bindless import Bindless, BindlessInputs, decide_bindless
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
+from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
-from vectors.seeds.fused_speculation import RaceWinner, counter_tail, parse_counter_tail, race_variants
-from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.concurrency.hazards import ConflictReason
-from vyre.policies.launching.bindless import BindlessSupport
-from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
-from vyre.policies.launching.dispatch_policy import (
+from vectors.seeds.dispatch_policy import (
     RunCommandReuse,
     RunPersistentKernel,
     RunPlainLaunches,
     select_primary_execution_mode,
 )
-from vyre.policies.launching.param_inlining import (
-    Inline,
-    ParamInliningInputs,
-    ParamInliningPolicy,
-    UniformBuffer,
-    decide_param_inlining,
-)
-from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
-from vyre.policies.prediction.shape_prediction import WINDOW, ShapeHistory
-from vyre.policies.prediction.speculate import (
-    PairedWindow,
-    SpeculationReport,
-    SpeculatorSettings,
-    SpeculatorState,
-    VariantRaceInputs,
-)
-from vyre.policies.prediction.speculation import SpeculationChoice, SpeculationObservation, decide_speculation
-from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitInputs, decide_trace_jit_speculation
-from vyre.policies.stage_fusion.fusion import (
+from vectors.seeds.fused_speculation import RaceWinner, counter_tail, parse_counter_tail, race_variants
+from vectors.seeds.fusion import (
     Accept,
-    AccessRelation,
     BufferRelation,
     FusionCaps,
     FusionHazards,
@@ -55,7 +32,30 @@ from vyre.policies.stage_fusion.fusion import (
     WorkgroupSizeMismatch,
     decide_fusion,
 )
-from vyre.policies.stage_fusion.pipeline_fusion import Fuse, KeepSeparate, decide_cross_pipeline_fusion
+from vectors.seeds.pipeline_fusion import Fuse, KeepSeparate, decide_cross_pipeline_fusion
+from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
+from vectors.seeds.shape_history import ShapeHistory
+from vectors.seeds.speculate import (
+    PairedWindow,
+    SpeculationReport,
+    SpeculatorSettings,
+    SpeculatorState,
+    VariantRaceInputs,
+)
+from vectors.seeds.speculation import SpeculationChoice, SpeculationObservation, decide_speculation
+from vyre.policies.concurrency.hazards import ConflictReason
+from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
+from vyre.policies.launching.param_inlining import (
+    Inline,
+    ParamInliningInputs,
+    ParamInliningPolicy,
+    UniformBuffer,
+    decide_param_inlining,
+)
+from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
+from vyre.policies.prediction.shape_prediction import WINDOW
+from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.stage_fusion.launch_fusion import AccessRelation
 
 U32 = integers(0, 2**32 - 1)
 SMALL_TIMES = st.integers(0, 2**40)

@@ -11,30 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.extraction_costs import dag_cost
+from support.egraphs.extraction_costs import dag_cost
 from support.records import integers, records
 from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entries
-from vectors.seeds.dispatch_shape import (
-    LaunchConfig,
-    dispatch_configs_share_launch_shape,
-    input_batch_shapes_match,
-    launch_shape_key,
-)
-from vyre.policies.caching.cache_eviction import (
-    EvictionCounts,
-    RetentionInputs,
-    eviction_basis_points,
-    select_retention_set,
-)
-from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.devices.subgroup import (
-    ReductionInputs,
-    SubgroupCapabilities,
-    SubgroupFeatureRange,
-    from_feature_range,
-    reduction_offsets,
-)
-from vyre.policies.egraphs.device_extraction import (
+from vectors.seeds.device_extraction import (
     AutotuneRecord,
     CostModel,
     EClass,
@@ -43,17 +23,37 @@ from vyre.policies.egraphs.device_extraction import (
     extract_best_for_device,
     node_cost,
 )
-from vyre.policies.egraphs.extraction_cost import (
+from vectors.seeds.dispatch_shape import (
+    LaunchConfig,
+    dispatch_configs_share_launch_shape,
+    input_batch_shapes_match,
+    launch_shape_key,
+)
+from vectors.seeds.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
     NodeCostInputs,
     NodeHints,
     device_aware_cost,
 )
+from vectors.seeds.routing import observe, select_sort_backend
+from vectors.seeds.strategy import Strategy, StrategyInputs, select_strategy
+from vectors.seeds.subgroup import (
+    ReductionInputs,
+    SubgroupCapabilities,
+    SubgroupFeatureRange,
+    from_feature_range,
+    reduction_offsets,
+)
+from vyre.policies.caching.cache_eviction import (
+    EvictionCounts,
+    RetentionInputs,
+    eviction_basis_points,
+    select_retention_set,
+)
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.prediction.trace_jit import TraceJitInputs
-from vyre.policies.variants.routing import observe, select_sort_backend
-from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 # cache_eviction
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.shape_history import ShapeHistory
+from vectors.seeds.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.policies.prediction.shape_prediction import (
     LEARNING,
     PINNED,
     PredictionThresholds,
-    ShapeHistory,
     next_by_period,
 )
-from vyre.policies.prediction.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState
 from vyre.policies.tuning.paired_race import Bet, PairedRace
 
 SHAPES = st.lists(st.integers(0, 3), max_size=24)

@@ -12,20 +12,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from support.records import records
-from vyre.adapters.host.ring import HostRing, RingItem
+from vectors.seeds.host_ring import HostRing, RingItem
+from vectors.seeds.queue_expansion import ExpansionProfile, plan_queue_with_expansion
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fixpoint import FixpointExecutor, FixpointProfile, choose_executor, rounds_unrolled
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.policies.launching.queueing import (
     LAYOUTS,
     DrainProfile,
-    ExpansionProfile,
     HostSync,
     QueueDiscipline,
     QueueProfile,
     plan_backpressure,
     plan_queue,
-    plan_queue_with_expansion,
 )
 
 SMALL = st.integers(0, 60)

@@ -12,11 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.records import records
-from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.frontiers.plan_cache import (
+from vectors.seeds.fusion_pressure import FusionPressureInputs, fusion_pressures
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
     MegakernelCachedPlan,
@@ -27,7 +25,7 @@ from vyre.policies.frontiers.plan_cache import (
     WavePressures,
     plan_key,
 )
-from vyre.policies.frontiers.topology import (
+from vectors.seeds.topology import (
     ExecutionPlan,
     FrontierSample,
     GraphSize,
@@ -39,6 +37,8 @@ from vyre.policies.frontiers.topology import (
     select,
     smallest_demand,
 )
+from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
+from vyre.domain.errors import PlanError
 
 U64_MAX = 2**64 - 1
 SHARES = st.floats(0, 1) | st.sampled_from([0.1, 0.125, 0.14, 0.69, 0.7, 0.72, 0.84, 0.85]) | st.floats()

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.chain_fusion import ChainInputs, ChainStage, plan_launch_fusion
+from vectors.seeds.diagnostics import CompactRange, DiagnosticInputs, DiagnosticShard, plan_diagnostics
 from vyre.domain.errors import PlanError
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.stage_fusion.fusion import AccessRelation
 from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
     BufferUse,
     DataflowInputs,
     DataflowStage,
@@ -27,15 +28,11 @@ from vyre.policies.stage_fusion.launch_fusion import (
     plan_dataflow,
 )
 from vyre.policies.transfer.readback import (
-    CompactRange,
     CompactRecord,
-    DiagnosticInputs,
-    DiagnosticShard,
     ResultInputs,
     ResultSlot,
     SlabInputs,
     SlabThresholds,
-    plan_diagnostics,
     plan_results,
     plan_slab,
 )
@@ -290,7 +287,7 @@ def test_a_slab_holds_results_of_any_length(
 ) -> None:
     packed = plan_results(ResultInputs(found, limit, alignment))
     capacities = tuple(min(s.capacity_bytes, limit) for s in found)
-    slab = plan_slab(SlabInputs(capacities, header, U64_MAX), SlabThresholds(alignment, 64))
+    slab = plan_slab(SlabInputs(capacities, header), SlabThresholds(alignment, 64))
     assert packed.compact_bytes <= slab.slab_bytes
     assert slab.slab_offset >= header and slab.slab_offset % alignment == 0
     assert slab.resident_bytes == slab.slab_offset + slab.slab_bytes
@@ -324,7 +321,7 @@ def test_diagnostics(shards: tuple[DiagnosticShard, ...], cap: int, alignment: i
     assert plan.host_readback_bytes == plan.counter_readback_bytes + plan.compact_readback_bytes
     assert plan.avoided_readback_bytes == max(raw - plan.host_readback_bytes, 0)
     capacities = tuple(min(s.candidate_items, cap) * s.diagnostic_record_bytes for s in shards)
-    slab = plan_slab(SlabInputs(capacities, plan.counter_readback_bytes, U64_MAX), SlabThresholds(alignment))
+    slab = plan_slab(SlabInputs(capacities, plan.counter_readback_bytes), SlabThresholds(alignment))
     assert plan.compact_readback_bytes <= slab.slab_bytes
 
 
@@ -336,7 +333,7 @@ ANY_INPUTS = st.one_of(
     records(ResultInputs),
     records(DiagnosticInputs),
     records(DiagnosticInputs, shards=ANY_SHARDS, max_records_per_shard=st.just(1), budget_bytes=st.just(U64_MAX)),
-    records(SlabInputs, budget_bytes=st.just(U64_MAX)),
+    records(SlabInputs),
 )
 PLANNERS: dict[type, Callable[[Any], object]] = {
     ChainInputs: plan_launch_fusion,
@@ -392,8 +389,8 @@ SHARD = DiagnosticShard(1, 1, 1, 1, 1, 1, 1)
             for name in ("candidate_items", "raw_item_bytes", "diagnostic_record_bytes", "counter_bytes")
         ),
         (plan_results, ResultInputs((ResultSlot(0, 0, U64_MAX), ResultSlot(1, 0, 1)), 1)),
-        (plan_slab, SlabInputs((1,), U64_MAX, U64_MAX)),
-        (plan_slab, SlabInputs((U64_MAX,), 1, U64_MAX)),
+        (plan_slab, SlabInputs((1,), U64_MAX)),
+        (plan_slab, SlabInputs((U64_MAX,), 1)),
         (fuse_reads, ReadInputs((ReadRequest(1, 0, U64_MAX), ReadRequest(2, 0, U64_MAX)))),
     ],
 )

@@ -12,27 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.frontier_execution import FrontierInputs, FrontierPlan, WaveEnvelope, fused_wave_bytes, plan_frontier
+from vectors.seeds.frontier_ir import FrontierWaveSizes, node_waves, waves_from_frontier_ir
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U64_MAX
-from vyre.policies.frontiers.frontier_ir import (
-    FrontierDomain,
-    FrontierIr,
-    FrontierNode,
-    FrontierWaveSizes,
-    node_waves,
-    plan_frontier_ir,
-    waves_from_frontier_ir,
-)
-from vyre.policies.frontiers.waves import (
-    BarrierInputs,
-    Dependencies,
-    FrontierInputs,
-    FrontierPlan,
-    WaveEnvelope,
-    fused_wave_bytes,
-    plan_barriers,
-    plan_frontier,
-)
+from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
+from vyre.policies.frontiers.waves import BarrierInputs, Dependencies, plan_barriers
 
 SIZES = st.integers(0, 30)
 SMALL = st.builds(WaveEnvelope, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import vyre
-from support.python_kernel_fuzzing import Campaign, differences, kernel_of
+from support.fuzzing.python_kernels import Campaign, differences, kernel_of
 from support.python_kernels import Writer
 
 QUICK = 150

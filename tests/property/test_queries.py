@@ -56,13 +56,13 @@ def test_a_session_gives_each_query_the_bytes_of_its_own_dispatch(session: vyre.
             continue
         for divided in (False, True):
             with session.queries(case.program, shared, case.config) as kept:
-                group = kept.plan(columns).residency.groups[0]
+                group = kept.plan(columns).groups[0]
                 one = (group.frontier_bytes + group.output_bytes) // COUNT
             budget = group.resident_bytes - (COUNT - 2) * one if divided else None
             with session.queries(case.program, shared, case.config, budget=budget) as kept:
                 kept(columns)
                 results = kept(columns)
-            ran.add((results.plan.is_batched, len(results.plan.residency.groups) > 1))
+            ran.add((results.plan.is_batched, len(results.plan.groups) > 1))
             for number, passed in enumerate(arguments):
                 for name, array in session.dispatch(case.program, passed, case.config).items():
                     assert array.tobytes() == results[name][number].tobytes(), (seed, number, name, divided)

@@ -67,7 +67,7 @@ TAKES: Final[dict[str, set[str]]] = {
     "Grid": AXES,
     "Inputs": {"no list", "no tuple", "no dict"},
     "Mapping[str, SpecInput]": {"no dict"},
-    "Mapping[str, int]": {"no dict"},
+    "Mapping[str, Size]": {"no dict"},
     "OutArrays": {"no dict"},
     "OutputArena": set(),
     "Path": {"path"},
@@ -179,7 +179,7 @@ class World:
             "dispatch_async": Row(
                 awaited(session.dispatch_async),
                 BOUND | {"timeout": 60.0, "deadline": None},
-                COUNTED | launched | {"timeout": {"none", "one", "float", "whole float", "zero"}, "deadline": {"none"}},
+                COUNTED | launched | {"timeout": NUMBERS | NUMPY_NUMBERS | {"none"}, "deadline": {"none"}},
             ),
             "dispatch_many": Row(
                 session.dispatch_many,
@@ -219,7 +219,7 @@ class World:
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
             "export_pins": Row(session.export_pins, {"path": self.folder / "pins.json"}),
             "race": Row(session.race, race, launched),
-            "shadow": Row(session.shadow, {"wait_s": 0.0}),
+            "shadow": Row(session.shadow, {"wait_s": 0.0}, {"wait_s": NUMBERS | NUMPY_NUMBERS}),
             "write_evidence": Row(
                 session.write_evidence,
                 {"path": self.folder / "run.zip"} | BOUND | {"runs": 1},
@@ -280,7 +280,7 @@ class World:
         jobs = self.jobs = self.jobs or self.native.persistent(SAXPY, backpressure=True)
         columns: dict[str, Any] = {"a": 2.0, "x": X, "y": X[None].repeat(3, 0)}
         ticket, batch = jobs.submit(INPUTS), jobs.submit_many(columns)
-        seconds = {"timeout": NUMBERS | {"none"}}
+        seconds = {"timeout": NUMBERS | NUMPY_NUMBERS | {"none"}}
         limit = {"timeout": 10.0}
         return {
             "PersistentJobs.submit": Row(jobs.submit, {"inputs": INPUTS}, {"inputs": set()}),
@@ -308,7 +308,6 @@ class World:
         bundle = {"inputs": INPUTS, "config": None, "grid": None, "extent": None, "output_counts": None}
         return {
             "Pipeline": Row(self.pipeline, run, takes),
-            "Pipeline.snapshot": Row(self.pipeline.snapshot, {"inputs": INPUTS}, takes),
             "Pipeline.views": Row(self.pipeline.views, {"inputs": INPUTS}, takes),
             "Pipeline.arguments": Row(self.pipeline.arguments, {"inputs": INPUTS | {"y": self.memory}}, takes),
             "Pipeline.bind_resident": Row(self.pipeline.bind_resident, {"inputs": INPUTS | {"y": self.memory}}, takes),
@@ -454,7 +453,7 @@ class World:
 
     def value_rows(self) -> dict[str, Row]:
         config = {f.name: f.default for f in fields(vyre.DispatchConfig)}
-        seconds = {"one", "float", "whole float", "numpy float"}
+        seconds = {"one", "float", "whole float", "numpy float", "array without axes"}
         return {
             "DispatchConfig": Row(
                 vyre.DispatchConfig,
@@ -468,7 +467,7 @@ class World:
                 {
                     "rate": {"one", "whole float"},
                     "budget": {"none", "one", "whole float"},
-                    "timeout_s": seconds - {"numpy float"},
+                    "timeout_s": {"one", "float", "whole float"},
                 }
                 | {"seed": {"one", "zero"}, "most_waiting": {"one"}, "most_bytes": {"one", "zero"}},
             ),
@@ -491,7 +490,7 @@ class World:
                 CudaOptions,
                 {f.name: f.default for f in fields(CudaOptions)},
                 dict.fromkeys(("ordinal", "pool_bytes", "cached_device_bytes", "cached_host_bytes"), INTS)
-                | dict.fromkeys(("lanes", "graphs"), INTS)
+                | dict.fromkeys(("slots", "graphs"), INTS)
                 | {"close_timeout_s": NUMBERS, "grid_sync": {"none"}, "graph_after": INTS | {"none"}},
             ),
             "RunOptions": Row(
@@ -566,9 +565,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def taken(row: Row, name: str) -> set[str]:
-    """The kinds that an argument takes."""
+    """The kinds that an argument takes; NumPy's integers wherever Python's are taken."""
     if name in row.takes:
-        return row.takes[name] | ({"none"} if row.right[name] is None else set())
+        kinds = row.takes[name] | ({"none"} if row.right[name] is None else set())
+        return kinds | ({"numpy int"} if "one" in kinds else set())
     parameter = inspect.signature(row.function).parameters.get(name)
     found = set[str]()
     for part in str(parameter.annotation if parameter else "None").split(" | "):
@@ -618,7 +618,8 @@ NOT_CALLED: Final = {
     "Deprecation", "Dialect", "Lowering", "Lowering.of", "Migration", "Operation", "Operation.lowering", "Operation.of",
     "OperationVersion", "dialect_registry",
     # records of the port, which the application makes and checks
-    "Pipeline.fill", "Pipeline.run", "Pipeline.run_for_bytes", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
+    "Pipeline.dispatch", "Pipeline.fill", "Pipeline.run", "Pipeline.run_for_bytes", "Pipeline.shapes",
+    "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
     # the language in Python: read by kernels, and refused by all other callers whatever the arguments are

@@ -22,7 +22,7 @@ from vyre.domain.errors import LocatedError, VyreError
 from vyre.domain.ir import functions
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Binary, Var
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import SUBGROUP, BinaryOp
 from vyre.domain.ir.types import ReservedType, ScalarType
 
 A_BUFFER, A_VALUE, A_NUMBER, A_CONDITION, A_VARIABLE = "a buffer", "a value", "a number", "a condition", "a variable"
@@ -339,7 +339,13 @@ def expressions() -> Iterator[tuple[str, Row]]:
         ),
     )
     yield "fma", Row(lambda _: functions.fma, lambda k: dict.fromkeys("abc", k.value), dict.fromkeys("abc", F32))
-    yield "subgroup_add", Row(lambda _: functions.subgroup_add, fixed(value=1.0), {"value": NUMERIC})
+    for row in SUBGROUP.values():
+        of_floats = ScalarType.F32 in row.operands
+        takes = ANY if ScalarType.BOOL in row.operands else NUMERIC if of_floats else U32
+        function = getattr(functions, row.text)
+        yield row.text, Row(lambda _, f=function: f, fixed(value=1.0 if of_floats else 1), {"value": takes})  # type: ignore[misc]
+    broadcast = fixed(value=1.0, lane=0)
+    yield "subgroup_broadcast", Row(lambda _: functions.subgroup_broadcast, broadcast, {"value": ANY, "lane": WHOLE})
     yield "subgroup_ballot", Row(lambda _: functions.subgroup_ballot, fixed(condition_=True), {"condition_": ANY})
     yield (
         "subgroup_shuffle",
@@ -360,9 +366,9 @@ def expressions() -> Iterator[tuple[str, Row]]:
         function = getattr(functions, name)
         names = [*inspect.signature(function).parameters]
         is_whole = takes_integers(function, names)
-        takes = dict.fromkeys(names, NUMERIC if is_whole or len(names) == 1 else {*FLOATS, A_VALUE, A_VARIABLE})
+        accepted = dict.fromkeys(names, NUMERIC if is_whole or len(names) == 1 else {*FLOATS, A_VALUE, A_VARIABLE})
         right = dict.fromkeys(names, 1 if is_whole else 1.0)
-        yield name, Row(lambda _, f=function: f, fixed(**right), takes)  # type: ignore[misc]
+        yield name, Row(lambda _, f=function: f, fixed(**right), accepted)  # type: ignore[misc]
     for dtype in vyre.ScalarType:
         if dtype.is_executable:
             whole = FLOATS if dtype.is_float else BOOLS if dtype is vyre.bool_ else {*WHOLE, "negative"}

@@ -33,8 +33,8 @@ from vyre.domain.ir.expr import (
     Narrow,
     Pack,
     Select,
-    SubgroupAdd,
     SubgroupBallot,
+    SubgroupReduce,
     SubgroupShuffle,
     Unary,
     Unpack,
@@ -310,7 +310,7 @@ DEFECTS: Final = tuple(
         "atomic_min of i32 is atomic_max": _atomic(AtomicOp.MIN, AtomicOp.MAX, i32),
         "atomic_xor is atomic_or": _atomic(AtomicOp.XOR, AtomicOp.OR),
         # Lanes and flow
-        "subgroups add their own value": _node(SubgroupAdd, lambda node: node.value),
+        "subgroups add their own value": _node(SubgroupReduce, lambda node: node.value),
         "ballots are complemented": _node(SubgroupBallot, lambda node: Unary(UnaryOp.BIT_NOT, node)),
         "shuffles read the next lane": _node(
             SubgroupShuffle, lambda node: replace(node, lane=Binary(BinaryOp.ADD, node.lane, Literal(u32, 1)))

@@ -27,7 +27,7 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
+    SubgroupReduce,
     SubgroupShuffle,
     Unary,
     Unpack,
@@ -38,6 +38,7 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
     BINARY,
+    SUBGROUP,
     UNARY,
     AtomicOp,
     Ordering,
@@ -84,11 +85,10 @@ def _all_features() -> Iterator[str]:
     yield from (f"statement {kind.__name__}" for kind in STMT_TYPES)
     # Calls are expanded before engines see a program; tests/unit/dialects has programs with them.
     yield from (f"expression {kind.__name__}" for kind in EXPR_TYPES if kind is not Call)
+    yield from (row.text for row in SUBGROUP.values())
     for dtype in EXECUTABLE_TYPES:
-        for what in ("literal", "local", "load", "store", "select", "push", "shuffle", "variable"):
+        for what in ("literal", "local", "load", "store", "select", "push", "shuffle", "reduction", "variable"):
             yield f"{what} {dtype.text}"
-        if dtype is not ScalarType.BOOL:
-            yield f"subgroup add {dtype.text}"
         for other in EXECUTABLE_TYPES:
             yield f"cast {other.text} to {dtype.text}"
             if bitcast_is_legal(other, dtype):
@@ -164,7 +164,7 @@ class _Types:
                 return ScalarType.BOOL if BINARY[op].result is Result.BOOL else self.of(left)
             case Unary(unary, operand):
                 return ScalarType.BOOL if UNARY[unary].result is Result.BOOL else self.of(operand)
-            case Select(_, value) | Fma(value) | SubgroupAdd(value) | SubgroupShuffle(value):
+            case Select(_, value) | Fma(value) | SubgroupReduce(_, value) | SubgroupShuffle(value):
                 return self.of(value)
             case SpecConst(_, default):
                 return default.dtype
@@ -246,7 +246,7 @@ class _Walker:
                 self.expression(node, unused=unused and node is expr)
                 if in_loop and isinstance(node, Atomic):
                     self.found.add("atomic in a loop")
-                if in_loop and isinstance(node, SubgroupAdd | SubgroupShuffle):
+                if in_loop and isinstance(node, SubgroupReduce | SubgroupShuffle):
                     self.found.add("subgroup in a loop")
         self.found.update(self.own_features(stmt, in_loop))
         if any(isinstance(outer, Switch) for outer in around):
@@ -344,8 +344,8 @@ class _Walker:
                 self.found.add(f"bitcast {of(operand).text} to {dtype.text}")
             case Fma():
                 self.found.add(f"fma {of(node).text}")
-            case SubgroupAdd():
-                self.found.add(f"subgroup add {of(node).text}")
+            case SubgroupReduce(op):
+                self.found |= {SUBGROUP[op].text, f"reduction {of(node).text}"}
             case SubgroupShuffle():
                 self.found.add(f"shuffle {of(node).text}")
             case SpecConst(_, default):

@@ -6,9 +6,9 @@ from dataclasses import fields
 from itertools import count
 from typing import Final
 
-from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupReduce, Var
 from vyre.domain.ir.node import Node, SourceLocation
-from vyre.domain.ir.operators import BinaryOp, Ordering
+from vyre.domain.ir.operators import BinaryOp, Ordering, SubgroupOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, Program
 from vyre.domain.ir.stmt import Barrier, Body, If, Loop, Stmt, Store
 from vyre.domain.ir.types import ScalarType, f32, u32
@@ -39,6 +39,11 @@ def op(operator: BinaryOp, left: Expr, right: Expr) -> Binary:
 
 def add(left: Expr, right: Expr) -> Binary:
     return Binary(BinaryOp.ADD, left, right)
+
+
+def lane_sum(value: Expr) -> SubgroupReduce:
+    """Returns the sum of a value over the lanes of a subgroup."""
+    return SubgroupReduce(SubgroupOp.ADD, value)
 
 
 def less(left: Expr, right: Expr) -> Binary:

@@ -91,11 +91,11 @@ KINDS: Final[dict[str, Any]] = {
     "kind of error": VyreError,
 }
 NUMBERS: Final = {"one", "zero", "negative", "huge", "float", "whole float", "nan", "infinity"}
-INTS: Final = {"one", "zero", "negative", "huge"}  # out of range is refused elsewhere
+INTS: Final = {"one", "zero", "negative", "huge", "numpy int"}  # out of range is refused elsewhere
 NUMPY_NUMBERS: Final = {"numpy int", "numpy float", "array without axes"}
 TEXTS: Final = {"text", "no text", "digits", "surrogate", "null character"}
 FLAGS: Final = {"true", "false"}
-AXES: Final = {"one", "tuple"}
+AXES: Final = {"one", "zero", "numpy int", "tuple"}
 EMPTY: Final = {"no list", "no tuple", "no dict", "range"}
 PATHS: Final = TEXTS | {"path"}
 DICTS: Final = {kind for kind in KINDS if "dict" in kind or kind in ("none", "numbered")}

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.host.ring import Claim, HostRing, RingItem, RingState
+from vectors.seeds.host_ring import Claim, HostRing, RingItem, RingState
 from vyre.domain.errors import InvalidField, PlanError
 
 

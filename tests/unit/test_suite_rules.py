@@ -19,16 +19,20 @@ CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "proce
 READ_A_CLOCK = {
     "support/conform_defects.py",  # its record tells how soon a defect is found
     "support/children.py",  # for the limit of a fork
-    "support/cpu_fuzzing.py",
-    "support/python_kernel_fuzzing.py",
-    "support/egraph_soak.py",  # its record tells how long closing took
-    "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
-    "support/machine_fuzzing.py",
-    "support/manifest_fuzzing.py",
-    "support/optimizer_fuzzing.py",
-    "support/persistent_soak.py",  # likewise
-    "support/timed_soak.py",
-    "support/work_graph_fuzzing.py",
+    "support/storms/process_storms.py",  # for the time of a storm, and for what hangs
+    "support/cpu/fuzzing.py",
+    "support/fuzzing/python_kernels.py",
+    "support/egraphs/soak.py",  # its record tells how long closing took
+    "support/storms/interrupt_storm.py",  # a limit on waiting for what settles by itself
+    "support/fuzzing/programs.py",  # how long a campaign takes is told, and in a soak is its end
+    "support/machine/fuzzing.py",
+    "support/optimizer/fuzzing.py",
+    "support/storms/persistent_soak.py",  # likewise
+    "support/fuzzing/readers.py",  # a soak looks for inputs that take long
+    "support/storms/storm_soak.py",
+    "support/storms/interrupted_operations.py",  # a soak of it ends by time
+    "support/fuzzing/timed_soak.py",
+    "support/fuzzing/sequences.py",
     "unit/reference/test_executor.py",  # replaces it
     "unit/reference/test_scalar_oracle.py",  # for a deadline that has passed
     "unit/test_suite_rules.py",

@@ -7,12 +7,15 @@ imported, is not a registration, is written for another version of the port, or 
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from vyre.adapters.files import exists, is_directory
 from vyre.ports.backend import PORT_API_VERSION, BackendCatalog, BackendRegistration, DiscoveryFailure
 
 GROUP: Final = "vyre.backends"
@@ -99,20 +102,27 @@ def _may_have_plugins(folder: Path) -> bool:
     name of the group is some hundred times cheaper.  For an existing entry that is not a folder (a zip) the answer is
     yes.
     """
-    if not folder.is_dir():
-        return folder.exists()
-    return any(GROUP in text for text in _entry_point_files(folder))
+    if not is_directory(folder):
+        return exists(folder)
+    try:
+        with os.scandir(folder) as entries:
+            infos = [each for each in entries if _is_metadata(each.name)]
+            return any(_names_the_group(each.path, each.stat().st_mtime_ns) for each in infos)
+    except OSError:  # nobody may read it, or it changes just now
+        return False
 
 
-def _entry_point_files(folder: Path) -> Iterator[str]:
-    for pattern in ("*.dist-info", "*.egg-info"):
-        for info in folder.glob(pattern):
-            if info.stem.partition("-")[0] == "vyre":
-                continue
-            try:
-                yield (info / "entry_points.txt").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue  # most packages declare none
+def _is_metadata(name: str) -> bool:
+    return name.endswith((".dist-info", ".egg-info")) and name.rpartition(".")[0].partition("-")[0] != "vyre"
+
+
+@lru_cache(1 << 12)
+def _names_the_group(info: str, changed_ns: int) -> bool:
+    """``changed_ns``: when a file in the folder was last added, replaced or removed, as an installation does."""
+    try:
+        return GROUP in (Path(info) / "entry_points.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False  # most packages declare none
 
 
 def _foreign_finders() -> bool:

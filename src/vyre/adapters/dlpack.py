@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from vyre.domain.errors import InvalidResource
+from vyre.domain.unique import Unique
 
 _DL_CODE: Final = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS: Final = {code: kind for kind, code in _DL_CODE.items()}
@@ -129,7 +130,7 @@ _VersionedTensor._fields_ = (
 )
 
 
-class Borrowed:
+class Borrowed(Unique):
     """Contiguous memory that a capsule lent, which is given back with this object.
 
     ``address`` is that of the first byte, ``typestr`` the element type as NumPy writes it, and ``device`` its type and

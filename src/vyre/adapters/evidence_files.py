@@ -18,10 +18,9 @@ from typing import Final, NamedTuple, NoReturn
 
 from vyre.adapters.files import read_file, write_files
 from vyre.domain.errors import InvalidInput, MalformedBundle, MalformedJson
-from vyre.domain.evidence.forms import in_present_form
 from vyre.domain.evidence.records import FORM, Content, Evidence
-from vyre.domain.strict_json import NotStrictJson, parse
-from vyre.domain.value_json import canonical, from_json, to_json
+from vyre.domain.strict_json import NotStrictJson, canonical, parse
+from vyre.domain.value_json import from_json, to_json
 
 MANIFEST: Final = "manifest.json"
 MAX_BYTES: Final = 1 << 30
@@ -145,12 +144,11 @@ def _evidence(manifest: bytes | None) -> Evidence:
         document = parse(text)
         written = canonical(document) == text
         form = document.get("form") if isinstance(document, dict) else None
-        if type(form) is int and not 1 <= form <= FORM:
+        if type(form) is int and form != FORM:
             raise MalformedBundle(
-                f"its form has version {form}, and this vyre reads those up to {FORM}",
+                f"its form has version {form}, and this vyre reads {FORM}",
                 fix="read it with the vyre that wrote it.",
             )
-        document = in_present_form(document)
         evidence: Evidence = from_json(Evidence, document)
     except UnicodeDecodeError:
         _refuse(f"`{MANIFEST}` is no ASCII text")

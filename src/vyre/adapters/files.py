@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from vyre.domain.errors import UnreadableFile
+from vyre.ports.interrupts import whole
 
 _PART: Final = 1 << 24
 MAX_BYTES: Final = 1 << 32
@@ -24,8 +24,8 @@ def read_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
             while part := file.read(min(_PART, max_bytes + 1 - size)):
                 parts.append(part)
                 size += len(part)
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: no path at all, such as one with a NUL in it
+        raise UnreadableFile(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     if size > max_bytes:
         raise UnreadableFile(f"cannot read {path}: it has more than {max_bytes} bytes", fix="name another file.")
     return b"".join(parts)
@@ -38,6 +38,26 @@ def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> Non
     the new names too are on disk when this returns.  A symbolic link stays one; a target that is not a regular file,
     such as a device or a pipe, is written directly, after the others.  Raises ``UnreadableFile``.
     """
+    for data, place in _write_regular(contents, durable):
+        try:
+            place.write_bytes(data)
+        except OSError as error:
+            raise _unwritable(place, error) from None
+
+
+def exists(path: Path) -> bool:
+    """Returns whether there is anything at a path: not where its name is too long, or nobody may look there."""
+    return os.path.exists(path)  # noqa: PTH110  # that of ``Path`` raises
+
+
+def is_directory(path: Path) -> bool:
+    """Returns whether there is a directory at a path, as ``exists`` does."""
+    return os.path.isdir(path)  # noqa: PTH112  # that of ``Path`` raises
+
+
+@whole
+def _write_regular(contents: Mapping[Path, bytes], durable: bool) -> list[tuple[bytes, Path]]:
+    """Writes the regular files; returns the others, for which the caller may have to wait."""
     with ExitStack() as cleanup:
         written: list[tuple[Path, Path]] = []
         streams: list[tuple[bytes, Path]] = []
@@ -48,7 +68,7 @@ def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> Non
                     streams.append((data, place))
                 else:
                     written.append((_write_temporary(place, data, cleanup), place))
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise _unwritable(target, error) from None
         for temporary, place in written:
             try:
@@ -57,11 +77,7 @@ def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> Non
                     _sync_directory(place.parent)
             except OSError as error:
                 raise _unwritable(place, error) from None
-        for data, place in streams:
-            try:
-                place.write_bytes(data)
-            except OSError as error:
-                raise _unwritable(place, error) from None
+    return streams
 
 
 def _sync_directory(directory: Path) -> None:
@@ -78,20 +94,16 @@ def _sync_directory(directory: Path) -> None:
 def _write_temporary(target: Path, data: bytes, cleanup: ExitStack) -> Path:
     if target.is_dir():
         raise IsADirectoryError(None, "it is a directory")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
     cleanup.callback(temporary.unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as file:
+    with temporary.open("xb") as file:  # the operating system gives it the permissions of any new file
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary.chmod(0o666 & ~mask)
     return temporary
 
 
-def _unwritable(target: Path, error: OSError | RuntimeError) -> UnreadableFile:
+def _unwritable(target: Path, error: Exception) -> UnreadableFile:
     return UnreadableFile(
         f"cannot write {target}: {getattr(error, 'strerror', None) or error}",
         fix="choose a path in an existing, writable directory.",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vyre.domain.evidence.provenance import SourceFile, WorkingTree
+from vyre.ports.interrupts import undisturbed
 
 _LIMIT_S: Final = 30
 """Seconds that one command of Git may take."""
@@ -58,7 +59,8 @@ class GitRepository:
         """Returns the output of a command; None if it failed, or if there is no Git."""
         environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         try:
-            done = subprocess.run(
+            done = undisturbed(
+                subprocess.run,
                 ["git", "--no-pager", *arguments],
                 cwd=folder,
                 env=environment,

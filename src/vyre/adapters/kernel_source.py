@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
 from vyre.adapters.pipelines import Compilation
+from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
+from vyre.policies.journal import decide
+from vyre.ports.artifact_store import ArtifactStore
+from vyre.ports.backend import BackendServices
 
 
 class KernelSource(NamedTuple):
@@ -81,6 +85,16 @@ class Steps:
     def spent_ns(self, name: str) -> int:
         """Returns the nanoseconds spent on that step so far."""
         return self._phases.get(name, 0)
+
+    def explain(self, services: BackendServices, store: ArtifactStore, key: ArtifactKey) -> None:
+        """Reports why an artifact was missed.  The first reason is kept: missing text explains missing machine code."""
+        from vyre.policies.caching.cache_outcome import explain_miss
+
+        miss = decide(services.decisions, explain_miss, key, store.neighbours(key))
+        if self.missed is None:
+            self.missed = str(miss.why)
+        fields = ",".join(miss.fields)
+        services.telemetry.count("vyre.compile.miss", kind=key.kind.value, cause=miss.cause.value, fields=fields)
 
     def done(self) -> Compilation:
         """Returns the record of the compilation."""

@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.domain.device import EngineKind
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.dialect_laws import checked_laws, digest_of, stated_laws
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.optimizing.program_passes import EngineKind, PassInputs, choose_passes
+from vyre.policies.optimizing.program_passes import PassInputs, choose_passes
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
@@ -71,7 +72,7 @@ def optimized(
 ) -> Optimized:
     """Returns a valid program after the passes of a text that ``passes_for`` returned, with its constants fixed.
 
-    ``device_passes`` chooses the passes that run on a device.  For no passes it is the very program.  The last result
+    ``device_passes`` has the passes that run on a device.  For no passes it is the very program.  The last result
     is kept on the program, for several variants of its code.  A pass of the text with the digest of laws rewrites by
     those that are kept with the program.
     """
@@ -86,7 +87,7 @@ def optimized(
     if isinstance(kept, tuple) and kept[0] == wanted and isinstance(kept[1], Optimized):
         return kept[1]
     fixed = with_constants(program, literals)
-    known = PASSES if device_passes is None else {**PASSES, **device_passes(fixed)}
+    known = PASSES if device_passes is None else {**PASSES, **device_passes()}
     steps = [known[step.partition("/")[0]] for step in passes.split(SEPARATOR)]
     if WITH_LAWS in passes:
         from vyre.domain.optimize.saturation import with_laws

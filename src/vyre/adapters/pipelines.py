@@ -7,10 +7,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from operator import attrgetter
-from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
+from vyre.adapters.forks import process_lock
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
@@ -24,6 +24,7 @@ from vyre.ports.backend import (
     OutputStorage,
     Phases,
 )
+from vyre.ports.interrupts import sealed
 
 PIPELINES: Final = 1024
 """Capacity of the cache, in pipelines."""
@@ -82,20 +83,24 @@ class PipelineExecutor(Generic[PipelineT]):
     """``ProgramExecutor`` and ``PipelineCompiler`` over ``make``; pipelines are shared by digest and config.
 
     Threads that request the same pipeline wait for one compilation, as long as the timeout of their config allows.
-    ``sink`` receives the evictions.
+    ``sink`` receives the evictions.  ``discard`` drops what was compiled of programs, by digest, or all for None; it is
+    called after their pipelines were dropped, which would compile them again.
     """
 
     def __init__(
         self,
         make: Callable[[Program, DispatchConfig], tuple[PipelineT, Compilation]],
         sink: DecisionSink | None = None,
+        discard: Callable[[Collection[bytes] | None], object] = lambda programs: None,
     ) -> None:
-        self._make = make
+        self._make, self._discard = make, discard
         self._pipelines: MemoryCache[PipelineKey, PipelineT] = MemoryCache(
             MemoryBudget(entries=PIPELINES), name=lambda key: f"the {key}", sink=sink
         )
         self._variants: OrderedDict[bytes, deque[PipelineKey]] = OrderedDict()
-        self._lock = Lock()
+        self._lock = process_lock()
+        self.forgotten: int = 0
+        """How often ``forget`` was called: a pipeline that was found before may have been dropped."""
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         """Implements ``ProgramExecutor.execute``."""
@@ -120,11 +125,14 @@ class PipelineExecutor(Generic[PipelineT]):
     def forget(self, programs: Collection[bytes] | None, /) -> int:
         """Implements ``PipelineCompiler.forget``."""
         # A program that stays known without a variant: it is not new, but none of its pipelines is cached.
-        with self._lock:
+        with self._lock, sealed:
+            self.forgotten += 1
             for program, known in self._variants.items():
                 if programs is None or program in programs:
                     known.clear()
-        return self._pipelines.discard_where(lambda key: programs is None or key.program in programs)
+        forgotten = self._pipelines.discard_where(lambda key: programs is None or key.program in programs)
+        self._discard(programs)
+        return forgotten
 
     def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, Compilation | None]:
         """Returns the pipeline of a program under a config, and its compilation if it was made for this call."""
@@ -148,7 +156,7 @@ class PipelineExecutor(Generic[PipelineT]):
 
     def _others(self, key: PipelineKey) -> tuple[PipelineKey, ...] | None:
         """Returns the recent keys of the program, None for a program that is new here, and records ``key``."""
-        with self._lock:
+        with self._lock, sealed:
             is_new = key.program not in self._variants
             known = self._variants.setdefault(key.program, deque(maxlen=VARIANTS))
             self._variants.move_to_end(key.program)

@@ -20,7 +20,8 @@ from typing import Final
 
 from vyre.adapters.source_digest import SourceState, read_sources, running_digest
 from vyre.domain.errors import UnreadableFile
-from vyre.policies.journal import Known, Policy
+from vyre.policies.decision_records import Known
+from vyre.policies.journal import Policy
 
 _ROOT: Final = Path(__file__).parents[1]
 _PACKAGE: Final = "vyre"

@@ -7,12 +7,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vyre.adapters.files import read_file
 from vyre.domain.errors import MalformedJson, MalformedText
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.ir.wire_format import MAGIC
-from vyre.domain.nesting import read_json
+from vyre.domain.strict_json import MAX_PROGRAM_DEPTH, NotStrictJson, parse
 
 
 class ProgramForm(Enum):
@@ -42,13 +41,11 @@ def form_of(path: Path) -> ProgramForm:
     return _BY_EXTENSION.get(path.suffix, ProgramForm.TEXT)
 
 
-def load_program(path: Path) -> LoadedProgram:
-    """Reads a program.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire`` or ``MalformedJson``."""
-    return parse_program_file(read_file(path), path)
-
-
 def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
-    """Returns the program in ``data``; ``path`` gives the form and the name in messages."""
+    """Returns the program in ``data``; ``path`` gives the form and the name in messages.
+
+    Raises ``MalformedText``, ``MalformedWire`` or ``MalformedJson``.
+    """
     if path.suffix == ".py":
         raise MalformedText(
             f"{path} is Python, not a program",
@@ -87,9 +84,9 @@ def _detect(data: bytes) -> ProgramForm:
 
 def _from_json(data: bytes) -> LoadedProgram:
     try:
-        tree = read_json(data)
-    except ValueError as error:
-        raise MalformedJson(f"no JSON ({error})", fix="repair the syntax of the file.") from None
+        tree = parse(data, depth=MAX_PROGRAM_DEPTH)
+    except NotStrictJson as error:
+        raise MalformedJson(f"the file {error}", fix="repair the syntax of the file.") from None
     if isinstance(tree, dict) and "format" in tree:
         return LoadedProgram(Program.from_json(tree))
     imported = import_upstream(tree)

@@ -1,9 +1,10 @@
 """Whether the runs of a sequence of launches are replays of a graph.
 
-``plan_execution`` decides with the known costs, and assumes as many further runs as were seen.  If none follows the
-recording, it has cost no more than the time that was lost by not recording earlier.  The warm path compares two
-numbers: a decision is taken again when twice as many runs were seen (after 2, 4, 8 runs and so on), when a run is to
-repeat the sequence twice as often, and when costs are replaced.
+``plan_execution`` decides with the known costs, and assumes as many further runs as were seen.  The first run of many
+rounds, whose kernels nobody has timed, is decided about by the costs of the host alone (``command_reuse``).  If no run
+follows the recording, it has cost no more than the time that was lost by not recording earlier.  The warm path
+compares two numbers: a decision is taken again when twice as many runs were seen (after 2, 4, 8 runs and so on), when
+a run is to repeat the sequence twice as often, and when costs are replaced.
 
 No launch takes longer than a run that consists of such operations, divided by their number.  For example, a run of 10
 launches in 30 us proves that a launch takes at most 3 us.  If that refutes the known launch cost, runs stay plain until
@@ -17,16 +18,25 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from enum import Enum
-from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
 
+from vyre.adapters.forks import process_lock
 from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
+from vyre.domain.record import U32_MAX
+from vyre.domain.shared_dicts import members_of
 from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.command_reuse import (
+    CommandReuseInputs,
+    CommandReuseVerdict,
+    RecordAndReplay,
+    decide_command_reuse,
+)
 from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, CostVerdict, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.ports.interrupts import sealed
 from vyre.ports.planning import PlannedExecution
 from vyre.ports.support import SILENT, Telemetry
 
@@ -47,9 +57,8 @@ BUSY_PERCENT: Final = 60
 KEPT: Final = 256
 """The number of latest decisions that are kept."""
 NEVER: Final = 1 << 62
+_HOST_COSTS: Final = ("launch", "graph_record", "graph_record_node", "graph_replay", "graph_replay_node")
 _EXECUTABLE: Final = frozenset({ExecutionMode.GRAPH})
-_SHORT: Final = Measured(0, 0, 0, 0, Provenance.ASSUMED)
-"""The assumed time of kernels that were not timed: with a longer one, the recording would weigh less."""
 
 
 class Work(NamedTuple):
@@ -94,14 +103,14 @@ class ReplayPlanner:
         self._telemetry, self._sink, self._counter = telemetry, sink, counter
         self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
         self._open: WeakSet[ReplayDecision] = WeakSet()
-        self._lock = Lock()
+        self._lock = process_lock()
 
     def decision(self, work: Work) -> ReplayDecision | None:
         """Returns the decision about one sequence; None if it is never recorded."""
         if not self.may_record(work):
             return None
         made = ReplayDecision(self, work)
-        with self._lock:
+        with self._lock, sealed:
             self._open.add(made)
         return made
 
@@ -112,8 +121,8 @@ class ReplayPlanner:
     def use_costs(self, costs: LaunchCosts, /) -> None:
         """Replaces the costs; every open decision is taken again at its next run."""
         self.costs = costs
-        with self._lock:
-            for decision in self._open:
+        with self._lock, sealed:
+            for decision in members_of(self._open):
                 decision.due = 0
 
     def plans(self) -> tuple[PlannedExecution, ...]:
@@ -125,6 +134,13 @@ class ReplayPlanner:
         found = decide(self._sink, plan_execution, inputs)
         self._latest.append(PlannedExecution(title, inputs, found))
         self._telemetry.count(self._counter, mode=found.mode.value)
+        return found
+
+    def reuse(self, inputs: CommandReuseInputs) -> CommandReuseVerdict:
+        """Returns the policy's verdict on a sequence whose kernels were not timed, after counting and reporting it."""
+        found = decide(self._sink, decide_command_reuse, inputs)
+        mode = ExecutionMode.GRAPH if isinstance(found, RecordAndReplay) else ExecutionMode.PLAIN
+        self._telemetry.count(self._counter, mode=mode.value)
         return found
 
     def judge(self, samples: CostSamples) -> CostVerdict:
@@ -250,14 +266,37 @@ class ReplayDecision:
                 return
             costs = self._corrected(costs)
         self._compare()
-        plan = planner.plan(self._work.title, self._inputs(costs, max(1, seen), batch))
-        replays = plan.mode is ExecutionMode.GRAPH
-        self._mode = plan.mode.value
-        self._predicted_ns = 0 if plan.predicted is None else plan.predicted.batch_ns // batch
+        if batch >= LOOP and not self._samples:
+            replays = self._pays_untimed(costs, max(1, seen) * batch)
+        else:
+            plan = planner.plan(self._work.title, self._inputs(costs, max(1, seen), batch))
+            replays = plan.mode is ExecutionMode.GRAPH
+            self._mode = plan.mode.value
+            self._predicted_ns = 0 if plan.predicted is None else plan.predicted.batch_ns // batch
         if replays is not self._replays:
             self._samples.clear()
         self._choose(replays)
         self._since, self._changed = seen, 0
+
+    def _pays_untimed(self, costs: LaunchCosts, rounds: int) -> bool:
+        """Returns whether so many rounds are replayed, by what the host spends: with kernels the recording would weigh
+        less.
+        """
+        nodes, known = self._work.operations, costs.known()
+        self._mode, self._predicted_ns = "", 0
+        if not known.keys() >= set(_HOST_COSTS):
+            return False
+        launch, record, record_node, replay, replay_node = (known[name].median_ns for name in _HOST_COSTS)
+        inputs = CommandReuseInputs(
+            repeat_count=min(rounds, U32_MAX),
+            per_launch_overhead_ns=nodes * launch,
+            record_overhead_ns=0 if self._recorded else record + nodes * record_node,
+            replay_overhead_ns=replay + nodes * replay_node,
+        )
+        replays = isinstance(self._planner.reuse(inputs), RecordAndReplay)
+        self._mode = (ExecutionMode.GRAPH if replays else ExecutionMode.PLAIN).value
+        self._predicted_ns = inputs.replay_overhead_ns if replays else inputs.per_launch_overhead_ns
+        return replays
 
     def _choose(self, replays: bool) -> None:
         self._replays = replays
@@ -289,7 +328,7 @@ class ReplayDecision:
             nodes=work.operations,
             batch=batch,
             repeats=repeats,
-            kernel=self._kernel(costs, batch),
+            kernel=self._kernel(costs),
             recorded=self._recorded,
             changed_nodes=changing if batch == 1 else 0,  # several rounds share one update
         )
@@ -310,7 +349,7 @@ class ReplayDecision:
             self._changing = min(-(-self._changed // max(1, runs)), self._work.operations)
         return self._changing
 
-    def _kernel(self, costs: LaunchCosts, batch: int) -> Measured | None:
+    def _kernel(self, costs: LaunchCosts) -> Measured | None:
         """Returns the device time of an operation: that of a run, less the gaps.
 
         Between plain launches the device may have waited for the host, unless the run took far longer than submitting
@@ -318,7 +357,7 @@ class ReplayDecision:
         """
         samples = tuple(self._samples)
         if not samples:
-            return _SHORT if batch >= LOOP else None
+            return None
         work = self._work
         if self._replays:
             off = _total(costs.graph_gap, work.timed)

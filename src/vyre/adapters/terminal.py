@@ -15,6 +15,7 @@ from enum import Enum
 from functools import wraps
 from typing import Final, ParamSpec, TextIO
 
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.printable import printable
 
 OUTPUT_FAILED: Final = 4
@@ -79,6 +80,7 @@ def command(main: Callable[_P, int]) -> Callable[_P, int]:
     and ``OUTPUT_FAILED`` with a message if the output is lost.
     """
 
+    @in_default_mode
     @wraps(main)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> int:
         out, err = Outgoing(sys.stdout), Outgoing(sys.stderr, may_be_lost=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendUnavailable
+from vyre.domain.float_mode import in_default_mode
 from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
 from vyre.ports.backend import BackendCatalog
 
@@ -80,6 +81,7 @@ def _facets(catalog: BackendCatalog) -> Iterator[BundleSupport]:
             yield registration.bundles()
 
 
+@in_default_mode
 def build_bundle(
     program: ProgramLike,
     path: Path | str,

@@ -7,6 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.forks import process_lock
+from vyre.domain.float_mode import in_default_mode
+from vyre.ports.interrupts import sealed, undisturbed
+
 if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
@@ -39,15 +43,19 @@ class BackgroundCompiler:
         self._wishes: OrderedDict[Hashable, Callable[[], object]] = OrderedDict()
         self._running: Hashable = None
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._closed = False
         self._done = self._failed = self._dropped = 0
 
+    @in_default_mode
     def wish(self, key: Hashable, work: Callable[[], object]) -> bool:
         """Queues ``work``; returns False if a request with this key runs or waits already, or the queue is closed.
         Never raises.
         """
-        with self._lock:
+        return undisturbed(self._wish, key, work)
+
+    def _wish(self, key: Hashable, work: Callable[[], object]) -> bool:
+        with self._lock, sealed:
             if self._closed or key in self._wishes or key == self._running:
                 return False
             self._wishes[key] = work
@@ -58,23 +66,23 @@ class BackgroundCompiler:
 
     def forget(self, key: Hashable) -> None:
         """Removes a request that still waits, because another thread has done its work."""
-        with self._lock:
+        with self._lock, sealed:
             self._wishes.pop(key, None)
 
     @property
     def load_bps(self) -> int:
         """The load in basis points: 0 when idle, 10 000 when the next request drops the oldest one."""
-        with self._lock:
+        with self._lock, sealed:
             return (len(self._wishes) + (self._running is not None)) * 10_000 // (self._most + 1)
 
     def counts(self) -> BackgroundCounts:
         """Returns the counts of requests so far."""
-        with self._lock:
+        with self._lock, sealed:
             return BackgroundCounts(self._done, self._failed, self._dropped)
 
     def join(self, timeout: float | None = None) -> bool:
         """Waits until every request so far is completed, at most ``timeout`` seconds; returns whether they are."""
-        with self._lock:
+        with self._lock, sealed:
             thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True
@@ -86,7 +94,7 @@ class BackgroundCompiler:
 
         Returns whether nothing runs any more.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
             self._dropped += len(self._wishes)
             self._wishes.clear()
@@ -111,7 +119,7 @@ class BackgroundCompiler:
 
     def _work(self) -> None:
         while True:
-            with self._lock:
+            with self._lock, sealed:
                 if not self._wishes:
                     self._thread, self._running = None, None
                     return
@@ -124,7 +132,7 @@ class BackgroundCompiler:
                 told = f"{type(error).__name__}: {error}".removesuffix(": ")
                 self._telemetry.event("vyre.background.failed", level="warning", error=told)
             del work
-            with self._lock:
+            with self._lock, sealed:
                 self._running = None
                 self._failed += failed
                 self._done += not failed

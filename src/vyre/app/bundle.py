@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.bundles.files import read_bundle
 from vyre.adapters.discovery import find_backend, load_catalog
+from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.adapters.system import ProcessEnvironment
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
-from vyre.app.forks import tell_in_forks
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
@@ -24,12 +22,14 @@ from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidResource, UnusableBundle, used_in_a_fork
 from vyre.domain.ir.buffers import Buffer, outputs_of
+from vyre.domain.unique import Closing
 from vyre.ports.backend import BackendCatalog, BackendRole, CompiledPipeline
+from vyre.ports.interrupts import sealed, whole
 
 if TYPE_CHECKING:
     from vyre.adapters.bundles.manifest import Loaded
     from vyre.app.pipeline import Inputs
-    from vyre.domain.names import Grid
+    from vyre.domain.names import Grid, Size
     from vyre.ports.bundles import Bundle, BundleRunner, BundleSupport
 
 PIPELINES: Final = 64
@@ -95,7 +95,7 @@ def open_first(facets: dict[str, BundleSupport], bundle: Bundle) -> BundleRunner
     raise first
 
 
-class LoadedBundle:
+class LoadedBundle(Closing):
     """A compiled program on a device, from ``load_bundle`` to ``close``; every method may be called from any thread.
 
     ``digest`` is the digest of the file, and ``program`` that of the program it was built from, as the file states it;
@@ -114,7 +114,7 @@ class LoadedBundle:
         self._inputs = HostInputs(bundle)
         self._outputs = HostOutputs(outputs_of(bundle.buffers))
         self._prepared: dict[DispatchConfig, _Prepared] = {}
-        self._lock = Lock()
+        self._lock = process_lock()
         self._closed = self._is_inherited = False
         self._opened_in = os.getpid()
         tell_in_forks(self)
@@ -135,7 +135,7 @@ class LoadedBundle:
         *,
         grid: Grid | None = None,
         extent: Grid | None = None,
-        output_counts: Mapping[str, int] | None = None,
+        output_counts: Mapping[str, Size] | None = None,
         race_check: bool = False,
     ) -> Result:
         """Runs once, as ``Session.dispatch`` runs the program.
@@ -162,19 +162,12 @@ class LoadedBundle:
         self._check_process()
         self._runner.recover()
 
+    @whole
     def close(self) -> None:
         """Releases the device; idempotent, and without effect in a forked process."""
         self._closed = True
         if not self._is_inherited:
             self._runner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<LoadedBundle {self.name or 'unnamed'} {self.image} on {self.backend}>"
@@ -186,7 +179,7 @@ class LoadedBundle:
     def _prepare(self, config: DispatchConfig) -> _Prepared:
         if config.output_counts is not None:  # a mapping, which has no hash
             return self._prepared_anew(config)
-        with self._lock:
+        with self._lock, sealed:
             found = self._prepared.get(config)
             if found is None:
                 found = self._prepared[config] = self._prepared_anew(config)

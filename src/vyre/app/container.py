@@ -19,6 +19,7 @@ from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
+from vyre.adapters.telemetry.guarded import GuardedTelemetry
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.journal import DecisionJournal
 from vyre.app.prediction import PredictionConfig
@@ -54,30 +55,31 @@ class Container(containers.DeclarativeContainer):
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
     telemetry: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(ApplicationTelemetry)
+    guarded: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(GuardedTelemetry, telemetry)
     catalog: providers.ThreadSafeSingleton[BackendCatalog] = providers.ThreadSafeSingleton(load_catalog)
     cache: providers.Object[CacheOption] = providers.Object(None)
     journal: providers.Object[DecisionJournal | None] = providers.Object(None)
     decisions: providers.ThreadSafeSingleton[CountedDecisions] = providers.ThreadSafeSingleton(
-        CountedDecisions, telemetry, journal
+        CountedDecisions, guarded, journal
     )
     threads: providers.Object[int | None] = providers.Object(None)
     affinity: providers.Object[Iterable[int] | None] = providers.Object(None)
     services: providers.ThreadSafeSingleton[BackendServices] = providers.ThreadSafeSingleton(
-        backend_services, cache, environment, telemetry, decisions, threads, affinity
+        backend_services, cache, environment, guarded, decisions, threads, affinity
     )
     backend_name: providers.Object[str] = providers.Object(AUTO)
     forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)
     selector: providers.ThreadSafeSingleton[BackendSelector] = providers.ThreadSafeSingleton(
-        BackendSelector, catalog, telemetry, forced, services
+        BackendSelector, catalog, guarded, forced, services
     )
     shadow: providers.Object[Shadow | None] = providers.Object(None)
     selection: providers.Factory[Selection] = providers.Factory(
-        select, selector, backend_name, shadow, catalog, telemetry
+        select, selector, backend_name, shadow, catalog, guarded
     )
     pins: providers.Object[PinsOption] = providers.Object(None)
-    reference: providers.Factory[Backend] = providers.Factory(reference_of, catalog, telemetry)
+    reference: providers.Factory[Backend] = providers.Factory(reference_of, catalog, guarded)
     tuning: providers.ThreadSafeSingleton[TuningSources] = providers.ThreadSafeSingleton(
-        tuning_sources, cache, pins, environment, telemetry, reference.provider
+        tuning_sources, cache, pins, environment, guarded, reference.provider
     )
     predict: providers.Object[bool | PredictionConfig] = providers.Object(False)
-    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning, predict, journal)
+    session: providers.Factory[Session] = providers.Factory(Session, selection, guarded, tuning, predict, journal)

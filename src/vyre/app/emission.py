@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
+from vyre.domain.float_mode import in_default_mode
+from vyre.domain.nesting import telling_of_depth
 from vyre.domain.shown import shown
 from vyre.ports.backend import BackendCatalog, BackendRegistration
 from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionOptions
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from vyre.ports.emission import EmittedModule
 
 
+@telling_of_depth
+@in_default_mode
 def emit(
     program: ProgramLike,
     *,

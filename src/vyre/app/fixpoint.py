@@ -5,40 +5,41 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-from weakref import finalize
 
 import numpy as np
 
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork
-from vyre.app.work_graph.description import WRITTEN, Work, describe
-from vyre.app.work_graph.sequence import WorkServices
-from vyre.app.work_graph.steps import Item, parts_of
+from vyre.app.sequences.description import WRITTEN, Work, describe
+from vyre.app.sequences.sequence import WorkServices
+from vyre.app.sequences.steps import Item, parts_of
 from vyre.domain import guarding
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, whole
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
 from vyre.domain.launch_costs import ASSUMED, Provenance, weakest
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
+from vyre.domain.unique import Unique
 from vyre.policies.frontiers.fixpoint import (
-    ConvergenceInputs,
     FixpointExecutor,
     FixpointPlan,
     FixpointProfile,
     RoundCosts,
     choose_executor,
     may_pay,
-    plan_convergence,
     rounds_unrolled,
 )
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.app.lease import BackendLease
     from vyre.app.shadow.state import ShadowState
 
 ExecutorName: TypeAlias = "FixpointExecutor | str"
@@ -70,7 +71,7 @@ class FixedPointResult(NamedTuple):
         return f"<FixedPointResult {end} {self.iterations} iteration(s) by {self.executor.value}: {self.why}>"
 
 
-class FixedPoint:
+class FixedPoint(Unique):
     """Steps with all their memory bound that run until they change nothing: call it, from any thread.
 
     ``plan`` tells what repeats them, and why.  Calls run one after the other.
@@ -106,14 +107,15 @@ class FixedPoint:
         lease.check_open()
         self._lease = lease
         self._remember = services.remember
-        self._lock = Lock()
+        self._lock = process_lock()
         parts, once = parts_of("steps", steps), parts_of("first", first)
         if not any(part.times for part in parts):
             raise InvalidInput("a fixed point without steps", fix="give at least one.")
         lease.backend.require_resident_executor()
         expect("early_exit", early_exit, bool, "True or False")
         forced = None if executor is None else _executor(executor)
-        self._flag = _flag_of(changed, limit, sink)
+        limit = whole("limit", limit, 1, U32_MAX, f"give an int from 1 to {U32_MAX}.")
+        self._flag = _flag_of(changed)
         work = describe(lease, services.bind, once, parts, sink)
         written = sum(part.times * len(part.steps) for part in work.parts)
         if written > WRITTEN:
@@ -138,12 +140,13 @@ class FixedPoint:
         Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
         """
         self._lease.check_open()
-        with self._lock:
-            try:
+        refuse_within(self._lock, repr(self))
+        try:
+            with self._lock, sealed:
                 timing = self._run()
-            except BackendError as error:
-                error.add_note(f"backend={self._lease.backend.id} fixed point={self!r}")
-                raise
+        except BackendError as error:
+            error.add_note(f"backend={self._lease.backend.id} fixed point={self!r}")
+            raise
         if timing.launches != 0:
             self._remember(timing)
             self._lease.launched()
@@ -160,8 +163,7 @@ class FixedPoint:
         memory = self._lease.backend.require_memory()
         made: dict[int, ResidentBuffer] = {}
         for key, use in work.temporaries.items():
-            made[key] = memory.allocate(use.buffer.nbytes, label=use.buffer.label)
-            finalize(self, made[key].close)
+            made[key] = memory.allocate(use.buffer.nbytes, label=use.buffer.label).quiet()
         return made
 
     # ---------------------------------------------------------------- what repeats the steps
@@ -192,7 +194,7 @@ class FixedPoint:
         return decide(sink, choose_executor, profile)
 
     def _way(self) -> Callable[[], DispatchTiming]:
-        """Returns what a call does."""
+        """Returns what a call does, without a reference to this object: dropped, it is freed at once."""
         if not self.plan.early_exit:
             return self._all_rounds()
         match self.plan.executor:
@@ -210,7 +212,7 @@ class FixedPoint:
         sequence = ResidentSequence(
             prefix=self._first, repeated=self._steps, repeat_count=self.plan.max_iterations, flag=self._flag
         )
-        return lambda: self._ran(sequence)
+        return partial(_ran, self._lease, sequence)
 
     def _round_costs(self) -> RoundCosts | None:
         """Returns what is measured of the backend, or None where too little is."""
@@ -229,14 +231,13 @@ class FixedPoint:
 
     def _in_one_kernel(self, profile: FixpointProfile) -> FixpointProfile:
         """Joins the steps of a round; returns the profile with the grid of the kernel, or why there is none."""
-        from vyre.app.work_graph.joining import joined_rounds, limits_of  # needs the rules of programs
+        from vyre.app.sequences.joining import joined_rounds, limits_of  # needs the rules of programs
 
         backend = self._lease.backend
         if backend.loops is None:
             return replace(profile, apart="the backend repeats nothing by itself")
         memory = backend.require_memory()
-        rounds = memory.allocate(4, label="rounds of a fixed point")
-        finalize(self, rounds.close)
+        rounds = memory.allocate(4, label="rounds of a fixed point").quiet()
         limits = limits_of(backend.profile, self._costs(), forced=True)
         found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
         if isinstance(found, str):
@@ -256,20 +257,19 @@ class FixedPoint:
         self, sequence: ResidentSequence, counted: ResidentBuffer, offset: int
     ) -> Callable[[], DispatchTiming]:
         """Returns what runs a sequence that leaves the number of its rounds at a byte of a buffer."""
-        ran, changed = np.empty(1, np.uint32), np.empty(1, np.uint32)
+        lease, ran, changed = self._lease, np.empty(1, np.uint32), np.empty(1, np.uint32)
         reads = (Readback(counted, _bytes_of(ran), offset), Readback(self._flag, _bytes_of(changed)))
         reading = replace(sequence, reads=reads)
 
         def run() -> DispatchTiming:
-            return self._ran(reading)._replace(rounds=int(ran[0]), converged=not changed[0])
+            return _ran(lease, reading)._replace(rounds=int(ran[0]), converged=not changed[0])
 
         return run
 
     def _unrolled_rounds(self) -> Callable[[], DispatchTiming]:
         """The steps return at once where a word in memory says that nothing changed."""
         memory = self._lease.backend.require_memory()
-        control = memory.allocate(4 * guarding.CONTROL_WORDS, label="control of a fixed point")
-        finalize(self, control.close)
+        control = memory.allocate(4 * guarding.CONTROL_WORDS, label="control of a fixed point").quiet()
         limit = memoryview(self.plan.max_iterations.to_bytes(4, "little"))
         enter, advance = (ResidentStep(each, (limit, self._flag, control)) for each in guarding.round_programs())
         steps = [_guarded(bound, control) for bound in self._works]
@@ -283,7 +283,7 @@ class FixedPoint:
 
     def _polled_rounds(self) -> Callable[[], DispatchTiming]:
         """The host reads the flag after each round."""
-        found = np.empty(1, np.uint32)
+        lease, limit, found = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
         clear = ResidentStep(guarding.clear_program(), (self._flag,))
         once = ResidentSequence(prefix=self._first)
         steps = (*self._first, *self._steps)
@@ -294,12 +294,12 @@ class FixedPoint:
 
         def run() -> DispatchTiming:
             started = time.perf_counter_ns()
-            timings = [self._ran(once)] if self._first else []
+            timings = [_ran(lease, once)] if once.prefix else []
             rounds, converged = 0, False
-            while rounds < self.plan.max_iterations and not converged:
+            while rounds < limit and not converged:
                 if limit_s is not None and time.perf_counter_ns() - started > limit_s * 1e9:
                     raise DispatchTimeout(f"the fixed point did not end within {limit_s} s, after {rounds} iterations")
-                timings.append(self._ran(again))
+                timings.append(_ran(lease, again))
                 rounds += 1
                 converged = not found[0]
             known = [timing.launches for timing in timings if timing.launches is not None]
@@ -311,24 +311,24 @@ class FixedPoint:
 
     def _all_rounds(self) -> Callable[[], DispatchTiming]:
         """All rounds run, whatever the flag is: the baseline of leaving early."""
-        found = np.empty(1, np.uint32)
+        lease, limit, found = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
         clear = ResidentStep(guarding.clear_program(), (self._flag,))
         sequence = ResidentSequence(
             prefix=self._first,
             repeated=(clear, *self._steps),
-            repeat_count=self.plan.max_iterations,
+            repeat_count=limit,
             reads=(Readback(self._flag, _bytes_of(found)),),
         )
 
         def run() -> DispatchTiming:
-            timing = self._ran(sequence)
-            return timing._replace(rounds=self.plan.max_iterations, converged=not found[0])
+            return _ran(lease, sequence)._replace(rounds=limit, converged=not found[0])
 
         return run
 
-    def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
-        self._lease.wait_for(None)
-        return self._lease.backend.require_resident_executor().run(sequence)
+
+def _ran(lease: BackendLease, sequence: ResidentSequence) -> DispatchTiming:
+    lease.wait_for(None)
+    return lease.backend.require_resident_executor().run(sequence)
 
 
 def _executor(given: ExecutorName) -> FixpointExecutor:
@@ -342,21 +342,16 @@ def _executor(given: ExecutorName) -> FixpointExecutor:
         raise InvalidConfig(f"executor={shown(given)}", fix=f"use one of {names}.") from None
 
 
-def _flag_of(changed: ResidentArray, limit: int, sink: DecisionSink | None) -> ResidentBuffer:
+def _flag_of(changed: ResidentArray) -> ResidentBuffer:
     """Returns the memory of the flag.
 
-    Raises ``InvalidInput`` for anything but a resident array of u32, ``InvalidConfig`` for a limit that is no int, and
-    the errors of ``plan_convergence``.
+    Raises ``InvalidInput`` for anything but a resident array of u32.
     """
     expect("changed", changed, ResidentArray, "a resident array", InvalidInput)
-    expect("limit", limit, int, "an int")
-    if not 0 <= limit <= U32_MAX:
-        raise InvalidConfig(f"limit={shown(limit)}", fix=f"give an int from 1 to {U32_MAX}.")
     if changed.dtype != np.uint32 or changed.nbytes < FLAG_BYTES:
         raise InvalidInput(
             f"changed is {changed!r}", fix="make it with session.resident(numpy.zeros(1, numpy.uint32))."
         )
-    decide(sink, plan_convergence, ConvergenceInputs(limit, FLAG_BYTES, 0))
     return changed.buffer
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from vyre.domain.errors import InvalidInput
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
 
@@ -44,6 +45,7 @@ Numbers: TypeAlias = (
 ForeignArray: TypeAlias = "SupportsArray | SupportsArrayInterface | SupportsDLPack"
 
 
+@in_default_mode
 def listed_array(values: Sequence[object], element: ScalarType, dtype: np.dtype[Any], title: str) -> Array:
     """Returns an array of Python's numbers for a buffer of ``element``; ``dtype`` is the type of its arrays.
 
@@ -77,7 +79,7 @@ def listed_array(values: Sequence[object], element: ScalarType, dtype: np.dtype[
         return found
     if element.is_float:
         wide = found.astype(np.float64)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             array = wide.astype(dtype)
         wrong = np.isinf(array) & np.isfinite(wide)
     else:

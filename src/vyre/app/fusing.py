@@ -10,43 +10,27 @@ needs too many registers is cut again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
-from vyre.domain.fusion.examination import ExaminedStages, live_locals
+from vyre.domain.fusion.examination import ArrayUse, ExaminedStages, live_locals
 from vyre.domain.fusion.joining import examine_stages, join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
 from vyre.domain.names import Dim3
-from vyre.domain.record import U32_MAX, U64_MAX
-from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.domain.record import U64_MAX
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.frontiers.topology import FrontierSample
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.stage_fusion.fusion import (
-    Accept,
-    AccessRelation,
-    BufferRelation,
-    CrossWorkgroupDependency,
-    FusionCaps,
-    FusionHazards,
-    FusionInputs,
-    KernelShape,
-    NoPipelineDependency,
-    decide_fusion,
-)
 from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
     BufferUse,
     DataflowInputs,
     DataflowStage,
     StageBuffer,
     plan_dataflow,
 )
-from vyre.policies.stage_fusion.pipeline_fusion import KeepSeparate, decide_cross_pipeline_fusion
 
-LEAST_PRESSURE: Final = 0.02
-"""A stage that would gain less than this share of the score from being joined stays apart."""
 _RELATIONS: Final = {
     StageBarrier.NONE: AccessRelation.POINTWISE,
     StageBarrier.WORKGROUP: AccessRelation.WORKGROUP,
@@ -159,7 +143,6 @@ class _Planner:
 
     def _cut(self, examined: ExaminedStages, start: int, why: str) -> Iterator[FusedGroup]:
         """Yields the groups of stages that were examined together, the first of which is number ``start``."""
-        pressures = decide(self._sink, fusion_pressures, self._pressure_inputs(examined))
         plan = decide(self._sink, plan_dataflow, self._dataflow_inputs(examined, start))
         for number, launch in enumerate(plan.launches.groups):
             first, last = launch.stage_ids[0] - start, launch.stage_ids[-1] - start
@@ -169,7 +152,7 @@ class _Planner:
                 count = 1
                 reason = ""
                 while at + count <= last and not (
-                    reason := self._obstacle(examined, start, range(at, at + count), at + count, pressures)
+                    reason := self._obstacle(examined, start, range(at, at + count), at + count)
                 ):
                     count += 1
                 yield from self._made(start + at, count, why)
@@ -206,57 +189,32 @@ class _Planner:
         return max(0, self._limits.shared_nbytes - own)
 
     # ---- the policies
-    def _obstacle(
-        self, examined: ExaminedStages, start: int, group: range, later: int, pressures: Sequence[float]
-    ) -> str:
+    def _obstacle(self, examined: ExaminedStages, start: int, group: range, later: int) -> str:
         """Returns why a stage does not join the group before it, or an empty text; both count from ``start``."""
         if self._limits.eager:
             return ""
-        if max(pressures[later], *(pressures[number] for number in group)) < LEAST_PRESSURE:
-            return f"stage {start + later} would gain nothing from being joined"
-        verdict = decide(self._sink, decide_fusion, self._fusion_inputs(examined, group, later))
-        if isinstance(verdict, Accept):
+        lanes, most_lanes = prod(examined.workgroup), self._limits.most_lanes
+        if lanes > most_lanes:
+            return f"workgroups of {lanes} lanes exceed {most_lanes}"
+        shared = sum(examined.stages[number].shared_nbytes for number in (*group, later))
+        if shared > self._limits.shared_nbytes:
+            return f"{shared} bytes of shared memory exceed {self._limits.shared_nbytes}"
+        numbers = _numbers(examined)
+        read, written = _touched(use for number in group for use in examined.stages[number].uses)
+        read_later, written_later = _touched(examined.stages[later].uses)
+        conflicting = sorted(written & (read_later | written_later) | read & written_later, key=numbers.__getitem__)
+        if written & read_later:
+            wide = [each for each in conflicting if _is_wide(examined, group, later, each)]
+            if wide and not self._limits.grid_barriers:
+                return f"array {numbers[wide[0]]} is shared between workgroups; only a launch boundary orders them"
             return ""
-        if isinstance(verdict, CrossWorkgroupDependency):
-            return "" if self._limits.grid_barriers else str(verdict.why)
-        if not isinstance(verdict, NoPipelineDependency):
-            return str(verdict.why)
-        arms = _arm(examined, group), _arm(examined, range(later, later + 1))
-        independent = decide(self._sink, decide_cross_pipeline_fusion, *arms)
-        if isinstance(independent, KeepSeparate):
-            return str(independent.why)
+        if conflicting:
+            overwritten = [numbers[each] for each in conflicting[:4]]
+            return f"stage {start + later} overwrites array(s) {overwritten} of the stages before"
         cost = min(self._cost_ns(examined, number) for number in (later, *group))
         if cost > 50 * self._limits.launch_ns:
             return f"stage {start + later} takes nothing from the stages before, and sharing a launch would save little"
         return ""
-
-    def _fusion_inputs(self, examined: ExaminedStages, group: range, later: int) -> FusionInputs:
-        names = _names(examined)
-        relations: dict[str, AccessRelation] = {}
-        for earlier in group:
-            for identity, barrier in examined.relations.get((earlier, later), {}).items():
-                name, found = names[identity], _RELATIONS[barrier]
-                relations[name] = max(relations.get(name, found), found, key=_width)
-        up = [use for number in group for use in examined.stages[number].uses]
-        down = examined.stages[later].uses
-        return FusionInputs(
-            KernelShape(
-                examined.workgroup,
-                sum(examined.stages[number].shared_nbytes for number in group),
-                tuple(dict.fromkeys(names[use.identity] for use in up if use.reads)),
-                tuple(dict.fromkeys(names[use.identity] for use in up if use.writes)),
-            ),
-            KernelShape(
-                examined.workgroup,
-                examined.stages[later].shared_nbytes,
-                tuple(names[use.identity] for use in down if use.reads),
-                tuple(names[use.identity] for use in down if use.writes),
-            ),
-            FusionCaps(min(self._limits.shared_nbytes, U32_MAX), min(self._limits.most_lanes, U32_MAX)),
-            # What others read is stored by the joined program all the same.
-            (),
-            FusionHazards(tuple(BufferRelation(name, relations[name]) for name in sorted(relations))),
-        )
 
     def _dataflow_inputs(self, examined: ExaminedStages, start: int) -> DataflowInputs:
         numbers = _numbers(examined)
@@ -293,22 +251,10 @@ class _Planner:
         buffers = tuple(StageBuffer(number, sizes[number], number in kept) for number in sorted(sizes))
         return DataflowInputs(tuple(stages), buffers, self._limits.most_nbytes, self._limits.grid_barriers)
 
-    def _pressure_inputs(self, examined: ExaminedStages) -> FusionPressureInputs:
-        samples = tuple(
-            FrontierSample(self._cost_ns(examined, number), facts.active_share, self._passed_on(examined, number))
-            for number, facts in enumerate(examined.stages)
-        )
-        return FusionPressureInputs(samples, self._limits.launch_ns)
-
     def _cost_ns(self, examined: ExaminedStages, number: int) -> float:
         """Returns the time of a stage as its traffic has it."""
         uses = examined.stages[number].uses
         return sum(use.nbytes * (use.reads + use.writes) for use in uses) / self._limits.bytes_per_ns
-
-    def _passed_on(self, examined: ExaminedStages, number: int) -> int:
-        """Returns the bytes that a stage writes and a later one of those examined reads."""
-        read = {use.identity for facts in examined.stages[number + 1 :] for use in facts.uses if use.reads}
-        return sum(use.nbytes for use in examined.stages[number].uses if use.writes and use.identity in read)
 
 
 def _width(relation: AccessRelation) -> int:
@@ -323,14 +269,14 @@ def _numbers(examined: ExaminedStages) -> dict[Hashable, int]:
     return found
 
 
-def _names(examined: ExaminedStages) -> dict[Hashable, str]:
-    return {identity: f"array {number}" for identity, number in _numbers(examined).items()}
+def _touched(uses: Iterable[ArrayUse]) -> tuple[set[Hashable], set[Hashable]]:
+    """Returns the arrays that are read, and those that are written."""
+    used = tuple(uses)
+    return {use.identity for use in used if use.reads}, {use.identity for use in used if use.writes}
 
 
-def _arm(examined: ExaminedStages, stages: range) -> ArmAccess:
-    numbers = _numbers(examined)
-    uses = [use for number in stages for use in examined.stages[number].uses]
-    return ArmAccess(
-        frozenset(numbers[use.identity] for use in uses if use.reads),
-        frozenset(numbers[use.identity] for use in uses if use.writes),
-    )
+def _is_wide(examined: ExaminedStages, group: range, later: int, array: Hashable) -> bool:
+    """Returns whether lanes of several workgroups may access an array in a stage and in those before it."""
+    relations = [examined.relations.get((earlier, later), {}) for earlier in group]
+    barriers = [relation[array] for relation in relations if array in relation]
+    return not barriers or StageBarrier.GRID in barriers

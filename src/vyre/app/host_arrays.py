@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from vyre.app.foreign_arrays import listed_array
-from vyre.app.host_memory import Array, host_dtype, host_memory, whole_array
+from vyre.app.host_memory import Array, host_dtype, host_memory, raw_bits, whole_array
 from vyre.app.resident import ResidentArray
 from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.float_mode import FACTORS, PROBE, PRODUCT
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer, inputs_of
 from vyre.domain.ir.size_parameters import size_parameters
@@ -75,7 +76,8 @@ class HostInputs:
         """Their names."""
         self._single: dict[str, Converter] = {}
         sizes = size_parameters(program)
-        self._sizes = {name: size for name, size in sizes.items() if size[0] in self.names} if sizes else sizes
+        names = set(self.names)  # a rewritten program may have fewer of them
+        self._sizes = {name: size for name, size in sizes.items() if {name, size[0]} <= names} if sizes else sizes
 
     if not TYPE_CHECKING:  # type checkers know the slots
 
@@ -159,6 +161,9 @@ class HostInputs:
             outputs = {buffer.name for buffer in self._bound if not buffer.takes_input}
             returned = [name for name in extra if name in outputs]
             note = f"; an output takes the array that it fills from out={{{returned[0]!r}: array}}" if returned else ""
+            axes = [(b.name, *axis) for b in self._bound for axis in (("width", -1), ("height", -2))]
+            sizes = [f"`{b}_{name}` is {b}.shape[{axis}]" for b, name, axis in axes if f"{b}_{name}" in missing]
+            note += f"; of what was a kernel in Python, {', '.join(sizes)}" if sizes else ""
             raise InvalidInput(f"{self._title}: {' and '.join(problems)}", fix=f"{self._all}{note}.")
 
     @property
@@ -220,6 +225,7 @@ def _memory(name: str, element: ScalarType, value: object) -> Array | memoryview
 
 def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], memory: Array | memoryview) -> memoryview:
     if isinstance(memory, np.ndarray):
+        memory = raw_bits(memory, element)
         _check_dtype(name, element, dtype, memory.dtype)
     return byte_view(memory, name=f"input `{name}`")
 
@@ -263,9 +269,10 @@ def direct_type(element: ScalarType) -> type:
 def _push_converter(name: str, element: ScalarType) -> Converter:
     pack = PACKED[element].pack
     direct = direct_type(element)
+    rounds = element is ScalarType.F32
 
     def convert(value: object) -> memoryview:
-        if type(value) is direct:
+        if type(value) is direct and (not rounds or PROBE * FACTORS == PRODUCT):
             try:
                 return memoryview(pack(value))
             except (struct.error, OverflowError):
@@ -297,14 +304,16 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
 class HostOutputs:
     """Names and NumPy types of the buffers that a dispatch returns to the host, in binding order."""
 
-    __slots__ = ("_is_bool", "converts", "names", "raw_types")
+    __slots__ = ("_elements", "_is_bool", "converts", "names", "raw_types")
 
     def __init__(self, returned: Sequence[Buffer]) -> None:
         self.names: tuple[str, ...] = tuple(b.name for b in returned)
         self.raw_types: tuple[np.dtype[Any], ...] = tuple(map(_returned_dtype, returned))
         """The types of the elements that a run writes, in binding order."""
+        self._elements = tuple(b.element for b in returned)
         self._is_bool = tuple(
-            b.element is ScalarType.BOOL and raw.itemsize == 4 for b, raw in zip(returned, self.raw_types, strict=True)
+            element is ScalarType.BOOL and raw.itemsize == 4
+            for element, raw in zip(self._elements, self.raw_types, strict=True)
         )
         self.converts: bool = any(self._is_bool)
         """Whether the bytes of a run are not those of the arrays that a caller gets."""
@@ -313,24 +322,27 @@ class HostOutputs:
         """Returns storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
         return ArrayStorage(self.raw_types, shapes)
 
-    def checked_storage(
+    def checked_targets(self, out: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns the caller's arrays as those that a run writes; raises ``InvalidInput`` for what takes no output."""
+        expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
+        unknown = [name for name in out if name not in self.names]
+        if unknown:
+            raise InvalidInput(f"out: `{unknown[0]}` is no output", fix=f"the outputs are {_list(self.names)}.")
+        return {name: self.checked_target(name, array, f"out `{name}`") for name, array in out.items()}
+
+    def storage_in(
         self,
         out: Mapping[str, Array],
         inputs: Sequence[memoryview],
         shapes: Shapes | None = None,
         names: Sequence[str] = (),
     ) -> CopyOutStorage:
-        """Returns storage for the caller's arrays.
+        """Returns storage for arrays of ``checked_targets``.
 
         An array that is also the memory of the input of that name is written in place; the results of all others are
-        copied to them once the dispatch has succeeded.  ``names`` are those of the inputs.  Raises ``InvalidInput`` for
-        arrays that cannot receive their output, and ``InvalidResource`` for those that share memory otherwise.
+        copied to them once the dispatch has succeeded.  ``names`` are those of the inputs.  Raises ``InvalidResource``
+        for arrays that share memory otherwise.
         """
-        expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
-        for name, array in out.items():
-            if name not in self.names:
-                raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
-            self.checked_target(name, array, f"out `{name}`")
         in_place = _check_aliasing(out, inputs, names)
         sized = tuple(out[name].size if name in out else None for name in self.names)
         targets = tuple(out[name] if name in in_place else None for name in self.names) if in_place else None
@@ -365,8 +377,8 @@ class HostOutputs:
         """Returns an array that can receive the output ``name``; raises ``InvalidInput`` for any other."""
         if not isinstance(array, np.ndarray):
             raise InvalidInput(f"{title} is {kind_of(array)}", fix="pass a NumPy array.")
-        whole_array(array, title)
         slot = self.names.index(name)
+        array = raw_bits(whole_array(array, title), self._elements[slot])
         expected = np.dtype(np.bool_) if self._is_bool[slot] else self.raw_types[slot]
         if array.dtype != expected:
             wanted = _dtype_text(expected)
@@ -394,11 +406,11 @@ class ArrayStorage:
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
         """Allocates one array per output and returns their bytes; implements ``OutputStorage.begin``."""
         shapes = self._shapes
+        if len(sizes) == 1 and sizes[0] and (shapes is None or shapes[0] is None):  # the usual case, at half the price
+            array = np.empty(sizes[0] // self._dtypes[0].itemsize, self._dtypes[0])
+            self.arrays = (array,)
+            return (memoryview(array).cast("B"),)  # type: ignore[arg-type]
         if shapes is None:
-            if len(sizes) == 1 and sizes[0]:  # the usual case, at half the price
-                array = np.empty(sizes[0] // self._dtypes[0].itemsize, self._dtypes[0])
-                self.arrays = (array,)
-                return (memoryview(array).cast("B"),)  # type: ignore[arg-type]
             shapes = (None,) * len(sizes)
         arrays, views = [], []
         for size, dtype, shape in zip(sizes, self._dtypes, shapes, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from vyre.adapters.host.foreign import foreign_array
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
-from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.numpy_scalars import is_bfloat16
+from vyre.domain.ir.types import DataType, ScalarType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +32,11 @@ _DTYPES: Final = {
 }
 
 
+def raw_bits(array: Array, element: DataType) -> Array:
+    """Returns an array of ``ml_dtypes.bfloat16`` for a buffer of bf16 as its raw bits; others are returned as such."""
+    return array.view(_DTYPES[ScalarType.BF16]) if element is ScalarType.BF16 and is_bfloat16(array.dtype) else array
+
+
 def host_memory(data: object, name: str) -> Array | memoryview:
     """Returns an array over the memory of ``data`` if its elements have a type, else a read-only view of its bytes.
 
@@ -39,9 +46,10 @@ def host_memory(data: object, name: str) -> Array | memoryview:
     masked array, whose mask would be lost.  Arrays of other libraries may be copied (``foreign_arrays``).
     """
     if not isinstance(data, np.ndarray):
-        try:
+        view = None
+        with suppress(TypeError, ValueError):
             view = memoryview(data)  # type: ignore[arg-type]  # refused below
-        except (TypeError, ValueError):
+        if view is None:
             found = foreign_array(data, name)
             if found is None:
                 return byte_view(data, name=name)  # type: ignore[arg-type]  # raises, and says why it has no bytes

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
+from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.asynchrony.order import Accesses, MemoryOrder
-from vyre.app.forks import tell_in_forks
-from vyre.domain.errors import InvalidConfig, InvalidResource, used_in_a_fork
+from vyre.domain.arguments import whole
+from vyre.domain.errors import InvalidResource, used_in_a_fork
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
+from vyre.domain.unique import Unique
 from vyre.ports.backend import Backend
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
@@ -31,10 +32,10 @@ def _unheard() -> None:
     """Does nothing: the notification of a lease without a cost review."""
 
 
-def check_resident_budget(nbytes: object) -> None:
-    """Raises ``InvalidConfig`` for what is no limit on resident memory; None is none."""
-    if nbytes is not None and (type(nbytes) is not int or not 0 < nbytes <= U64_MAX):
-        raise InvalidConfig(f"resident_budget={shown(nbytes)}", fix="give a number of bytes above 0, or None.")
+def checked_resident_budget(nbytes: object) -> int | None:
+    """Returns the limit on resident memory as a plain int; None is none.  Raises ``InvalidConfig``."""
+    fix = "give a number of bytes above 0, or None."
+    return None if nbytes is None else whole("resident_budget", nbytes, 1, U64_MAX, fix)
 
 
 def session_closed() -> InvalidResource:
@@ -42,8 +43,9 @@ def session_closed() -> InvalidResource:
     return InvalidResource("the session is closed", fix="open a new one with vyre.open().")
 
 
-class BackendLease:
-    """Prepares the backend when made; ``close`` closes the backend once and frees the memory that is still resident.
+class BackendLease(Unique):
+    """Prepares the backend when made, unless its first use does; ``close`` closes the backend once and frees the memory
+    that is still resident.
 
     Callers call ``launched`` after every run that launched.  A lease is also ``closed`` in every process that is forked
     while it is open: there ``check_open`` says so, and ``close`` must not be called.
@@ -51,6 +53,7 @@ class BackendLease:
 
     __slots__ = (
         "__weakref__",
+        "_is_released",
         "_lock",
         "_opened_in",
         "_residents",
@@ -68,9 +71,11 @@ class BackendLease:
     )
 
     def __init__(self, backend: Backend) -> None:
-        backend.lifecycle.prepare()
+        if not backend.opens_on_use:
+            backend.lifecycle.prepare()
         self.backend: Backend = backend
         self.closed: bool = False
+        self._is_released = False
         self.is_inherited: bool = False
         self.has_residents: bool = False
         self.launched: Callable[[], None] = _unheard
@@ -86,7 +91,7 @@ class BackendLease:
         """The state that these operations share; None until a session has made it."""
         self.budget: ResidentBudget | None = None
         """The limit on resident memory; None without one."""
-        self._lock = Lock()
+        self._lock = process_lock()
         self._opened_in = os.getpid()
         tell_in_forks(self)
 
@@ -104,7 +109,7 @@ class BackendLease:
 
     def review_with(self, review: CostReview) -> None:
         """Reports every run that launches to ``review``, which ends with the lease.  A second review is ignored."""
-        with self._lock:
+        with self._lock, sealed:
             if not self.closed and self._review is None:
                 self._review, self.launched, self.is_reviewed = review, review.launched, True
 
@@ -121,7 +126,7 @@ class BackendLease:
 
     def adopt(self, array: ResidentArray) -> None:
         """Closes ``array`` with the lease.  If the lease is closed already, frees it and raises as ``check_open``."""
-        with self._lock:
+        with self._lock, sealed:
             adopted = not self.closed
             if adopted:
                 self._residents[id(array)] = ref(array)
@@ -160,9 +165,9 @@ class BackendLease:
 
     def close(self) -> None:
         """Closes the cost review, the backend, and then the resident arrays; idempotent."""
-        with self._lock:
-            if self.closed:
-                return
+        if self._is_released:
+            return
+        with self._lock, sealed:
             self.closed = True
             arrays = [array for one in self._residents.values() if (array := one()) is not None]
         if self._review is not None:
@@ -172,3 +177,4 @@ class BackendLease:
         finally:
             for array in arrays:
                 array.close()
+        self._is_released = True  # last: who was interrupted closes again

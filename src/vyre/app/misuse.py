@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from vyre.domain.errors import UnfitArguments, UnknownName
+from vyre.domain.unique import Unique
 
 if TYPE_CHECKING:
     from vyre.domain.ir.foreign_names import Hints
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _OWNERS: Final = {"Session": "session", "BoundLaunch": "launch", "Pipeline": "pipeline", "ResidentArray": "array"}
 
 
-class ForeignSessionUse:
+class ForeignSessionUse(Unique):
     """A mixin for the session that explains unknown attributes."""
 
     if not TYPE_CHECKING:

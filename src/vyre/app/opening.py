@@ -11,26 +11,28 @@ from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
-from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, check_in_flight
+from vyre.adapters.telemetry.guarded import GuardedTelemetry
+from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
-from vyre.app.device_passes.placement import DEVICE, HOST, check_place
-from vyre.app.journal import DecisionJournal
-from vyre.app.lease import check_resident_budget
+from vyre.app.lease import checked_resident_budget
 from vyre.app.selection import BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.shown import shown
 from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
+    from vyre.app.journal import DecisionJournal
     from vyre.app.prediction import PredictionConfig
     from vyre.app.shadow.settings import Shadow
     from vyre.ports.support import Environment, Telemetry
 
 
+@in_default_mode
 def open(
     backend: str = AUTO,
     *,
@@ -46,7 +48,7 @@ def open(
     max_in_flight: int = USUAL_IN_FLIGHT,
     resident_budget: int | None = None,
     optimize: bool = True,
-    optimizer: str = HOST,
+    optimizer: str = "host",
     shadow: Shadow | None = None,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
@@ -61,33 +63,38 @@ def open(
     launch of ``cpu`` at most, and the numbers of the CPUs on which they run; None: ``VYRE_CPU_THREADS`` and
     ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``max_in_flight``: how many submitted dispatches may be
     under way at once, 1 to 2^20.  ``resident_budget``: the most bytes of device memory that resident arrays, queries,
-    queues and work graphs of the session may take at once; arrays of its resident caches move to the host where others
+    queues and sequences of the session may take at once; arrays of its resident caches move to the host where others
     need room.  None: as many as the device has.  ``optimize``: whether the optimizer may prepare programs where that
-    pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or on the ``"device"`` of
-    the session those of which there are kernels, where that pays.  ``shadow``: what ``vyre.Shadow`` says is run again
-    on another backend, and the bytes compared; None: nothing.  ``catalog``, ``telemetry`` and ``environment``
-    replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
+    pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or, as far as there are
+    kernels of them, on the ``"device"`` of the session.  ``shadow``: the calls that run again on another backend, whose
+    bytes are compared (``vyre.Shadow``); None: none.  ``catalog``, ``telemetry`` and ``environment`` replace the
+    adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
     Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
     affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
-    if journal is not None and not isinstance(journal, DecisionJournal):
-        raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
+    if journal is not None:
+        from vyre.app.journal import DecisionJournal
+
+        if not isinstance(journal, DecisionJournal):
+            raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
     expect("backend", backend, str, "the name of a backend")
-    check_in_flight(max_in_flight)
-    check_resident_budget(resident_budget)
+    max_in_flight = checked_in_flight(max_in_flight)
+    resident_budget = checked_resident_budget(resident_budget)
     expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
     telemetry = ApplicationTelemetry() if telemetry is None else telemetry
     environment = ProcessEnvironment() if environment is None else environment
     _expect_methods("telemetry", telemetry, "count", "event")
+    telemetry = GuardedTelemetry(telemetry)
     _expect_methods("environment", environment, "get")
     expect("optimize", optimize, bool, "True or False")
     sink = decision_sink(telemetry, journal)
-    check_place(optimizer)
     device_passes = None
-    if optimizer == DEVICE:
+    if optimizer != "host":
         from vyre.app.device_passes.passes import DevicePasses  # imported on use
+        from vyre.app.device_passes.placement import check_place
 
-        device_passes = DevicePasses(sink)
+        check_place(optimizer)
+        device_passes = DevicePasses()
     services = backend_services(cache, environment, telemetry, sink, threads, affinity, optimize, device_passes)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
@@ -107,7 +114,7 @@ def open(
             affinity=affinity if on_host else None,
             optimize=False,
         )
-        device_passes.bind(selection.backend.optimizes, again)
+        device_passes.bind(again)
     if shadow is not None:
         from vyre.app.shadow.opening import with_shadow  # imported on use
 

@@ -11,7 +11,8 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DataRaceError, TrapError
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.witnesses import buffer_bytes
-from vyre.domain.validation.validator import order_sensitive, validate
+from vyre.domain.validation.known import order_sensitive
+from vyre.domain.validation.validator import validate
 
 if TYPE_CHECKING:
     from vyre.app.session import Session

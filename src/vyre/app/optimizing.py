@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.verdicts import valid_with_registered
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.program import Program, ProgramLike, program_of
-from vyre.domain.optimize.egraph.costs import cost_of
-from vyre.domain.optimize.egraph.heads import Head
+from vyre.domain.nesting import telling_of_depth
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import Pass, PassResult, run_passes
 from vyre.domain.optimize.saturation import SATURATION, rewrites_of, with_laws
 from vyre.domain.shown import shown
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import without_calls
-from vyre.policies.arith import BPS
-from vyre.policies.egraphs.extraction_cost import (
-    ExtractionProfile,
-    ExtractionThresholds,
-    NodeCostInputs,
-    NodeHints,
-    device_aware_cost,
-)
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
@@ -55,7 +46,7 @@ class OptimizedProgram(NamedTuple):
         program = self.before
         for result in self.results:
             if result.name == SATURATION.name:
-                found += map(str, rewrites_of(program, self.laws, _price).rewrites)
+                found += map(str, rewrites_of(program, self.laws).rewrites)
             program = _step(result.name, self.laws).run(program, Counter())
         return tuple(found)
 
@@ -64,6 +55,8 @@ class OptimizedProgram(NamedTuple):
         return "\n".join(map(str, self.results))
 
 
+@telling_of_depth
+@in_default_mode
 def optimize(
     program: ProgramLike,
     *,
@@ -105,18 +98,6 @@ def optimize(
     return OptimizedProgram(found.program, found.results, meant, laws)
 
 
-# ---------------------------------------------------------------- prices of forms
-_DEVICE: Final = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=True)
-_PRICES: Final = ExtractionThresholds(hot_bps=BPS, cold_bps=BPS, forbid_zero=True)
-"""The costs of the table as they are: a factor for all would change nothing but the rounding."""
-
-
-@cache
-def _price(head: Head) -> int:
-    """Returns what a node costs where forms of an expression are compared."""
-    return device_aware_cost(NodeCostInputs(_DEVICE, cost_of(head), NodeHints()), _PRICES)
-
-
 def _step(name: str, laws: tuple[Law, ...]) -> Pass:
-    """Returns the pass of a name; the one that rewrites by laws has these laws too, and the prices of this module."""
-    return with_laws(laws, _price) if name == SATURATION.name else PASSES[name]
+    """Returns the pass of a name; the one that rewrites by laws has these laws too."""
+    return with_laws(laws) if name == SATURATION.name else PASSES[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vyre.app.foreign_arrays import ForeignArray, Numbers
 from vyre.app.gated import GatedPipeline
@@ -30,11 +30,14 @@ from vyre.app.resident_dispatch import (
 from vyre.app.resident_plans import ResidentPlans
 from vyre.app.result import Result
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
-from vyre.domain.errors import BackendError, DispatchFailed, InvalidInput
+from vyre.domain.dispatch import REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
+from vyre.domain.errors import BackendError, DataRaceError, DispatchFailed, InvalidInput, StepBudgetExceeded
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.size_parameters import size_parameters, sizes_of_axes
+from vyre.domain.nesting import telling_of_depth
+from vyre.domain.unique import Unique
 from vyre.ports.backend import (
     Backend,
     CacheOutcome,
@@ -64,10 +67,6 @@ Inputs: TypeAlias = "Mapping[str, Argument] | Sequence[Argument]"
 OutArrays: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 
-REMEMBERED_TIMINGS: Final = 64
-"""Number of last dispatches whose timings a pipeline keeps."""
-
-
 class UncompiledPipeline:
     """``CompiledPipeline`` of a backend without a compiler: every dispatch passes the program to the executor."""
 
@@ -84,6 +83,7 @@ class UncompiledPipeline:
         return self._executor.execute(DispatchRequest(self._program, tuple(inputs), self._config), outputs)
 
 
+@telling_of_depth
 def compile_on(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
     """Compiles ``program`` with the compiler of the backend, if it has one."""
     if backend.compiler is not None:
@@ -91,7 +91,7 @@ def compile_on(backend: Backend, program: Program, config: DispatchConfig) -> Co
     return CompileResult(UncompiledPipeline(backend.id, backend.executor, program, config), CacheOutcome.UNKNOWN)
 
 
-class Pipeline:
+class Pipeline(Unique):
     """A compiled program; call it with inputs, from any thread: ``pipeline({"x": xs})``.
 
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ between
@@ -169,6 +169,12 @@ class Pipeline:
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
     ) -> Result:
         """Runs once.  ``out`` and ``outputs`` as for ``Session.dispatch``."""
+        return self.dispatch(inputs, out, outputs)
+
+    def dispatch(
+        self, inputs: Inputs, out: OutArrays | None, outputs: OutputArena | None, shapes: Shapes | None = None
+    ) -> Result:
+        """Does what a call does.  ``shapes`` are those of the outputs; None: they follow from the inputs."""
         if self._lease.has_residents and has_resident(inputs):
             if out is not None or outputs is not None:
                 raise InvalidInput(
@@ -177,8 +183,9 @@ class Pipeline:
                 )
             if self._lease.order.under_way:
                 self._lease.wait_for(resident_accesses(self._lease, self.program, self._inputs, inputs))
-            return self._run_resident(inputs)
-        return self.run(self._inputs.views(inputs), out, outputs, self._shapes.of(inputs))
+            return self._run_resident(inputs, shapes)
+        views = self._inputs.views(inputs)
+        return self.run(views, out, outputs, self._shapes.of(inputs) if shapes is None else shapes)
 
     def run(
         self,
@@ -210,7 +217,7 @@ class Pipeline:
                 return self._run_into(views, out, shapes)
             return self._run_arena(views, out, outputs, shapes)
         except BackendError as error:
-            self._annotate(error)
+            self._annotate(error, views)
             raise
 
     def fill(self, views: Sequence[HostBytes], storage: OutputStorage) -> None:
@@ -220,7 +227,7 @@ class Pipeline:
         try:
             timing = self._compiled.dispatch(views, storage)
         except BackendError as error:
-            self._annotate(error)
+            self._annotate(error, views)
             raise
         self._noted(timing)
 
@@ -233,9 +240,9 @@ class Pipeline:
         """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a forked process."""
         self._lease.check_open()
 
-    def snapshot(self, inputs: Inputs) -> tuple[HostBytes, ...]:
-        """Returns converted copies of the inputs, independent of the caller's memory."""
-        return tuple(memoryview(bytes(view)) for view in self._inputs.views(inputs))
+    def _takes_resident(self, inputs: Inputs) -> bool:
+        """Returns whether any of these arguments is a ``ResidentArray``."""
+        return has_resident(inputs)
 
     def views(self, inputs: Inputs) -> tuple[HostBytes, ...]:
         """Returns converted inputs over the caller's own memory (scalars and ``bool_`` arrays are copies)."""
@@ -259,7 +266,8 @@ class Pipeline:
 
         Those that are inputs too are updated in place, and a failure leaves something in them.
         """
-        storage = self._outputs.checked_storage(out, views, shapes, self._inputs.names)
+        targets = self._outputs.checked_targets(out)
+        storage = self._outputs.storage_in(targets, views, shapes, self._inputs.names)
         try:
             timing = self._noted(self._compiled.dispatch(views, storage))
         except BaseException as error:
@@ -273,8 +281,8 @@ class Pipeline:
         names = self._outputs.names
         arrays = self._outputs.arrays(storage)
         for name, array in zip(names, arrays, strict=True):
-            if name in out and array is not out[name]:
-                out[name].reshape(-1)[:] = array.reshape(-1)
+            if name in targets and array is not targets[name]:
+                targets[name].reshape(-1)[:] = array.reshape(-1)
         return self._result(tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, views)
 
     def _run_arena(
@@ -287,11 +295,19 @@ class Pipeline:
         slots = [arena[slot] for slot in range(len(arena))]
         return self._result(self._outputs.from_bytes(slots, shapes), timing, views)
 
-    def _run_resident(self, inputs: Inputs, cancellation: Cancellation | None = None) -> Result:
+    def _run_resident(self, inputs: Inputs, shapes: Shapes | None, cancellation: Cancellation | None = None) -> Result:
         try:
             self._lease.check_open()
             result = run_resident(
-                self._lease, self.program, self.config, self._inputs, self._resident_plans, inputs, cancellation
+                self._lease,
+                self.program,
+                self.config,
+                self._inputs,
+                self._resident_plans,
+                inputs,
+                self._shapes,
+                shapes,
+                cancellation,
             )
         except BackendError as error:
             self._annotate(error)
@@ -339,14 +355,16 @@ class Pipeline:
                 "Fix: upload them again before they are read."
             )
 
-    def resident_operation(self, inputs: Inputs) -> tuple[Accesses, Callable[[Cancellation], Result]]:
+    def resident_operation(
+        self, inputs: Inputs, shapes: Shapes | None = None
+    ) -> tuple[Accesses, Callable[[Cancellation], Result]]:
         """Returns what a dispatch on resident memory reads and writes, and what runs it until its end is asked for;
-        host data in it is copied.
+        host data in it is copied.  ``shapes`` as for ``dispatch``.
         """
         self._lease.check_open()
         accesses = resident_accesses(self._lease, self.program, self._inputs, inputs)
         held = detached(self.program, self._inputs, inputs)
-        return accesses, partial(self._run_resident, cast("Inputs", held))
+        return accesses, partial(self._run_resident, cast("Inputs", held), shapes)
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
         """Returns a prepared launch on resident memory."""
@@ -367,24 +385,29 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def submit(self, snapshot: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
-        """Passes a snapshot to the backend's async executor, which completes ``future``; returns False if it has none.
+    def submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
+        """Passes inputs to the backend's async executor, which copies them and completes ``future``.
 
-        ``shapes`` as for ``run``.
+        Returns False if it has none.  ``views`` and ``shapes`` as for ``run``.
         """
         executor = self._lease.backend.async_executor
         if executor is None:
             return False
-        pending = executor.submit(DispatchRequest(self.program, snapshot, self.config))
-        future.begin(pending, lambda ended: self._collect(ended, snapshot, shapes))
+        pending = executor.submit(DispatchRequest(self.program, views, self.config))
+        future.begin(pending, partial(self._collect, self._launches.lengths(views), shapes))
         return True
 
-    def _collect(self, pending: PendingDispatch, snapshot: tuple[HostBytes, ...], shapes: Shapes | None) -> Result:
+    def _collect(self, lengths: tuple[int, ...], shapes: Shapes | None, pending: PendingDispatch) -> Result:
         storage = self._outputs.storage(shapes)
-        timing = pending.wait(storage)
+        try:
+            timing = pending.wait(storage)
+        except BackendError as error:
+            self._annotate(error)
+            raise
         # The dispatch may have ended long before, so the time of this wait measures nothing.
-        self._noted(timing._replace(wait_ns=None))
-        return self._result(self._outputs.arrays(storage), timing, snapshot)
+        self._noted(timing if timing.wait_ns is None else timing._replace(wait_ns=None))
+        arrays = self._outputs.arrays(storage)
+        return Result(self._outputs.names, arrays, timing, self.backend, self._launches, lengths)
 
     def _noted(self, timing: DispatchTiming) -> DispatchTiming:
         self.timings.append(timing)
@@ -398,13 +421,24 @@ class Pipeline:
         if timing.enqueue_ns is not None or timing.launch_ns is not None:
             self._lease.launched()
 
-    def _annotate(self, error: BackendError) -> None:
+    def _annotate(self, error: BackendError, views: Sequence[HostBytes] = ()) -> None:
+        """Adds where an error came from; ``views`` are the inputs of a run on host data."""
+        if isinstance(error, DataRaceError) and views:
+            sizes = size_parameters(self.program)
+            named = zip(self._inputs.names, views, strict=True)
+            values = {name: int.from_bytes(view, "little") for name, view in named if name in sizes}
+            error.place(sizes_of_axes(self.program, values))
         error.add_note(
             f"backend={self.backend} program={self.program.name or 'unnamed'} label={self.config.label or '-'}"
         )
+        if isinstance(error, StepBudgetExceeded):
+            from vyre.domain.analysis.waiting_loops import waiting_loops  # imported on use
+
+            for waits in waiting_loops(self.program):
+                error.add_note(f"{waits}. Fix: have lanes of a workgroup wait for each other at barriers alone.")
 
 
-class BoundLaunch:
+class BoundLaunch(Unique):
     """A pipeline with bound inputs; every call is one launch."""
 
     __slots__ = ("_shapes", "_views", "pipeline")

@@ -14,9 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
+from vyre.adapters.forks import is_held_here, process_lock
 from vyre.app.host_arrays import Shapes
 from vyre.app.pipeline import Pipeline
 from vyre.app.shape_predictor import ShapePredictor
@@ -33,6 +33,7 @@ from vyre.policies.prediction.trace_jit import (
 )
 from vyre.policies.record import U32_MAX, IntRange, record
 from vyre.ports.backend import PreparablePipeline
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.asynchrony.futures import Submitted
@@ -194,11 +195,11 @@ class ObservedPipeline(Pipeline):
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         super().fill(views, storage)
 
-    def submit(self, snapshot: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
+    def submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
         """Reports the run to the observer, then submits as ``Pipeline.submit``."""
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
-            self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))
-        return super().submit(snapshot, future, shapes)
+            self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
+        return super().submit(views, future, shapes)
 
     def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
         """Returns whether everything that a dispatch of such inputs needs exists already."""
@@ -235,8 +236,8 @@ class ShapeObserver:
         self._expected: Shape | None = None
         self._attention = 0
         self._asked = self._right = self._missed = self._ahead = self._used = self._failed = 0
-        self._lock = Lock()
-        self._learning = Lock()
+        self._lock = process_lock()
+        self._learning = process_lock()
 
     # ---- from the session
     def compile(self, wanted: Wanted, *, ahead: bool = False) -> Pipeline:
@@ -265,7 +266,7 @@ class ShapeObserver:
 
     def report(self) -> PredictionReport:
         """Returns the counts so far, and the last decisions."""
-        with self._lock:
+        with self._lock, sealed:
             return PredictionReport(
                 enabled=True,
                 asking=self._attention > 0,
@@ -283,7 +284,7 @@ class ShapeObserver:
 
     # ---- details
     def _kernel(self, wanted: Wanted) -> Kernel:
-        with self._lock:
+        with self._lock, sealed:
             found = self._kernels.get(wanted.key)
             if found is None:
                 found = self._kernels[wanted.key] = Kernel(wanted)
@@ -292,7 +293,7 @@ class ShapeObserver:
             return found
 
     def _add(self, kernel: Kernel, nbytes: tuple[int, ...]) -> Shape:
-        with self._lock:
+        with self._lock, sealed:
             shape = kernel.shapes.get(nbytes)
             if shape is None:
                 shape = kernel.shapes[nbytes] = Shape(kernel, nbytes)
@@ -321,7 +322,7 @@ class ShapeObserver:
 
     def _learn(self) -> None:
         """Learns from the log and requests a prediction, unless another thread is doing so."""
-        if not self._learning.acquire(blocking=False):
+        if is_held_here(self._learning) or not self._learning.acquire(blocking=False):
             return
         try:
             log = self._log

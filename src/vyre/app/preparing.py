@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from struct import Struct
-from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from vyre.adapters.caching.single_flight import SingleFlight
+from vyre.adapters.forks import process_lock
 from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
-from vyre.domain.identity import program_digest
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import Program, ProgramLike
 from vyre.domain.shown import kind_of
 from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
+from vyre.domain.value_identity import identity
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.app.kernels.launches import LaunchPlan
     from vyre.app.kernels.plans import CallPlan
     from vyre.app.pipeline import Pipeline
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.names import Grid
+    from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput
 
 PREPARED: Final = 1024
 """Capacity of the cache, in pipelines."""
+K = TypeVar("K")
+V = TypeVar("V")
 Key: TypeAlias = "tuple[object, ...]"
-_DOUBLE: Final = Struct("<d")
-_NUMPY: Final = (np.generic, np.ndarray)
 
 
 class Wanted(NamedTuple):
@@ -53,14 +53,15 @@ class PreparedPipelines:
     """A cache of pipelines; every method may be called from any thread.
 
     ``table`` is for reading; the first item of an entry is the pipeline.  ``calls`` holds the plans of called kernels,
-    which keep their pipelines.
+    and ``launches`` those of kernels where a session takes a program; plans keep their pipelines.
     """
 
     def __init__(self) -> None:
         self.calls: Final[dict[object, CallPlan]] = {}
+        self.launches: Final[dict[Key, LaunchPlan]] = {}
         self.table: Final[dict[Key, tuple[Pipeline, Wanted]]] = {}
         self._flights = _flights()
-        self._lock = Lock()
+        self._lock = process_lock()
 
     def held(self, key: Key) -> Pipeline | None:
         """Returns the pipeline under ``key``, or None."""
@@ -98,31 +99,30 @@ class PreparedPipelines:
         """Drops the pipelines of programs with these digests, or all, also those that are being prepared: the next
         request prepares them anew.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._flights = _flights()
             self.calls.clear()
+            self.launches.clear()
             for key, (_, wanted) in list(self.table.items()):
-                if programs is None or program_digest(wanted.program) in programs:
+                if programs is None or wanted.program.digest in programs:
                     del self.table[key]
 
-    def keep_call(self, key: object, plan: CallPlan) -> None:
-        """Keeps the plan of calls, and drops the oldest one where there are too many."""
-        with self._lock:
-            while len(self.calls) >= PREPARED:
-                del self.calls[next(iter(self.calls))]
-            self.calls[key] = plan
+    def keep(self, table: dict[K, V], key: K, value: V) -> None:
+        """Keeps an entry of one of the tables, and drops the oldest one where there are too many."""
+        with self._lock, sealed:
+            while len(table) >= PREPARED:
+                del table[next(iter(table))]
+            table[key] = value
 
     def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
         found = self.table.get(wanted.key)  # another thread may have finished its preparation since the lookup
         if found is None:
             before = self._flights
             found = (make(wanted), wanted)
-            with self._lock:
+            with self._lock, sealed:
                 if self._flights is not before:  # ``forget`` was called meanwhile
                     return found[0]
-                while len(self.table) >= PREPARED:
-                    del self.table[next(iter(self.table))]
-                self.table[wanted.key] = found
+                self.keep(self.table, wanted.key, found)
         return found[0]
 
 
@@ -132,7 +132,7 @@ def merged_for(
     spec: Mapping[str, SpecInput] | None = None,
     grid: Grid | None = None,
     extent: Grid | None = None,
-    output_counts: Mapping[str, int] | None = None,
+    output_counts: Mapping[str, Size] | None = None,
     race_check: bool = False,
 ) -> DispatchConfig:
     """Returns ``config`` with the shorthand merged into it and its constants checked against the program."""
@@ -151,7 +151,7 @@ def shorthand_key(
     spec: Mapping[str, SpecInput] | None,
     grid: Grid | None,
     extent: Grid | None,
-    output_counts: Mapping[str, int] | None,
+    output_counts: Mapping[str, Size] | None,
     race_check: bool,
 ) -> Key:
     """Returns the cache key of the pipeline of these arguments: keys are equal only for arguments of the same meaning.
@@ -171,30 +171,17 @@ def shorthand_key(
     )
 
 
-def _typed(axes: object) -> Key:
-    return (axes, *map(type, axes)) if type(axes) is tuple else (type(axes), axes)
+def _typed(axes: object) -> object:
+    if type(axes) is tuple:
+        return tuple(map(_typed, axes))
+    number = whole_number(axes)
+    return (type(axes), axes) if number is None else number
 
 
 def _frozen(values: object) -> Key:
     if type(values) is dict or isinstance(values, Mapping):
-        return tuple([(name, type(value), _value_key(value)) for name, value in values.items()])
+        return tuple([(name, value if type(value) is SpecValue else identity(value)) for name, value in values.items()])
     return type(values), object()  # refused when the config is made
-
-
-def _value_key(value: object) -> object:
-    """Returns a key with the type of ``value``, equal only for the same bits."""
-    kind = type(value)
-    if kind is float:
-        return _DOUBLE.pack(value)
-    if kind is int or kind is bool or kind is SpecValue:
-        return value
-    if isinstance(value, np.ma.MaskedArray):
-        return object()
-    if isinstance(value, _NUMPY) and value.shape == () and not value.dtype.hasobject:
-        return value.dtype.str, value.tobytes()
-    if isinstance(value, float):
-        return _DOUBLE.pack(value)
-    return int(value) if isinstance(value, int) else object()  # equal to no other key: prepared each time
 
 
 def _flights() -> SingleFlight[Key, Pipeline | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Final
 
+from vyre.adapters.forks import process_lock
 from vyre.app.lease import BackendLease, session_closed
 from vyre.app.selection import Selection
+from vyre.ports.interrupts import sealed
 from vyre.ports.support import Telemetry
 
 WHY: Final = "a race check was asked for and no backend by name"
@@ -21,7 +22,7 @@ class RaceChecks:
         self._telemetry = telemetry
         self._lease: BackendLease | None = None
         self._closed = False
-        self._lock = Lock()
+        self._lock = process_lock()
 
     @property
     def lease(self) -> BackendLease:
@@ -31,7 +32,7 @@ class RaceChecks:
         """
         if self._make is None:
             return self._usual
-        with self._lock:
+        with self._lock, sealed:
             if self._closed:
                 raise session_closed()
             if self._lease is None:
@@ -50,7 +51,7 @@ class RaceChecks:
 
     def close(self) -> None:
         """Closes the backend; idempotent."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
         if self._lease is not None:
             self._lease.close()

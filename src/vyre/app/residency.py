@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
+from vyre.adapters.forks import process_lock
 from vyre.domain.errors import DeviceOutOfMemory
 from vyre.policies.caching.cache_eviction import RetentionInputs, select_retention_set
 from vyre.policies.journal import DecisionSink, decide
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.queries.cache import ResidentCache
@@ -80,7 +81,7 @@ class ResidentBudget:
 
     def __init__(self, nbytes: int, sink: DecisionSink | None, epoch: Callable[[], int]) -> None:
         self.nbytes: Final = nbytes
-        self.lock: Final = RLock()
+        self.lock: Final = process_lock()
         self._sink, self._epoch = sink, epoch
         self._held: list[ref[ResidentBuffer]] = []
         self._taken = 0
@@ -90,23 +91,23 @@ class ResidentBudget:
 
     def add(self, cache: ResidentCache) -> None:
         """Has arrays of ``cache`` leave the device where others need room."""
-        with self.lock:
+        with self.lock, sealed:
             self._caches = [one for one in self._caches if one() is not None]
             self._caches.append(ref(cache))
 
     def left(self, eviction: Eviction) -> None:
         """Remembers an array that left the device."""
-        with self.lock:
+        with self.lock, sealed:
             self._evictions.append(eviction)
 
     def holds(self, nbytes: int) -> bool:
         """Returns whether there is room for so many bytes while everything stays."""
-        with self.lock:
+        with self.lock, sealed:
             return self._fits(nbytes)
 
     def report(self) -> ResidencyReport:
         """Returns what is resident, and what left."""
-        with self.lock:
+        with self.lock, sealed:
             self._count()
             return ResidencyReport(self.nbytes, self._taken, tuple(self._evictions))
 
@@ -115,7 +116,7 @@ class ResidentBudget:
 
         Raises ``DeviceOutOfMemory`` where those that may not leave take too much of the budget.
         """
-        with self.lock:
+        with self.lock, sealed:
             if not self._fits(nbytes):
                 self._make_room(nbytes, label)
             buffer = memory.allocate(nbytes, label=label)

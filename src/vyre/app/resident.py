@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vyre.app.asynchrony.order import accesses_to
-from vyre.app.host_memory import Array, host_dtype, host_memory
-from vyre.domain.arguments import expect
+from vyre.app.host_memory import Array, host_dtype, host_memory, raw_bits
+from vyre.domain.arguments import whole
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
+from vyre.domain.ir.numpy_scalars import is_bfloat16, whole_number
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import kind_of, shown
+from vyre.domain.unique import Closing
 from vyre.ports.backend import Described, ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def elements_of(dtype: object) -> Elements:
     """Returns the type of elements that ``dtype`` names.  Raises ``InvalidConfig`` for one that no buffer holds."""
     if isinstance(dtype, ScalarType):
         return Elements(host_dtype(dtype), _WORD if dtype is ScalarType.BOOL else host_dtype(dtype))
+    if is_bfloat16(dtype):
+        return Elements(np.dtype(dtype), host_dtype(ScalarType.BF16))  # type: ignore[call-overload]  # a dtype or a class
     known = isinstance(dtype, np.dtype) or dtype is bool
     if not known and not (isinstance(dtype, type) and dtype in {kind.type for kind in _TYPES}):
         raise _no_type(dtype)
@@ -63,15 +66,16 @@ def _no_type(dtype: object) -> InvalidConfig:
 
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
     """Allocates device memory, and uploads ``data`` unless it is a size in bytes (the memory is then zero)."""
-    if type(data) is int:
-        if not 0 <= data <= U64_MAX:
-            raise InvalidInput(f"a resident buffer of {shown(data)} bytes", fix="give a size of 0 or more.")
-        return ResidentArray(memory.allocate(data, label=label), memory, _BYTE, (data,))
+    nbytes = None if isinstance(data, np.ndarray) else whole_number(data)  # an array without axes is data
+    if nbytes is not None:
+        if not 0 <= nbytes <= U64_MAX:
+            raise InvalidInput(f"a resident buffer of {shown(nbytes)} bytes", fix="give a size of 0 or more.")
+        return ResidentArray(memory.allocate(nbytes, label=label), memory, _BYTE, (nbytes,))
     if isinstance(data, bool | np.generic):
         raise InvalidInput(f"resident data is {kind_of(data)}", fix="pass an array, or a size in bytes as an int.")
     given = host_memory(data, "resident data")
     dtype, shape = (given.dtype, given.shape) if isinstance(given, np.ndarray) else (_BYTE, (given.nbytes,))
-    stored = _WORD if dtype == np.bool_ else dtype
+    stored = _WORD if dtype == np.bool_ else host_dtype(ScalarType.BF16) if is_bfloat16(dtype) else dtype
     view = byte_view(_as_stored(given, stored), name="resident data")
     buffer = memory.allocate(view.nbytes, label=label)
     try:
@@ -100,22 +104,26 @@ def _dtype_of(typestr: str) -> np.dtype[Any]:
 
 
 def _as_stored(data: Array | memoryview, stored: np.dtype[Any]) -> Array | memoryview:
-    """Returns ``bool_`` arrays as 32-bit words, unless the memory holds bytes for them, and other data unchanged."""
+    """Returns ``bool_`` arrays as 32-bit words, unless the memory holds bytes for them, ``bfloat16`` as its bits, and
+    other data unchanged.
+    """
     if isinstance(data, np.ndarray) and data.dtype == np.bool_ and stored != np.bool_:
         return data.astype(_WORD)
-    return data
+    return raw_bits(data, ScalarType.BF16) if isinstance(data, np.ndarray) else data
 
 
 def truths(array: npt.NDArray[Any], resident: ResidentArray) -> npt.NDArray[Any]:
-    """Returns what was read from ``resident`` as the caller sees it: stored truth values become ``bool_``."""
+    """Returns what was read from ``resident`` as the caller sees it: stored truth values become ``bool_``, and bits
+    ``bfloat16`` where the memory was made from such an array.
+    """
     if resident.dtype != np.bool_:
-        return array
+        return array.view(resident.dtype)
     # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
     found: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if resident.stored == np.bool_ else _WORD), 0)
     return found
 
 
-class ResidentArray:
+class ResidentArray(Closing):
     """Device memory with the shape and type of the array it was made from (bytes, if it was made from a size).
 
     Bind it like an array: ``session.dispatch(program, {"x": resident, ...})``.  A program that writes it updates it in
@@ -213,8 +221,8 @@ class ResidentArray:
         Raises ``InvalidInput`` for a part that does not fit or begins between elements of ``dtype``, ``InvalidConfig``
         for a type that no buffer holds, and ``InvalidResource`` after ``close``.
         """
-        expect("offset", offset, int, "an int", InvalidInput)
-        expect("count", count, (int, type(None)), "an int, or None", InvalidInput)
+        offset = _whole("offset", offset)
+        count = None if count is None else _whole("count", count)
         elements = Elements(self.dtype, self.stored) if dtype is None else elements_of(dtype)
         size = elements.stored.itemsize
         start = offset * size
@@ -259,6 +267,16 @@ class ResidentArray:
         buffer = self.buffer.view(start, prod(shape) * size)
         return ResidentArray(buffer, self._memory, elements.dtype, shape, elements.stored, self.whole)
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Returns what ``download`` returns, converted to ``dtype``, for functions of NumPy such as ``np.sum``.
+
+        Raises ``ValueError`` for ``copy=False``, as the protocol has it: the elements are always copied.
+        """
+        if copy is False:
+            raise ValueError(f"{self!r} is read without a copy. Fix: leave out copy=False; a download always copies")
+        array = self.download()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
     # ---- for other libraries, if they can use the addresses of the backend's memory
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -301,14 +319,6 @@ class ResidentArray:
             owner.wait_for(accesses_to(((self.buffer, True),)))
         self.buffer.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<ResidentArray {self.dtype}{list(self.shape)} in {self.buffer!r}>"
 
@@ -323,7 +333,7 @@ class ResidentArray:
     # ---- copies
     def _uploads(self, data: ReadableBuffer, offset: int) -> list[Upload]:
         """Returns the checked copy of ``data`` to byte ``offset``."""
-        expect("offset", offset, int, "an int", InvalidInput)
+        offset = _whole("offset", offset)
         view = self._upload_view(data)
         self._check_range(offset, view.nbytes, "upload")
         return [Upload(self.buffer, view, offset)]
@@ -342,9 +352,8 @@ class ResidentArray:
         """Returns the checked offset of a download in bytes, and its shape."""
         shape, size = self.shape, self.stored.itemsize
         if type(offset) is not int or offset != 0 or nbytes is not None:
-            expect("offset", offset, int, "an int", InvalidInput)
-            expect("nbytes", nbytes, (int, type(None)), "an int, or None", InvalidInput)
-            taken = self.nbytes - offset if nbytes is None else nbytes
+            offset = _whole("offset", offset)
+            taken = self.nbytes - offset if nbytes is None else _whole("nbytes", nbytes)
             self._check_range(offset, taken, "download")
             if offset % size or taken % size:
                 raise InvalidInput(
@@ -375,3 +384,7 @@ class ResidentArray:
             if owner.work is not None:
                 return owner.work
         raise InvalidResource(f"{self!r} belongs to no session", fix="make it with session.resident(...).")
+
+
+def _whole(name: str, value: object) -> int:
+    return whole(name, value, -U64_MAX, None, "pass an int.", InvalidInput)

@@ -6,24 +6,22 @@ updates, and outputs that the caller did not bind, get device memory for this di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import Final, NamedTuple, Self, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
 from vyre.app.asynchrony.order import Accesses, accesses_to
-from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, foreign_resident
+from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, Shapes, foreign_resident
 from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_plans import HostData, ResidentPlan, ResidentPlans, host_data_of
+from vyre.app.resident_plans import LARGEST_DATA, HostData, ResidentPlan, ResidentPlans, Scratch, Taken, key_of
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -31,15 +29,16 @@ from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.buffers import outputs_of
+from vyre.domain.ir.numpy_scalars import is_bfloat16
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.memory_ranges import check_overlap
+from vyre.domain.unique import Closing
 from vyre.ports.backend import (
     BoundResidentStep,
     HostBytes,
     Readback,
-    ResidentBuffer,
     ResidentExecutor,
     ResidentSequence,
     ResidentStep,
@@ -54,8 +53,11 @@ _BOOL: Final = np.dtype(np.bool_)
 
 def has_resident(inputs: object) -> bool:
     """Returns whether any of these arguments is a ``ResidentArray``."""
-    values = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, Sequence) else ()
-    return any(isinstance(value, ResidentArray) for value in values)
+    if type(inputs) is dict or isinstance(inputs, Mapping):  # the first test is quicker
+        inputs = inputs.values()
+    elif not isinstance(inputs, Sequence):
+        return False
+    return any(isinstance(value, ResidentArray) for value in inputs)
 
 
 def run_resident(
@@ -65,122 +67,135 @@ def run_resident(
     host_inputs: HostInputs,
     plans: ResidentPlans,
     inputs: object,
+    output_shapes: OutputShapes,
+    shapes: Shapes | None = None,
     cancellation: Cancellation | None = None,
 ) -> Result:
     """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``.
 
-    ``plans`` are those of this program and config.
+    ``plans`` are those of this program and config.  ``shapes`` are those of all outputs; where it is None,
+    ``output_shapes`` decides.
     """
     if type(inputs) in (list, tuple) and len(cast("Sequence[object]", inputs)) == len(host_inputs.names):
         inputs = dict(zip(host_inputs.names, cast("Sequence[object]", inputs), strict=True))
-    plan = plans.take(lease, host_inputs, inputs)
-    if plan is not None:
-        return _run_plan(lease, plans, plan, cast("Mapping[str, ResidentArray]", inputs), cancellation)
-    ran = _run(lease, program, config, host_inputs, inputs, cancellation)
-    resident = {
-        b.name: array
-        for b in outputs_of(program.abi_buffers)
-        if isinstance(array := ran.arguments.get(b.name), ResidentArray)
-    }
-    launches = Launches(program.abi_buffers, partial(interface_of, program), ran.sizes.config)
-    lengths = ran.sizes.lengths
-    if ran.data is not None:
-        data = tuple(ran.data.values())
-        plans.keep(cast("dict[str, object]", inputs), data, ran.steps, tuple(resident), launches, lengths)
-    arrays = ran.outputs.arrays(ran.storage)
-    return Result(ran.outputs.names, arrays, ran.timing, str(lease.backend.id), launches, lengths, resident)
+    taken = plans.take(lease, host_inputs, inputs)
+    arguments = cast("Mapping[str, object]", inputs)
+    if taken is None:
+        arguments = _arguments(program, host_inputs, inputs)
+        taken = _planned(lease, program, config, host_inputs, plans, inputs, arguments)
+    plan = taken.plan
+    if plan.slots:
+        shapes = output_shapes.of(arguments) if shapes is None else shapes
+        shapes = None if shapes is None else tuple([shapes[slot] for slot in plan.slots])
+    timing, storage, _ = _run(lease, taken, shapes, cancellation)
+    resident = {name: cast("ResidentArray", arguments[name]) for name in plan.returned}
+    if plan.key is None:
+        plan.close()
+    else:
+        plans.give(plan)
+    arrays = plan.outputs.arrays(storage)
+    backend = str(lease.backend.id)
+    return Result(plan.outputs.names, arrays, timing, backend, plan.launches, plan.lengths, resident)
 
 
 def run_for_bytes(
     lease: BackendLease, program: Program, config: DispatchConfig, host_inputs: HostInputs, inputs: object
 ) -> tuple[DispatchTiming, dict[str, bytes]]:
     """Runs once, and returns the timing and the bytes of what is read back to the host, by buffer name."""
-    ran = _run(lease, program, config, host_inputs, inputs, None)
-    return ran.timing, dict(zip(ran.outputs.names, map(bytes, ran.views), strict=True))
+    taken = _planned(lease, program, config, host_inputs, None, inputs, _arguments(program, host_inputs, inputs))
+    timing, _, views = _run(lease, taken, None, None)
+    taken.plan.close()
+    return timing, dict(zip(taken.plan.outputs.names, map(bytes, views), strict=True))
 
 
-class _Ran(NamedTuple):
-    """A dispatch that has ended.
-
-    ``views`` are the bytes in ``storage`` of what was read back, named by ``outputs``.  ``data`` are the host data
-    that ``steps`` read in place; None where the steps hold memory of this dispatch alone, and cannot run again.
-    """
-
-    timing: DispatchTiming
-    arguments: Mapping[str, object]
-    sizes: Sizes
-    outputs: HostOutputs
-    storage: ArrayStorage
-    views: tuple[memoryview, ...]
-    steps: tuple[ResidentStep]
-    data: dict[str, HostData] | None
-
-
-def _run(
+def _planned(
     lease: BackendLease,
     program: Program,
     config: DispatchConfig,
     host_inputs: HostInputs,
+    plans: ResidentPlans | None,
     inputs: object,
-    cancellation: Cancellation | None,
-) -> _Ran:
+    arguments: Mapping[str, object],
+) -> Taken:
+    """Checks a dispatch of these inputs, ``arguments`` by name, and makes its plan; ``plans`` may keep it."""
     memory = lease.backend.require_memory()
-    executor = lease.backend.require_resident_executor()
-    arguments = _arguments(program, host_inputs, inputs)
+    lease.backend.require_resident_executor()
     check_residents(lease, program, arguments)
     sizes = resolve_sizes(lease, program, config, host_inputs, arguments)
-    in_place = all(
-        isinstance(arguments.get(buffer.name), ResidentArray) or (view is not None and not buffer.is_writable)
-        for buffer, _, view in sizes.bindings
-    )
-    data = host_data_of([(buffer.name, view) for buffer, _, view in sizes.bindings], inputs) if in_place else None
-    with ExitStack() as stack:
-        resources: list[Resource] = []
-        uploads: list[Upload] = []
-        reads: list[tuple[Buffer, ResidentBuffer, tuple[int, int]]] = []
+    on_host = [each for each in sizes.bindings if not isinstance(arguments.get(each[0].name), ResidentArray)]
+    key: Hashable | None = None
+    if plans is not None and type(inputs) is dict:
+        fits = [nbytes <= LARGEST_DATA and (view is None or buffer.name in inputs) for buffer, nbytes, view in on_host]
+        key = key_of(inputs) if all(fits) else None
+    if lease.budget is not None and any(view is None or buffer.is_writable for buffer, _, view in on_host):
+        key = None  # memory that waits for the next call would take room from others
+    data: list[HostData] = []
+    scratch: list[Scratch] = []
+    uploads: list[Upload] = []
+    resources: list[Resource] = []
+    try:
         for buffer, nbytes, view in sizes.bindings:
             argument = arguments.get(buffer.name)
             if isinstance(argument, ResidentArray):
                 resources.append(argument.buffer)
             elif view is not None and not buffer.is_writable:
-                resources.append(view if data is None else data[buffer.name].view)
+                if key is not None:
+                    data.append(HostData(buffer.name, argument, view))
+                    view = data[-1].view
+                resources.append(view)
             else:
-                scratch = stack.enter_context(memory.allocate(nbytes, label=f"scratch {buffer.name}"))
-                resources.append(scratch)
+                held = memory.allocate(nbytes, label=f"scratch {buffer.name}").quiet()  # it goes with the plan
+                scratch.append(
+                    Scratch(buffer.name, held, None if view is None else view.nbytes, sizes.ranges.get(buffer.name))
+                )
+                resources.append(held)
                 if view is not None:
-                    uploads.append(Upload(scratch, view))
-                if buffer.is_returned:
-                    reads.append((buffer, scratch, sizes.ranges[buffer.name]))
-        if uploads:
-            memory.upload(uploads)
-        outputs = HostOutputs([buffer for buffer, _, _ in reads])
-        shapes = OutputShapes(program, config).of(arguments)
-        if shapes is not None:
-            by_name = dict(zip(sizes.ranges, shapes, strict=True))
-            shapes = tuple(by_name[buffer.name] for buffer, _, _ in reads)
-        storage = outputs.storage(shapes)
-        views = storage.begin(tuple(end - start for _, _, (start, end) in reads))
-        readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
-        steps = (ResidentStep(program, tuple(resources), config),)
-        timing = executor.run(ResidentSequence(prefix=steps, reads=tuple(readbacks), cancellation=cancellation))
-    return _Ran(timing, arguments, sizes, outputs, storage, views, steps, data)
-
-
-def _run_plan(
-    lease: BackendLease,
-    plans: ResidentPlans,
-    plan: ResidentPlan,
-    inputs: Mapping[str, ResidentArray],
-    cancellation: Cancellation | None,
-) -> Result:
-    """Runs a dispatch that was checked before; after a failure the next one is checked in full."""
-    executor = lease.backend.require_resident_executor()
-    timing = executor.run(
-        plan.sequence if cancellation is None else ResidentSequence(prefix=plan.steps, cancellation=cancellation)
+                    uploads.append(Upload(held, view))
+    except BaseException:
+        for each in scratch:
+            each.held.close()
+        raise
+    returned = outputs_of(program.abi_buffers)
+    names = {each.name for each in scratch if each.returned is not None}
+    steps = (ResidentStep(program, tuple(resources), config),)
+    plan = ResidentPlan(
+        key,
+        lease.backend.lifecycle.epoch,
+        () if plans is None or key is None else plans.arrays_of(cast("dict[str, object]", inputs), key),
+        tuple(data),
+        tuple(scratch),
+        steps,
+        ResidentSequence(prefix=steps),
+        HostOutputs([buffer for buffer in returned if buffer.name in names]),
+        tuple([slot for slot, buffer in enumerate(returned) if buffer.name in names]),
+        tuple([buffer.name for buffer in returned if buffer.name not in names]),
+        Launches(program.abi_buffers, partial(interface_of, program), sizes.config),
+        sizes.lengths,
     )
-    resident = {name: inputs[name] for name in plan.returned}
-    plans.give(plan)
-    return Result((), (), timing, str(lease.backend.id), plan.launches, plan.lengths, resident)
+    return Taken(plan, uploads)
+
+
+def _run(
+    lease: BackendLease, taken: Taken, shapes: Shapes | None, cancellation: Cancellation | None
+) -> tuple[DispatchTiming, ArrayStorage, tuple[memoryview, ...]]:
+    """Runs a plan; returns the storage of what was read back, and its bytes.  After a failure the plan is closed."""
+    plan = taken.plan
+    storage, reads = plan.outputs.storage(shapes), []
+    views: tuple[memoryview, ...] = ()
+    try:
+        if taken.uploads:
+            lease.backend.require_memory().upload(taken.uploads)
+        if plan.slots:
+            ranges = [(each.held, each.returned) for each in plan.scratch if each.returned is not None]
+            views = storage.begin(tuple([end - start for _, (start, end) in ranges]))
+            reads = [Readback(held, view, start) for (held, (start, _)), view in zip(ranges, views, strict=True)]
+        sequence = plan.sequence
+        if reads or cancellation is not None:
+            sequence = ResidentSequence(prefix=plan.steps, reads=tuple(reads), cancellation=cancellation)
+        return lease.backend.require_resident_executor().run(sequence), storage, views
+    except BaseException:
+        plan.close()
+        raise
 
 
 def resident_accesses(lease: BackendLease, program: Program, host_inputs: HostInputs, inputs: object) -> Accesses:
@@ -327,7 +342,7 @@ class _BySequence:
         return None
 
 
-class BoundResidentLaunch:
+class BoundResidentLaunch(Closing):
     """A launch with all its memory bound: calling it launches and waits.  Not safe for concurrent use.
 
     Close it, or use it in a ``with`` block, before its arrays and its session.
@@ -355,16 +370,8 @@ class BoundResidentLaunch:
     def close(self) -> None:
         """Releases what was prepared; idempotent."""
         if not self._closed:
-            self._closed = True
             self._step.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
+            self._closed = True  # last: who was interrupted closes again
 
 
 class Sizes(NamedTuple):
@@ -471,7 +478,8 @@ def _check_type(buffer: Buffer, array: ResidentArray) -> None:
     if buffer.is_push:
         raise InvalidInput(f"parameter `{buffer.name}` is bound to resident memory", fix="pass a number.")
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
-    if array.dtype not in (host_dtype(buffer.element), _BYTE):
+    has_type = array.dtype in (host_dtype(buffer.element), _BYTE)
+    if not has_type and not (buffer.element is ScalarType.BF16 and is_bfloat16(array.dtype)):
         raise InvalidInput(
             f"`{buffer.name}` holds {buffer.element.text}, got resident memory of {array.dtype}",
             fix="make it resident from an array of that type, or from bytes.",

@@ -1,7 +1,8 @@
 """Plans that dispatches on resident memory keep between two calls: a program bound to the same arrays is checked once.
 
 A plan serves a call with the same arrays under the same names, all of them open, and host data of the same size.  Any
-other call is checked in full, and so gets the error that it deserves.
+other call is checked in full, and so gets the error that it deserves.  A plan has device memory of its own for what the
+program writes of the host; it goes with the plan.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import ref
 
 from vyre.app.resident import ResidentArray
-from vyre.ports.backend import ResidentSequence
+from vyre.ports.backend import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, MutableMapping
 
-    from vyre.app.host_arrays import HostInputs
+    from vyre.app.host_arrays import HostInputs, HostOutputs
     from vyre.app.launches import Launches
     from vyre.app.lease import BackendLease
-    from vyre.ports.backend import HostBytes, ResidentStep
+    from vyre.ports.backend import HostBytes, ResidentBuffer, ResidentSequence, ResidentStep
 
 PLANS: Final = 8
 """The plans that a pipeline keeps, of the latest calls."""
 LARGEST_DATA: Final = 64 << 10
-"""The most bytes of host data in one buffer that are copied into a plan at each call, which takes microseconds."""
+"""The most bytes of one buffer for which a plan has memory; to copy them at each call takes microseconds."""
 Arrays: TypeAlias = "tuple[tuple[str, ref[ResidentArray]], ...]"
 """Resident arrays by name, none of which is kept from being freed."""
 _NUMBERS: Final = frozenset((bool, int, float))
@@ -53,20 +54,50 @@ class HostData:
         return True
 
 
+class Scratch(NamedTuple):
+    """Device memory of a plan for the buffer ``name``.
+
+    ``nbytes`` of host data are copied to it, None for none, and its bytes ``returned`` are read back, None for none.
+    """
+
+    name: str
+    held: ResidentBuffer
+    nbytes: int | None
+    returned: tuple[int, int] | None
+
+
 class ResidentPlan(NamedTuple):
     """A checked dispatch with all its memory, which one call at a time uses.
 
-    ``arrays`` are the resident arrays by name, ``returned`` the names of those that the program returns.
+    ``key`` is None for one that is used once.  ``arrays`` are the resident arrays by name, ``returned`` the names of
+    those that the program returns.  ``outputs`` are the buffers that are read back, and ``slots`` their positions among
+    all that are returned.
     """
 
-    key: Hashable
+    key: Hashable | None
+    epoch: int
     arrays: Arrays
     data: tuple[HostData, ...]
+    scratch: tuple[Scratch, ...]
     steps: tuple[ResidentStep]
     sequence: ResidentSequence
+    outputs: HostOutputs
+    slots: tuple[int, ...]
     returned: tuple[str, ...]
     launches: Launches
     lengths: tuple[int, ...]
+
+    def close(self) -> None:
+        """Gives the scratch memory back."""
+        for each in self.scratch:
+            each.held.close()
+
+
+class Taken(NamedTuple):
+    """A plan that a call uses, and the copies of host data to its scratch memory."""
+
+    plan: ResidentPlan
+    uploads: list[Upload]
 
 
 class BoundPlan(NamedTuple):
@@ -83,10 +114,10 @@ class ResidentPlans:
     __slots__ = ("_bound", "_plans")
 
     def __init__(self) -> None:
-        self._plans: Final[OrderedDict[Hashable, ResidentPlan]] = OrderedDict()
+        self._plans: Final[OrderedDict[Hashable | None, ResidentPlan]] = OrderedDict()
         self._bound: Final[OrderedDict[Hashable, BoundPlan]] = OrderedDict()
 
-    def take(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentPlan | None:
+    def take(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> Taken | None:
         """Returns the plan for these arguments, with their host data, which nobody else has until it is given back.
 
         Returns None where none serves them.
@@ -94,14 +125,21 @@ class ResidentPlans:
         if not self._plans or type(inputs) is not dict:
             return None
         plan = self._plans.pop(key_of(inputs), None)
-        if plan is None:
+        if plan is None or not _are_usable(plan.arrays, lease, inputs):
             return None
-        if not _are_usable(plan.arrays, lease, inputs):
+        if plan.scratch and plan.epoch != lease.backend.lifecycle.epoch:
             return None
         for data in plan.data:
             if not data.take(inputs[data.name], host_inputs):
                 return None
-        return plan
+        uploads = []
+        for each in plan.scratch:
+            if each.nbytes is not None:
+                view = host_inputs.view(each.name, inputs[each.name])
+                if view.nbytes != each.nbytes:
+                    return None
+                uploads.append(Upload(each.held, view))
+        return Taken(plan, uploads)
 
     def give(self, plan: ResidentPlan) -> None:
         """Keeps a plan for later calls, as long as its arrays live."""
@@ -109,19 +147,9 @@ class ResidentPlans:
         if len(self._plans) > PLANS:
             self._plans.popitem(last=False)
 
-    def keep(
-        self,
-        inputs: Mapping[str, object],
-        data: tuple[HostData, ...],
-        steps: tuple[ResidentStep],
-        returned: tuple[str, ...],
-        launches: Launches,
-        lengths: tuple[int, ...],
-    ) -> None:
-        """Keeps what a checked dispatch with these arguments found, until the first of its arrays is gone."""
-        key = key_of(inputs)
-        arrays, sequence = _arrays_of(inputs, self._plans, key), ResidentSequence(prefix=steps)
-        self.give(ResidentPlan(key, arrays, data, steps, sequence, returned, launches, lengths))
+    def arrays_of(self, inputs: Mapping[str, object], key: Hashable) -> Arrays:
+        """Returns the resident arrays among arguments; the plan of ``key`` is dropped with the first of them."""
+        return _arrays_of(inputs, self._plans, key)
 
     def bound(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentStep | None:
         """Returns the step of a bound launch with these arguments and these host data, None without one."""
@@ -170,16 +198,3 @@ def _are_usable(arrays: Arrays, lease: BackendLease, inputs: Mapping[str, object
 def key_of(inputs: Mapping[str, object]) -> Hashable:
     """Returns the key of the plan for these arguments: their names, and the identities of the resident arrays."""
     return (*inputs, *[id(value) for value in inputs.values() if type(value) is ResidentArray])
-
-
-def host_data_of(views: Iterable[tuple[str, HostBytes | None]], inputs: object) -> dict[str, HostData] | None:
-    """Returns the host data among the arguments of a dispatch, by name; None if some of it is too large for a plan.
-
-    ``views`` names every buffer with the bytes of its host data, None for memory of the device.
-    """
-    if type(inputs) is not dict:
-        return None
-    host = [(name, view) for name, view in views if view is not None]
-    if any(view.nbytes > LARGEST_DATA or name not in inputs for name, view in host):
-        return None
-    return {name: HostData(name, inputs[name], view) for name, view in host}

@@ -14,9 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
-from vyre.domain.errors import BackendError, BackendUnavailable, UnsupportedFeature
-from vyre.policies.devices.backend_ranking import Candidate, capability_score, rank_candidates
-from vyre.policies.journal import decide
+from vyre.domain.errors import BackendError, BackendUnavailable, InvalidConfig, UnsupportedFeature
 from vyre.ports.backend import (
     NO_SERVICES,
     Backend,
@@ -30,6 +28,7 @@ from vyre.ports.support import Telemetry
 
 if TYPE_CHECKING:
     from vyre.app.shadow.service import ShadowService
+    from vyre.policies.devices.backend_ranking import Candidate
     from vyre.policies.launching.plan_execution import ExecutionPlan
     from vyre.ports.planning import PlannedExecution
 
@@ -157,6 +156,9 @@ class BackendSelector:
         return self._selection(backend, requested, reason, {name: reason})
 
     def _best(self) -> Selection:
+        from vyre.policies.devices.backend_ranking import Candidate, capability_score, rank_candidates
+        from vyre.policies.journal import decide
+
         reasons: dict[str, str] = {}
         candidates: list[Candidate] = []
         for registration in self._catalog.by_precedence():
@@ -221,7 +223,7 @@ class BackendSelector:
     def _construct(self, registration: BackendRegistration) -> Backend:
         try:
             return registration.make(self._services)
-        except BackendError:
+        except (BackendError, InvalidConfig):
             raise
         except Exception as error:  # a plug-in may fail in any way
             raise BackendUnavailable(
@@ -247,6 +249,8 @@ def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | N
     """Returns the result, or None with the reason noted: a failure here removes the candidate and is not raised."""
     try:
         return call()
+    except InvalidConfig:  # a setting of the user, who has to mend it
+        raise
     except BackendError as error:
         known = error.fix not in ("", error.default_fix)
         reasons[name] = f"{error.message}{_FIX}{error.fix.removesuffix('.')}" if known else error.message
@@ -266,6 +270,8 @@ def _others(reasons: dict[str, str]) -> str:
 
 
 def _against(loser: Candidate, winner: Candidate) -> str:
+    from vyre.policies.devices.backend_ranking import capability_score
+
     if loser.on_host and not winner.on_host:
         return "which has a device of its own"
     mine, theirs = capability_score(loser.profile), capability_score(winner.profile)

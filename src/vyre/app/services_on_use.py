@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.forks import process_lock
 from vyre.domain.errors import UnsupportedFeature
+from vyre.ports.backend import SequenceSubmission
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.app.calibration.review import CostReview
     from vyre.app.calibration.service import CalibrationService
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Pipeline
@@ -39,19 +42,34 @@ class ServicesOnUse:
         self._timings, self._telemetry, self._decisions = timings, telemetry, decisions
         self._tuning: TuningService | None = None
         self._calibration: CalibrationService | None = None
-        self.lock: Final = Lock()
+        self._adopts = False
+        self.lock: Final = process_lock()
 
     def calibration(self) -> CalibrationService:
         """Returns the service that measures and keeps costs.  Raises ``DispatchFailed`` in a forked child."""
         self._lease.check_process()
-        with self.lock:
+        with self.lock, sealed:
             if self._calibration is None:
                 from vyre.app.calibration.service import calibration_of
 
                 self._calibration = calibration_of(
                     self._lease, self._sources, self._pipelines, self._timings, self._telemetry, self._decisions
                 )
+                if self._adopts:
+                    self._calibration.adopt()
             return self._calibration
+
+    def planning_review(self) -> CostReview:
+        """Returns the review of the costs that the backend plans with; it passes stored costs to the backend.
+
+        Where costs choose no way to submit a sequence, the review reads them, or whoever first asks for the service.
+        """
+        if self._calibration is None and self._lease.backend.submission is SequenceSubmission.LIST:
+            from vyre.app.calibration.review import CostReview
+
+            self._adopts = True
+            return CostReview(lambda: self.calibration().review(), self._telemetry)
+        return self.calibration().planning_review()
 
     def tuning(self) -> TuningService:
         """Returns the service that tunes.  Raises ``UnsupportedFeature`` for a session without sources of tuning."""
@@ -60,7 +78,7 @@ class ServicesOnUse:
             raise UnsupportedFeature(
                 feature="tuning", backend=self._lease.backend.id, fix="make the session with vyre.open()."
             )
-        with self.lock:
+        with self.lock, sealed:
             if self._tuning is None:
                 from vyre.app.tuning.service import TuningService
 

@@ -8,74 +8,72 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import RLock, Thread
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
+from vyre.adapters.forks import process_lock
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
 from vyre.app.asynchrony.sessions import SessionAsynchrony
 from vyre.app.asynchrony.work import AsyncWork
 from vyre.app.background import BackgroundCompiler
-from vyre.app.dialects.lowered import LoweredProgram
 from vyre.app.kernels.entered import enter, leave
 from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
 from vyre.app.persistent.kept import KeptJobs
 from vyre.app.persistent.sessions import SessionPersistence
-from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.queries.sessions import SessionQueries
 from vyre.app.race_checks import RaceChecks
-from vyre.app.resident import adopt_array, make_resident
-from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
+from vyre.app.sequences.sessions import SessionSequences
 from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
-from vyre.app.shorthand import Keywords
+from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.transfers.sessions import SessionTransfers
 from vyre.app.tuning.sources import TuningSources, no_store
-from vyre.app.verdicts import require_valid, with_registered
-from vyre.app.work_graph.sessions import WorkGraphs
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
+from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
+from vyre.domain.float_mode import public_in_default_mode
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
-from vyre.domain.op_ids import required_ops
 
 if TYPE_CHECKING:
+    from vyre.app.dialects.lowered import LoweredProgram
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
     from vyre.app.host_arrays import Shapes
     from vyre.app.invalidation import InvalidationReport
     from vyre.app.journal import DecisionJournal
-    from vyre.app.kernels.kernel import Kernel
-    from vyre.app.kernels.launcher import Launcher
-    from vyre.app.kernels.launches import KernelLaunch
+    from vyre.app.kernels.launches import KernelLaunch, KernelSource
+    from vyre.app.pipeline import BoundLaunch, Inputs, OutArrays, Pipeline
     from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch, BoundWork
+    from vyre.app.result import Result
+    from vyre.app.sequences.steps import Step
     from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.tuner import TuningSettings
-    from vyre.app.work_graph.steps import Step
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.dispatch import ReadableBuffer
-    from vyre.domain.names import Grid
+    from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.tuning.paired_race import RaceThresholds
     from vyre.ports.support import Telemetry
 
 
+@public_in_default_mode("dispatch", "compile")
 class Session(
     SessionAsynchrony,
     SessionPersistence,
     SessionQueries,
     SessionReports,
     SessionTransfers,
-    WorkGraphs,
+    SessionSequences,
     ForeignSessionUse,
 ):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
@@ -97,10 +95,8 @@ class Session(
         max_in_flight: int = USUAL_IN_FLIGHT,
         resident_budget: int | None = None,
     ) -> None:
-        self._journal = journal
+        self._selection, self._telemetry, self._journal = selection, telemetry, journal
         self._decisions = selection.services.decisions
-        self._selection = selection
-        self._telemetry = telemetry
         if resident_budget is not None:
             selection.backend.require_memory()
         self._lease = BackendLease(selection.backend)
@@ -115,9 +111,10 @@ class Session(
             self._lease, self._prepare, tuning, self._pipelines, self._sequence_timings, telemetry, self._decisions
         )
         self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
+        self._planning_review = on_use.planning_review
         self._wave_times = no_store if tuning is None else tuning.wave_times
         self._verdicts = no_store if tuning is None else tuning.verdicts
-        self._closing = RLock()
+        self._closing = process_lock()
         self._work = self._lease.work = AsyncWork(max_in_flight, self._lease.order)
         self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
         self._observer: ShapeObserver | None = None
@@ -140,7 +137,7 @@ class Session(
         spec: Mapping[str, SpecInput] | None = None,
         grid: Grid | None = None,
         extent: Grid | None = None,
-        output_counts: Mapping[str, int] | None = None,
+        output_counts: Mapping[str, Size] | None = None,
         race_check: bool = False,
         out: OutArrays | None = None,
         outputs: OutputArena | None = None,
@@ -170,10 +167,14 @@ class Session(
         ``DispatchFailed`` and other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
         if type(program) is not Program and isinstance(program, ProgramSource):
-            shorthand = Keywords(
-                spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
-            )
-            return self._launch(program, inputs, config, shorthand, out).dispatch(out, outputs, tune=tune)
+            shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
+            if tune is False:
+                plan, inputs = cast("KernelSource", program)._launch_on(self, inputs, config, shorthand, out)
+                return plan.pipeline.dispatch(inputs, out, outputs, plan.shapes)
+            own = self._launch(program, inputs, config, shorthand, out)
+            words = own.shorthand
+            found = self.dispatch(own.program, own.inputs, own.config, **words, out=out, outputs=outputs, tune=tune)
+            return found.in_shapes(own.resolved.shapes)
         if tune is not False:
             expect("tune", tune, bool, "True or False")
             declared = merged_for(program, config, spec, grid, extent, output_counts, race_check)
@@ -183,7 +184,7 @@ class Session(
         pipeline = self.compile(
             program, config, spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
         )
-        return pipeline(inputs, out=out, outputs=outputs)
+        return pipeline.dispatch(inputs, out, outputs)
 
     def compile(
         self,
@@ -193,7 +194,7 @@ class Session(
         spec: Mapping[str, SpecInput] | None = None,
         grid: Grid | None = None,
         extent: Grid | None = None,
-        output_counts: Mapping[str, int] | None = None,
+        output_counts: Mapping[str, Size] | None = None,
         race_check: bool = False,
     ) -> Pipeline:
         """Validates and compiles ``program``; calling the returned pipeline with inputs runs it.
@@ -216,9 +217,7 @@ class Session(
         if type(program) is not Program and isinstance(program, ProgramSource):
             from vyre.app.kernels.launches import with_geometry
 
-            shorthand = Keywords(
-                spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
-            )
+            shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
             return self.compile(program.program, config, **with_geometry(program, config, shorthand))
         if self._lease.is_inherited:
             self._lease.check_process()
@@ -247,6 +246,8 @@ class Session(
         Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
         bound by value.
         """
+        from vyre.app.pipeline import BoundLaunch
+
         pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
         views = pipeline.views(inputs)
         return BoundLaunch(pipeline, views, pipeline.shapes(inputs) if shapes is None else shapes)
@@ -379,6 +380,8 @@ class Session(
         ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
         ``DeviceOutOfMemory`` if it is full.
         """
+        from vyre.app.resident import make_resident
+
         expect("label", label, (str, type(None)), "a text, or None")
         self._lease.check_open()
         array = make_resident(self._lease.backend.require_memory(), data, label)
@@ -395,6 +398,8 @@ class Session(
 
         Raises ``InvalidResource`` for any other object, and ``UnsupportedFeature`` on a backend that shares no memory.
         """
+        from vyre.app.resident import adopt_array
+
         if label is not None:
             expect("label", label, str, "a text, or None")
         lease = self._lease
@@ -509,7 +514,7 @@ class Session(
         pipeline = partial(self.compile, program, config, **shorthand)
         asked = Asked(
             program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, self._selection.services.optimize,
-            self._selection.services.device_passes is not None, self._lowered,
+            self._lowered,
         )  # fmt: skip
         found = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
         return found if (shadow := self._selection.shadow) is None else shadow.explained(found, pipeline().program)
@@ -586,12 +591,15 @@ class Session(
     def _compiled(self, wanted: Wanted) -> Pipeline:
         return self._prepare(wanted.program, wanted.merged)
 
-    def _prepare(self, program: Program, config: DispatchConfig, kind: Kind = Pipeline) -> Pipeline:
+    def _prepare(self, program: Program, config: DispatchConfig, kind: Kind | None = None) -> Pipeline:
+        from vyre.app.pipeline import Pipeline
+        from vyre.app.verdicts import require_valid, with_registered
+        from vyre.domain.op_ids import required_ops
+
         if self._lease.closed:
             self._lease.check_open()
         started = time.perf_counter_ns()
-        lease = self._race_checks.lease if config.race_check else self._lease
-        backend = lease.backend
+        backend = (lease := self._race_checks.lease if config.race_check else self._lease).backend
         artifacts = self._selection.services.artifacts if backend.stores_code else None
         try:
             require_valid(program, artifacts)
@@ -607,41 +615,32 @@ class Session(
             missing = needed - backend.supported_ops
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
         if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
-            lease.review_with(self._calibration().planning_review())
-        pipeline = kind(lease, program, config, (("validate", validated),))
+            lease.review_with(self._planning_review())
+        pipeline = (kind or Pipeline)(lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache._value_)
         return pipeline
 
     def _lowered(self, program: Program, config: DispatchConfig) -> LoweredProgram:
-        if not program.definitions:
-            return LoweredProgram(program, ())
-        from vyre.app.dialects.current import dialect_registry  # few programs call operations
-        from vyre.app.dialects.lowerings import lowerings_of, must_run_as_written
-        from vyre.app.dialects.trusted_laws import keep_laws
+        from vyre.app.dialects.for_session import lowered_for
 
-        chooser = lowerings_of(self._lease.backend, self._verdicts, self._decisions)
-        optimize = self._selection.services.optimize
-        lowered = chooser.applied(program, as_written=must_run_as_written(config, optimize=optimize))
-        if self._lease.backend.optimizes is not None:
-            keep_laws(program, lowered.program, dialect_registry().snapshot)
-        return lowered
+        return lowered_for(program, config, self._lease.backend, self._verdicts, self._selection.services.optimize)
 
     def _launch(
         self, source: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
         out: OutArrays | None = None,
     ) -> KernelLaunch:  # fmt: skip
-        from vyre.app.kernels.launches import KernelLaunch
+        from vyre.app.kernels.launches import launch_of
 
         self._lease.check_process()
-        return KernelLaunch(self, cast("Kernel[...] | Launcher[...]", source), inputs, config, shorthand, out)
+        return launch_of(cast("KernelSource", source), inputs, config, shorthand, out)
 
     def _compiled_launch(
         self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords
     ) -> tuple[Pipeline, Inputs, Shapes | None]:
         """Returns the pipeline of a launch, its inputs, and the shapes that a kernel declares for its outputs."""
         if type(program) is not Program and isinstance(program, ProgramSource):
-            launch = self._launch(program, inputs, config, shorthand)
-            return launch.pipeline(), launch.inputs, launch.shapes()
+            plan, inputs = cast("KernelSource", program)._launch_on(self, inputs, config, shorthand)
+            return plan.pipeline, inputs, plan.shapes
         return self.compile(program, config, **shorthand), inputs, None
 
     def _bound_work(self, step: Step) -> BoundWork:

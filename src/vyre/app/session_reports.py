@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from vyre.domain.arguments import path_of
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
-from vyre.domain.validation.validator import validate
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import CalibrationService, KnownCosts
@@ -135,4 +134,6 @@ class SessionReports:
 
     def validate(self, program: ProgramLike) -> Report:
         """Returns every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
+        from vyre.domain.validation.validator import validate
+
         return validate(program)

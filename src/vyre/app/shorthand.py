@@ -12,7 +12,7 @@ from vyre.domain.errors import InvalidConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre.domain.names import Grid
+    from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput, SpecMap
 
 
@@ -28,15 +28,28 @@ class Keywords(TypedDict, total=False):
     spec: Mapping[str, SpecInput] | None
     grid: Grid | None
     extent: Grid | None
-    output_counts: Mapping[str, int] | None
+    output_counts: Mapping[str, Size] | None
     race_check: bool
+
+
+def keywords_of(
+    spec: Mapping[str, SpecInput] | None,
+    grid: Grid | None,
+    extent: Grid | None,
+    output_counts: Mapping[str, Size] | None,
+    race_check: bool,
+) -> Keywords:
+    """Returns the keywords of a call; none where all of them are absent."""
+    if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
+        return Keywords()
+    return Keywords(spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check)
 
 
 def merged(
     config: DispatchConfig | None,
     grid: Grid | None,
     extent: Grid | None,
-    output_counts: Mapping[str, int] | None,
+    output_counts: Mapping[str, Size] | None,
     spec: SpecMap | None = None,
     race_check: bool = False,
 ) -> DispatchConfig:

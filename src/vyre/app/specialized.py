@@ -12,29 +12,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.caching.held_decisions import HeldDecisions
+from vyre.adapters.forks import process_lock
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
 from vyre.domain.ir.buffers import inputs_of
+from vyre.domain.unique import Unique
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
 from vyre.policies.prediction.speculate import (
     FULL_RATE_PPM,
+    GuessRate,
     PathInputs,
     PathVerdict,
     SpeculationPath,
-    SpeculationReport,
-    SpeculatorState,
     choose_path,
 )
 from vyre.policies.prediction.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
 from vyre.policies.record import U32_MAX, Reason
 from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.background import BackgroundCompiler
@@ -101,7 +102,7 @@ class SpecializationReport(NamedTuple):
         return "\n  ".join([*lines, *map(str, self.decisions)])
 
 
-class SpecializedPipeline:
+class SpecializedPipeline(Unique):
     """A pipeline called as a ``Pipeline``, from any thread; results are those of ``general``, bit for bit."""
 
     def __init__(
@@ -138,10 +139,10 @@ class SpecializedPipeline:
         self._names, self._places = names, tuple(scalars[name] for name in names)
         self._compiled, self._background, self._backend = compiled, background, backend
         self._guess: _Guess | None = None
-        self._speculator = SpeculatorState.start()
+        self._rate = GuessRate()
         self._special = self._general = self._guesses = 0
         self._decisions: deque[SpecializationDecision] = deque(maxlen=_DECISIONS)
-        self._lock = Lock()
+        self._lock = process_lock()
 
     def __call__(
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
@@ -178,7 +179,7 @@ class SpecializedPipeline:
 
     def explain(self) -> SpecializationReport:
         """Returns the present guess, the decisions about it, and how often it was right.  ``print`` it."""
-        with self._lock:
+        with self._lock, sealed:
             guess, values = self._guess, None
             if guess is not None:
                 program = self.general.program
@@ -194,10 +195,10 @@ class SpecializedPipeline:
         return all(views[place] == data for place, data in zip(self._places, guess.values, strict=True))
 
     def _chosen(self, views: tuple[HostBytes, ...]) -> Pipeline:
-        with self._lock:
+        with self._lock, sealed:
             guess = self._guess
             held = guess is not None and self._holds(guess, views)
-            if held and self._speculator.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
+            if held and self._rate.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
                 self._special += 1  # the same decision as for the call before
                 return guess.pipeline
             pipeline = self._decided(views, held)
@@ -206,16 +207,16 @@ class SpecializedPipeline:
             return pipeline
 
     def _decided(self, views: tuple[HostBytes, ...], held: bool) -> Pipeline:
-        state = self._speculator = self._speculator.record(SpeculationReport.of_prefilter(1, int(held)))
+        rate = self._rate = self._rate.after(held)
         guess = self._guess
-        if guess is None or not (held or state.enabled):
-            self._guess_anew(views, state)
+        if guess is None or not (held or rate.enabled):
+            self._guess_anew(views, rate)
             return self.general
         if not held:
             return self.general
         guess.hits = min(guess.hits + 1, U32_MAX)
-        inputs = PathInputs(self.general.config.speculation, True, state, check_capability=True)
-        if guess.refused or decide(self._paths, choose_path, inputs).path is not SpeculationPath.FUSED:
+        inputs = PathInputs(self.general.config.speculation, rate)
+        if guess.refused or decide(self._paths, choose_path, inputs).path is not SpeculationPath.SPECIAL:
             return self.general
         if guess.pipeline is None:
             self._consider(guess)
@@ -227,20 +228,20 @@ class SpecializedPipeline:
         before, self._path = self._path, decision.verdict.path
         return self._path is not before
 
-    def _guess_anew(self, views: tuple[HostBytes, ...], state: SpeculatorState) -> None:
+    def _guess_anew(self, views: tuple[HostBytes, ...], rate: GuessRate) -> None:
         if self._guess is not None:
-            self._note(Specialization.ANOTHER_GUESS, Reason("a commit rate of {} ppm is too low", (state.ema_ppm,)))
+            self._note(Specialization.ANOTHER_GUESS, Reason("it held in {} ppm of calls", (rate.ema_ppm,)))
         self._guess = _Guess(tuple(bytes(views[place]) for place in self._places))
         self._guesses += 1
         self._path = None
-        self._speculator = SpeculatorState.start()
+        self._rate = GuessRate()
 
     def _consider(self, guess: _Guess) -> None:
         """Decides whether to compile for the guess.  A miss costs at least the compilation of the general code."""
         compile_ns = sum(spent for _, spent in self.general.phases)
         inputs = TraceJitInputs(
             shader_hit_count=guess.hits,
-            prediction_confidence_bps=self._speculator.ema_ppm // 100,
+            prediction_confidence_bps=self._rate.ema_ppm // 100,
             speculative_spec_cost_ns=compile_ns * self._background.load_bps // 10_000,
             miss_cost_ns=compile_ns,
         )
@@ -256,12 +257,12 @@ class SpecializedPipeline:
         except VyreError as error:
             self._refuse(guess, Reason("it cannot be compiled: {}", (error.message,)))
             raise
-        with self._lock:
+        with self._lock, sealed:
             if guess.refused is None:
                 guess.pipeline = special
 
     def _refuse(self, guess: _Guess, why: Reason) -> None:
-        with self._lock:
+        with self._lock, sealed:
             guess.pipeline, guess.refused = None, why
             self._note(Specialization.GENERAL_CODE, why)
 

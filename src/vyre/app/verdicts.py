@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.validation.validator import check_rules, known_report
+from vyre.domain.validation.known import is_checked, remember_order
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.errors import InvalidProgram
     from vyre.domain.ir.program import Program
-    from vyre.ports.artifact_store import ArtifactStore
+    from vyre.domain.validation.report import Report
+    from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 VALID: Final = b"valid"
+ORDERED: Final = b"valid, and sensitive to the order of atomics"
 UNDEFINED: Final = "V223"
 """The code of a call of what the program does not define."""
 MOST_NAME_BYTES: Final = 200
@@ -30,19 +32,16 @@ _KNOWN: Final = "found valid"
 
 
 def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None] | None = None) -> None:
-    """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts`` returns the store of verdicts, if there is
-    one.
+    """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts`` returns the store of verdicts, if there is one:
+    a program that is found valid there is not validated here.
     """
     if _KNOWN in program._cache:
         return
-    report = known_report(program)
-    store = None if artifacts is None or report is not None else artifacts()
+    store = None if artifacts is None or is_checked(program) else artifacts()
     if store is not None:
         _require_valid(program, store)
     else:
-        report = report or check_rules(program)
-        if report.errors:
-            report.raise_if_invalid()
+        _check(program)
     program._cache[_KNOWN] = True
 
 
@@ -62,6 +61,8 @@ def with_names_resolved(program: Program) -> Program:
 
     It is the very program if there are none; whether it is valid is left to others.
     """
+    from vyre.domain.validation.validator import check_rules
+
     if all(each.code != UNDEFINED for each in check_rules(program).errors):
         return program
     from vyre.app.dialects.current import dialect_registry  # few programs call operations
@@ -72,30 +73,44 @@ def with_names_resolved(program: Program) -> Program:
 def valid_with_registered(program: Program) -> Program:
     """Returns a valid program ``with_names_resolved``; raises ``InvalidProgram`` with every diagnostic."""
     program = with_names_resolved(program)
-    check_rules(program).raise_if_invalid()
+    _check(program)
     return program
 
 
-def _require_valid(program: Program, store: ArtifactStore) -> None:
-    from vyre.ports.artifact_store import Artifact  # imported on use: only a store needs it
+def _check(program: Program) -> Report:
+    """Returns the report of a valid program; raises ``InvalidProgram`` with every diagnostic."""
+    from vyre.domain.validation.validator import check_rules  # imported on use: most programs are known to be valid
 
+    report = check_rules(program)
+    if report.errors:
+        report.raise_if_invalid()
+    return report
+
+
+def _require_valid(program: Program, store: ArtifactStore) -> None:
     key = verdict_key(program)
-    if key is not None and store.get(key) is not None:
+    known = None if key is None else store.get(key)
+    if known is not None and known.code in (VALID, ORDERED):
+        remember_order(program, sensitive=known.code == ORDERED)
         return
     started = time.perf_counter_ns()
-    check_rules(program).raise_if_invalid()
+    report = _check(program)
     if key is not None:
-        store.put(key, Artifact(_named(program), VALID, time.perf_counter_ns() - started))
+        store.put(key, _verdict(program, report, time.perf_counter_ns() - started))
 
 
 def keep_verdict(program: Program, session: Session) -> None:
     """Stores the verdict of a program that is known to be valid, and with it the name, unless it is stored already."""
-    from vyre.ports.artifact_store import Artifact
-
     store = session._selection.services.artifacts() if session._lease.backend.stores_code else None
     key = None if store is None else verdict_key(program)
     if store is not None and key is not None and store.get(key) is None:
-        store.put(key, Artifact(_named(program), VALID))
+        store.put(key, _verdict(program, _check(program)))
+
+
+def _verdict(program: Program, report: Report, cost_ns: int = 0) -> Artifact:
+    from vyre.ports.artifact_store import Artifact
+
+    return Artifact(_named(program), ORDERED if report.order_sensitive else VALID, cost_ns)
 
 
 def _named(program: Program) -> bytes:

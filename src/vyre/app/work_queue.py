@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
-from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray, make_resident
-from vyre.app.work_graph.sequence import WorkServices
-from vyre.app.work_graph.steps import Step
-from vyre.domain.arguments import expect
+from vyre.app.sequences.sequence import WorkServices
+from vyre.app.sequences.steps import Step
+from vyre.domain.arguments import expect, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, ReadableBuffer
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidProgram, WorkQueueOverflow
 from vyre.domain.ir.program import Program, ProgramLike, program_of
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
+from vyre.domain.unique import Closing
 from vyre.domain.work_queues.forms import MOST_SLOTS, TOTALS, DrainForm
 from vyre.domain.work_queues.programs import drain_program
 from vyre.domain.work_queues.roles import CannotDrain, QueueRoles
@@ -35,6 +35,7 @@ from vyre.policies.launching.queueing import (
     plan_queue_grid,
 )
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.interrupts import sealed
 
 _Words = npt.NDArray[Any]
 DisciplineName: TypeAlias = QueueDiscipline | Literal["phased", "ring"]
@@ -66,7 +67,7 @@ class WorkQueueResult(NamedTuple):
         )
 
 
-class WorkQueue:
+class WorkQueue(Closing):
     """A queue of u32 items on the device, with the program that processes them: call it with the initial items.
 
     ``grid`` tells how many workgroups drain it, and why.  Calls run one after the other, from any thread.  The memory
@@ -111,14 +112,14 @@ class WorkQueue:
         self._capacity = bounded("capacity", capacity, MOST_SLOTS)
         self._most = None if items_per_launch is None else bounded("items_per_launch", items_per_launch, U32_MAX)
         self._total = None if total_items is None else bounded("total_items", total_items, U64_MAX)
-        self._lock = Lock()
+        self._lock = process_lock()
         given = _given(inputs, roles)
         self._planned(0)  # refuses what cannot be planned, before memory is allocated
         self._arrays: dict[str, ResidentArray] = {}
         self._used = 0
         for name, nbytes in self._form.sizes(self._capacity).items():
             array = make_resident(backend.require_memory(), nbytes, f"work queue {name}")
-            finalize(self, array.close)
+            array.buffer.quiet()
             services.lease.adopt(array)
             self._arrays[name] = array
         budget = U32_MAX if self._most is None else self._most
@@ -144,12 +145,13 @@ class WorkQueue:
         self._lease.check_open()
         given = host_items(items)
         plan = self._planned(given.size)
-        with self._lock:
-            try:
+        refuse_within(self._lock, repr(self))
+        try:
+            with self._lock, sealed:
                 return self._drained(given, plan)
-            except BackendError as error:
-                error.add_note(f"backend={self._lease.backend.id} work queue={self!r}")
-                raise
+        except BackendError as error:
+            error.add_note(f"backend={self._lease.backend.id} work queue={self!r}")
+            raise
 
     def plan(self, initial_items: int) -> DrainPlan:
         """Returns the plan of a call with so many initial items; ``print`` shows it.  Raises ``PlanError``."""
@@ -157,15 +159,9 @@ class WorkQueue:
 
     def close(self) -> None:
         """Frees the memory of the queue; calling it afterwards raises ``InvalidResource``."""
-        with self._lock:
+        with self._lock, sealed:
             for array in self._arrays.values():
                 array.close()
-
-    def __enter__(self) -> WorkQueue:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         name, kind = self._form.program.name, self._discipline.value
@@ -299,10 +295,7 @@ def host_items(items: ReadableBuffer) -> _Words:
 
 def bounded(name: str, value: int, most: int, *, least: int = 1) -> int:
     """Returns ``value``.  Raises ``InvalidConfig`` unless it is an int from ``least`` to ``most``."""
-    expect(name, value, int, "an int")
-    if not least <= value <= most:
-        raise InvalidConfig(f"{name}={shown(value)}", fix=f"give an int from {least} to {most}.")
-    return value
+    return whole(name, value, least, most, f"give an int from {least} to {most}.")
 
 
 def _bytes_of(words: _Words) -> memoryview:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
+from vyre.domain.ir.numpy_scalars import python_number, whole_number
 from vyre.domain.shown import kind_of, shown
 
 T = TypeVar("T")
@@ -23,6 +24,36 @@ def expect(
     allowed = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(value, allowed) or (type(value) is bool and int in allowed and bool not in allowed):
         raise error(f"{name}={shown(value)} is {kind_of(value)}, not {wanted}", fix=f"pass {wanted}.")
+
+
+def whole(
+    name: str,
+    value: object,
+    low: int,
+    high: int | None = None,
+    fix: str | None = None,
+    error: type[VyreError] = InvalidConfig,
+) -> int:
+    """Returns a whole number of Python or NumPy, or of an enumeration of numbers, as a plain int.
+
+    Raises ``error`` for one outside ``low``..``high``, for a bool, and for anything else.
+    """
+    number = whole_number(value)
+    if number is None or number < low or (high is not None and number > high):
+        limits = f"{low}..{high}" if high is not None else f"{low} or more"
+        raise error(f"{name}={shown(value)} is not an int in {limits}", fix=fix or f"use {limits}, or leave it out.")
+    return number
+
+
+def real(name: str, value: object, low: float, high: float, fix: str) -> float:
+    """Returns a real number of Python or NumPy in ``low``..``high`` as a float.
+
+    Raises ``InvalidConfig`` for any other, for a bool, and for anything else.
+    """
+    number = python_number(value)
+    if isinstance(number, (int, float)) and not isinstance(number, bool) and low <= number <= high:
+        return float(number)
+    raise InvalidConfig(f"{name}={shown(value)}", fix=fix)
 
 
 def items_of(name: str, value: Iterable[T]) -> Iterator[T]:

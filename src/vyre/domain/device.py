@@ -1,14 +1,26 @@
-"""The profile of a backend's device: limits, features, and the quality of its clocks."""
+"""The profile of a backend's device: limits, features, and the quality of its clocks; and kinds of engines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import Enum
 from typing import TypeAlias
 
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.names import BackendId, Dim3
 
 OptionalDim3: TypeAlias = Dim3 | None
+
+
+class EngineKind(Enum):
+    """What runs a program: ``INTERPRETER``, NumPy statement by statement; ``NATIVE`` and ``DEVICE``, a compiler's code.
+
+    The code of ``NATIVE`` is made by LLVM, that of ``DEVICE`` by the assembler of a GPU.
+    """
+
+    INTERPRETER = "interpreter"
+    NATIVE = "native"
+    DEVICE = "device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,11 @@ describes every card of a generation as its largest).
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import Final
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U32, U32_MAX, record
-
-_TAIL: Final = re.compile(r"_([0-9]*)$")
 
 
 @record
@@ -64,15 +60,6 @@ class DeviceSignature:
         ):
             if not holds:
                 raise InvalidField(record="DeviceSignature", field=field, value=getattr(self, field), expected=expected)
-
-    def matches_generation(self, generation: int) -> bool:
-        """Returns whether ``generation`` is the declared one, or the number after the last ``_`` of the id (no digits
-        read as 0).
-        """
-        tail = _TAIL.search(self.id)
-        return generation == self.architecture_generation or (
-            tail is not None and generation == int(tail[1] or 0) and generation <= U32_MAX
-        )
 
     def matches_name(self, device_name: str) -> bool:
         """Returns whether the name contains one of the aliases, ignoring case."""

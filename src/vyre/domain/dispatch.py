@@ -8,9 +8,11 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
-from vyre.domain.names import Dim3, Grid
+from vyre.domain.geometry import ReachedExtent
+from vyre.domain.ir.numpy_scalars import python_number, whole_number
+from vyre.domain.names import Dim3, Grid, Size
 from vyre.domain.shown import kind_of, shown
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class DispatchConfig:
     ``grid`` counts workgroups per axis.  ``extent`` counts lanes per axis; grid = ceil(extent / workgroup).
     ``workgroup`` replaces the program's workgroup size, in lanes per axis.  Each is an int or a tuple of one to three
     ints; the fields ``grid`` and ``workgroup`` hold three, with 1 for axes that were left out.  For example,
-    ``grid=4`` is stored as ``(4, 1, 1)``.
+    ``grid=4`` is stored as ``(4, 1, 1)``.  An extent with an axis of 0 runs nothing.
 
     ``spec``: values of ``SpecConst`` by name; plain numbers are typed as in ``SpecMap``; other types are refused.
     ``output_counts``: numbers of elements, by name, of backend-allocated buffers whose size is left open.
@@ -110,7 +112,7 @@ class DispatchConfig:
             extent: Grid | None = None,
             workgroup: Grid | None = None,
             spec: Mapping[str, SpecInput] | None = None,
-            output_counts: Mapping[str, int] | None = None,
+            output_counts: Mapping[str, Size] | None = None,
             step_budget: int | None = None,
             race_check: bool = False,
             chunk_workgroups: int | None = None,
@@ -144,12 +146,13 @@ class DispatchConfig:
         for name, low, high in _NUMBERS:
             value = getattr(self, name)
             if value is not None:
-                _check_int(name, value, low, high)
+                object.__setattr__(self, name, whole(name, value, low, high))
         for name, kind, wanted in _KINDS:
             value = getattr(self, name)
             if value is not None or kind is bool:
                 expect(name, value, kind, wanted)
         if self.timeout_s is not None:
+            object.__setattr__(self, "timeout_s", python_number(self.timeout_s))
             expect("timeout_s", self.timeout_s, (int, float), "seconds, or None")
             if self.timeout_s is True or not 0.0 < self.timeout_s <= U32_MAX:
                 raise InvalidConfig(
@@ -187,24 +190,21 @@ def launches_of(fixpoint_iterations: int | None) -> int:
     return 1 if fixpoint_iterations is None else fixpoint_iterations
 
 
-def _check_int(name: str, value: object, low: int, high: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
-        limits = f"{low}..{high}" if high is not None else f"{low} or more"
-        raise InvalidConfig(f"{name}={shown(value)} is not an int in {limits}", fix=f"use {limits}, or leave it out.")
-
-
 def axes_of(name: str, value: object) -> tuple[int, ...]:
-    """Returns ``value`` as a tuple; a number is the size of the first axis.  Raises ``InvalidConfig``."""
+    """Returns ``value`` as a tuple; a number is the size of the first axis.  Raises ``InvalidConfig``.
+
+    An extent may have no lanes.
+    """
+    least = 0 if name == "extent" else 1
     axes = value if isinstance(value, tuple) else (value,)
-    if isinstance(value, bool) or not isinstance(value, int | tuple):
+    if not isinstance(value, tuple) and whole_number(value) is None:
         raise InvalidConfig(
             f"{name}={shown(value)} is {kind_of(value)}", fix="give an int, or a tuple of one to three."
         )
     if not 1 <= len(axes) <= 3:
         raise InvalidConfig(f"{name}={shown(value)} has {len(axes)} axes", fix="give one to three values.")
-    for axis, size in zip("xyz", axes, strict=False):
-        _check_int(f"{name}.{axis}", size, 1, U32_MAX)
-    return tuple(axes)
+    sizes = [whole(f"{name}.{axis}", size, least, U32_MAX) for axis, size in zip("xyz", axes, strict=False)]
+    return ReachedExtent(sizes) if type(value) is ReachedExtent else tuple(sizes)
 
 
 def _spec_map(spec: object) -> SpecMap:
@@ -218,10 +218,9 @@ def _counts(counts: object) -> dict[str, int]:
     """Returns a copy, so that later changes by the caller do not change the config."""
     expect("output_counts", counts, Mapping, "a mapping from buffer names to counts")
     assert isinstance(counts, Mapping)  # checked above
-    for name, count in counts.items():
+    for name in counts:
         expect("a name in output_counts", name, str, "the name of a buffer")
-        _check_int(f"output_counts[{name!r}]", count, 0, U32_MAX)
-    return dict(counts)
+    return {name: whole(f"output_counts[{name!r}]", count, 0, U32_MAX) for name, count in counts.items()}
 
 
 DEFAULT_CONFIG: Final = DispatchConfig()
@@ -249,6 +248,10 @@ def refuse_unsupported(
     ):
         if wanted and name not in honoured:
             raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fixes.get(name))
+
+
+REMEMBERED_TIMINGS: Final = 64
+"""The dispatches of a pipeline whose timings are kept, the latest ones."""
 
 
 class DispatchTiming(NamedTuple):

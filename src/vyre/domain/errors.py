@@ -7,6 +7,7 @@ are append-only and never reused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -28,7 +29,6 @@ class ErrorCode(IntEnum):
 
     DEVICE_OUT_OF_MEMORY = 1001
     UNSUPPORTED_FEATURE = 1002
-    POISONED_LOCK = 1003
     KERNEL_COMPILE_FAILED = 1004
     DISPATCH_FAILED = 1005
     INVALID_PROGRAM = 1006
@@ -118,13 +118,6 @@ class UnsupportedFeature(BackendError):
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
 
 
-class PoisonedLock(BackendError):
-    """The state that a lock guards is untrusted after an exception inside it."""
-
-    code = ErrorCode.POISONED_LOCK
-    default_fix = "close this session and open a new one."
-
-
 class KernelCompileFailed(BackendError):
     """The backend's compiler refused the generated code; ``compiler_log`` is its output."""
 
@@ -153,6 +146,15 @@ def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
     return DispatchFailed(
         f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
         fix="open sessions after forking, or start workers with the `spawn` method.",
+    )
+
+
+def no_descriptor(what: str, error: OSError) -> DispatchFailed:
+    """Returns the error for something that the system gives no file descriptor, because there are too many."""
+    return DispatchFailed(
+        f"{what} needs a file descriptor: {error}",
+        native_code=error.errno,
+        fix="close files, or raise the limit of open files (`ulimit -n`).",
     )
 
 
@@ -265,6 +267,14 @@ class DataRaceError(BackendError):
         self.notes: tuple[DataRace, ...] = notes
         super().__init__(f"data race: {races_text(races)}", fix=races[0].remedy if races else None)
 
+    def place(self, sizes: Mapping[str, tuple[int, ...]]) -> None:
+        """Names elements by their index along each axis; ``sizes`` are those of the axes after the first, by buffer."""
+        races, notes = (
+            tuple([race._replace(sizes=sizes.get(race.buffer, ())) for race in group])
+            for group in (self.races, self.notes)
+        )
+        DataRaceError.__init__(self, races=races, notes=notes)
+
 
 class BackendUnavailable(BackendError):
     """There is no such backend, or it cannot run here."""
@@ -332,6 +342,10 @@ class UnknownName(InvalidUse, AttributeError):
 
 class UnfitArguments(InvalidUse, TypeError):
     """A call whose arguments do not fit the signature."""
+
+
+class NotCopied(InvalidUse, TypeError):
+    """An object is copied or pickled of which there is one only."""
 
 
 class UnknownOutput(InvalidUse, KeyError):

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from math import prod
+from operator import gt
+from typing import Final, NamedTuple
 
 from vyre.domain.errors import InvalidConfig, InvalidProgram
 from vyre.domain.names import Dim3
-
-U32_MAX = 0xFFFF_FFFF
+from vyre.domain.record import U32_MAX, U64_MAX
 
 
 class LaunchLimits(NamedTuple):
-    """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked."""
+    """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked.
+
+    ``unfolded``: the workgroups of a grid with a longer axis follow each other along x.
+    """
 
     backend: str
     max_invocations_per_workgroup: int | None = None
     max_workgroup_size: Dim3 | None = None
     max_grid_size: Dim3 | None = None
+    unfolded: Dim3 | None = None
 
 
 class GridRule(Enum):
@@ -31,9 +37,53 @@ class GridRule(Enum):
         "The grid covers the largest buffer of any kind, because the program uses workgroup memory or atomics."
     )
     NOTHING_RETURNED = "The grid covers the largest buffer of any kind, because no element is returned."
+    REACHED = "The grid covers the indices that the ids of lanes and workgroups reach in the arrays."
 
     def __str__(self) -> str:
         return self.value
+
+
+class Reach(NamedTuple):
+    """A part of an array that the ids of one axis reach, from which lanes are counted.
+
+    ``axis``: of the array, counted from the last one; None: all elements.  ``ids``: how many ids one index takes, as a
+    fraction.  ``more``: by how much an index is smaller than its id.  ``most``: a number of ids that depends on no
+    size, else 0.  ``of_groups``: the ids are those of workgroups.
+    """
+
+    buffer: str
+    axis: int | None = None
+    ids: tuple[int, int] = (1, 1)
+    more: int = 0
+    most: int = 0
+    of_groups: bool = False
+
+    def count_lanes(self, shape: Sequence[int], lanes: int) -> int:
+        """Returns the number of lanes for an array of this shape, and so many ``lanes`` of a workgroup."""
+        size = prod(shape) if self.axis is None else shape[-1 - self.axis]
+        numerator, denominator = self.ids
+        found = (self.most or -(-(size + self.more) * numerator // denominator)) if size else 0
+        return found * lanes if self.of_groups else found
+
+
+class LaneReach(NamedTuple):
+    """What decides how many lanes a launch needs: for each axis the parts of arrays that its ids reach.
+
+    ``reads``: the axes along which the program reads the position of a lane or a workgroup in the grid.
+    """
+
+    reads: frozenset[int] = frozenset()
+    axes: tuple[tuple[Reach, ...], ...] = ((), (), ())
+
+
+NO_REACH: Final = LaneReach()
+"""What is said of a program whose ids reach nothing that counts lanes."""
+
+
+class ReachedExtent(tuple[int, ...]):
+    """An extent that was inferred from what the ids of a kernel reach, and not given."""
+
+    __slots__ = ()
 
 
 class LaunchGeometry(NamedTuple):
@@ -68,18 +118,18 @@ def counting_rule(returned: list[int], *, driven_by_input: bool) -> GridRule:
 
 
 def element_count(returned: list[int], others: list[int], *, driven_by_input: bool) -> int:
-    """Returns the number of elements that a launch covers, at least 1.
+    """Returns the number of elements that a launch covers; 0 where no buffer has one, 1 without buffers.
 
     The largest returned buffer determines the count of a program that only maps elements.  With workgroup memory or
     atomics (reductions, accumulators), or nothing returned, the largest buffer of any kind does.
     """
     if counting_rule(returned, driven_by_input=driven_by_input) is GridRule.LARGEST_OUTPUT:
         return max(returned)
-    return max([1, *returned, *others])
+    return max([*returned, *others], default=1)
 
 
 def infer_grid(count: int, workgroup: Dim3) -> Dim3:
-    """Returns the workgroups that cover ``count`` elements along x.
+    """Returns the workgroups that cover ``count`` elements along x, at least one.
 
     Raises ``InvalidConfig`` for an empty, 2-D or 3-D workgroup.
     """
@@ -110,7 +160,9 @@ def check_geometry(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
 
 
 def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
-    """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend."""
+    """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend, and ``InvalidConfig`` for more
+    workgroups in all than it runs.
+    """
     total = workgroup[0] * workgroup[1] * workgroup[2]
     if limits.max_invocations_per_workgroup is not None and total > limits.max_invocations_per_workgroup:
         raise _over(limits, "number of lanes in a workgroup", total, limits.max_invocations_per_workgroup)
@@ -123,6 +175,13 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
         for axis, size, limit in zip("xyz", sizes, most, strict=True):
             if size > limit:
                 raise _over(limits, f"{what} size along {axis}", size, limit)
+    folds = limits.unfolded is not None and any(map(gt, grid, limits.unfolded))
+    longest = limits.max_grid_size[0] if folds and limits.max_grid_size is not None else U64_MAX
+    if prod(grid) > longest:
+        raise InvalidConfig(
+            f"the grid has {_axes(grid)} workgroups; backend `{limits.backend}` runs at most {longest} in all",
+            fix=f"use fewer or larger workgroups{f', or at most {_axes(limits.unfolded or grid)}' if folds else ''}.",
+        )
 
 
 def _over(limits: LaunchLimits, what: str, value: int, limit: int) -> InvalidProgram:

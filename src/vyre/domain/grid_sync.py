@@ -38,7 +38,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import containers, unique_nodes
+from vyre.domain.ir.walk import containers, declared_names, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
 from vyre.domain.validation.typing import static_type
 from vyre.domain.validation.validator import check_rules
@@ -130,8 +130,7 @@ def hidden_control(part: Program) -> Buffer | None:
 
 def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
     """Returns a name for each hint, the hint itself where it is free, that no local or buffer of the program has."""
-    taken = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Let | GridLoop)}
-    taken |= {stmt.var for stmt in walk_statements(program.body) if isinstance(stmt, Loop)}
+    taken = set(declared_names(program.body))
     names: list[str] = []
     for hint in hints:
         name = hint

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
 
+from vyre.domain.arguments import whole
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.record import IntRange, record
 from vyre.domain.shown import shown
 
@@ -36,20 +38,19 @@ NO_HOST_OPTIONS: Final = HostOptions()
 
 def host_options(threads: int | None = None, affinity: Iterable[int] | None = None) -> HostOptions:
     """Returns the options.  Raises ``InvalidConfig`` for anything but a number of threads and numbers of CPUs."""
-    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
-        raise InvalidConfig(
-            f"threads={shown(threads)} is not a number from 1 to {MOST_THREADS}", fix="use a number in that range."
-        )
+    if threads is not None:
+        threads = whole("threads", threads, 1, MOST_THREADS)
     return HostOptions(threads, None if affinity is None else _cpus(affinity))
 
 
 def _cpus(affinity: Iterable[int]) -> frozenset[int]:
     try:
-        found = () if isinstance(affinity, str | bytes) else tuple(affinity)
+        cpus = () if isinstance(affinity, str | bytes) else tuple(map(whole_number, affinity))
     except TypeError:  # no iterable, or an array without axes
-        found = ()
-    if not found or any(type(cpu) is not int or not 0 <= cpu < _MOST_CPUS for cpu in found):
+        cpus = ()
+    numbers = frozenset(cpu for cpu in cpus if cpu is not None and 0 <= cpu < _MOST_CPUS)
+    if not numbers or not numbers.issuperset(cpus):
         raise InvalidConfig(
             f"affinity={shown(affinity)} is no set of numbers of CPUs", fix="pass a set such as {0, 1}."
         )
-    return frozenset(found)
+    return numbers

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.geometry import LaunchLimits, check_geometry
+from vyre.domain.geometry import LaneReach, LaunchLimits, check_geometry
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.launch import Interface, Launch, launch_of
 
 
@@ -25,9 +28,21 @@ def interface_of(program: Program) -> Interface:
     if isinstance(cached, Interface):
         return cached
     plan = plan_bindings(program)
-    interface = Interface(plan, program.workgroup_size, bool(plan.shared) or uses_atomics(program))
+    driven_by_input = bool(plan.shared) or uses_atomics(program)
+    interface = Interface(plan, program.workgroup_size, driven_by_input, partial(reach_of, program))
     program._cache["interface"] = interface
     return interface
+
+
+def reach_of(program: Program, axes: Mapping[str, int] | None = None) -> LaneReach:
+    """Returns what the ids of a program reach, cached on it; ``axes``: how many axes the arrays of its kernel have."""
+    key = "lane reach" if axes is None else "lane reach by axes"
+    found = program._cache.get(key)
+    if not isinstance(found, LaneReach):
+        from vyre.domain.analysis.lane_reach import lane_reach  # on first use: most launches have a given grid
+
+        found = program._cache[key] = lane_reach(program, axes or {}, frozenset(size_parameters(program)))
+    return found
 
 
 def resolve_launch(

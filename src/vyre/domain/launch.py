@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from vyre.domain.binding import Binding, BindingPlan, BindingRole
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
 from vyre.domain.geometry import (
     GridRule,
+    LaneReach,
     LaunchGeometry,
     LaunchLimits,
+    ReachedExtent,
     check_geometry,
     counting_rule,
     element_count,
@@ -40,16 +42,21 @@ class Launch(NamedTuple):
     output_ranges: tuple[tuple[int, int], ...]
 
 
+_MOST_LANES_AN_ELEMENT: Final = 1 << 16
+"""Indices such as ``y[i >> 31]`` may reach few elements with more lanes than any launch is meant to have."""
+
+
 class Interface(NamedTuple):
     """The facts about a program that its caller needs.
 
     ``driven_by_input`` means that inputs count when the launch is sized, because workgroup memory or atomics fold
-    them.
+    them.  ``reach`` says what the ids of lanes reach; it is asked only where a grid is inferred.
     """
 
     plan: BindingPlan
     workgroup: Dim3
     driven_by_input: bool
+    reach: Callable[[], LaneReach] = LaneReach
 
 
 def launch_of(
@@ -94,12 +101,16 @@ def _geometry(interface: Interface, config: DispatchConfig, covered: int, rule: 
         return LaunchGeometry(config.grid, workgroup, None, GridRule.GIVEN_GRID)
     if config.extent is not None:
         grid = grid_of_extent(config.extent, workgroup)
-        return LaunchGeometry(grid, workgroup, config.extent, GridRule.GIVEN_EXTENT)
-    return LaunchGeometry(infer_grid(covered, workgroup), workgroup, (covered,), rule)
+        is_reached = isinstance(config.extent, ReachedExtent)
+        return LaunchGeometry(
+            grid, workgroup, tuple(config.extent), GridRule.REACHED if is_reached else GridRule.GIVEN_EXTENT
+        )
+    grid = infer_grid(covered, workgroup)
+    return LaunchGeometry(grid if covered else (0, 1, 1), workgroup, (covered,), rule)
 
 
 def _given_count(config: DispatchConfig) -> tuple[int, GridRule]:
-    return max(1, config.element_count_override or 0), GridRule.GIVEN_COUNT
+    return config.element_count_override or 0, GridRule.GIVEN_COUNT
 
 
 def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConfig) -> tuple[int, GridRule]:
@@ -109,11 +120,23 @@ def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConf
     bindings = interface.plan.bindings
     returned: list[int] = []
     others: list[int] = []
+    sizes: dict[str, int] = {}
     for count, binding in zip(counts, bindings, strict=True):
-        (returned if binding.role in driven else others).append(count)
+        if not binding.buffer.is_push:
+            sizes[binding.buffer.name] = count
+            (returned if binding.role in driven else others).append(count)
     driven_by_input = interface.driven_by_input
-    covered = element_count(returned, others, driven_by_input=driven_by_input)
-    return covered, counting_rule(returned, driven_by_input=driven_by_input)
+    covered, rule = (
+        element_count(returned, others, driven_by_input=driven_by_input),
+        counting_rule(returned, driven_by_input=driven_by_input),
+    )
+    if config.grid or config.extent or driven_by_input:
+        return covered, rule
+    reach = interface.reach()
+    workgroup = config.workgroup or interface.workgroup
+    reached = max([one.count_lanes((sizes[one.buffer],), workgroup[0]) for one in reach.axes[0]], default=0)
+    is_meant = covered < reached <= covered * _MOST_LANES_AN_ELEMENT
+    return (reached, GridRule.REACHED) if is_meant else (covered, rule)
 
 
 def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchConfig) -> tuple[int, ...]:

@@ -235,23 +235,18 @@ def to_json(costs: LaunchCosts) -> dict[str, Any]:
     }
 
 
-def from_text(text: str) -> LaunchCosts:
+def from_text(text: str | bytes) -> LaunchCosts:
     """Returns the costs that ``to_text`` wrote; raises ``MalformedJson`` for any other text."""
-    content = _FORM.unseal(text)
-    try:
-        if content["version"] != VERSION:
-            raise _malformed(f"they are of version {content['version']!r}, not {VERSION}")
-        found = LaunchCosts(
-            CostSource(**content["source"]),
-            content["taken_at_s"],
-            **{name: _measured(value) for name, value in content["costs"].items()},
-            kernels=tuple(KernelTime(name, _known(value)) for name, value in content["kernels"].items()),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError, InvalidField) as error:
-        raise _malformed(str(error)) from None
-    if to_text(found) != text:
-        raise _malformed("they are not canonical")
-    return found
+    return _FORM.read(text, _costs, to_text)
+
+
+def _costs(content: dict[str, Any]) -> LaunchCosts:
+    return LaunchCosts(
+        CostSource(**content["source"]),
+        content["taken_at_s"],
+        **{name: _measured(value) for name, value in content["costs"].items()},
+        kernels=tuple(KernelTime(name, _known(value)) for name, value in content["kernels"].items()),
+    )
 
 
 def _json(value: Measured | None) -> dict[str, Any] | None:
@@ -273,7 +268,7 @@ def _malformed(why: str) -> MalformedJson:
 
 
 _NUMBERS: Final = tuple(f.name for f in fields(Measured) if f.name != "provenance")
-_FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed)
+_FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed, VERSION)
 
 
 # ---- assumed costs

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from vyre.domain.float_mode import in_default_mode
+
 
 def homes(names_by_module: Mapping[str, str]) -> dict[str, str]:
     """Returns the module of each name, from names separated by spaces by module."""
@@ -21,11 +23,13 @@ def importer(package: str, module_of: Mapping[str, str], *, are_modules: bool = 
     ``are_modules``: the names are modules themselves, each inside the package that ``module_of`` gives.
     """
 
+    load = in_default_mode(import_module)  # Python reads the numbers in a module's source
+
     def get(name: str) -> object:
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = import_module(f"{module}.{name}") if are_modules else getattr(import_module(module), name)
+        value: object = load(f"{module}.{name}") if are_modules else getattr(load(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -1,4 +1,5 @@
-"""Bounds on the nesting of JSON and TOML, checked by a linear scan before a reader that recurses sees the text.
+"""Bounds on nesting: of JSON and TOML, checked by a linear scan before a reader that recurses sees the text, and of
+programs whose caller has used up the recursion limit.
 
 Python's readers of both forms recurse once a level, up to the recursion limit of the interpreter.  Code that happens
 to run there, such as a finalizer, fails with ``RecursionError`` although the reader itself reports the text politely.
@@ -6,15 +7,16 @@ to run there, such as a finalizer, fails with ``RecursionError`` although the re
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
-MAX_READ_DEPTH: Final = 640
-"""The largest number of lists and objects that may enclose a value where no smaller bound is stated.
+from vyre.domain.errors import InvalidProgram
 
-Programs within the limits nest less than 500 deep, and the recursion limit is 1000.
-"""
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _TOML_SKIPPED: Final = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?'
@@ -28,8 +30,24 @@ _TOML_SKIPPED: Final = re.compile(
 _NO_BRACKETS: Final = re.compile(r"[^\[\]{}]+")
 
 
-class NestedTooDeep(ValueError):
-    """A text nests lists and objects, or arrays and tables, beyond a bound."""
+def telling_of_depth(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function that walks over programs raise ``InvalidProgram`` for ``RecursionError``.
+
+    A valid program nests less deep than the recursion limit allows, unless the caller stands deep in a recursion.
+    """
+
+    @wraps(function)
+    def told(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*arguments, **named)
+        except RecursionError:
+            pass
+        raise InvalidProgram(
+            "the program nests deeper than the recursion limit of Python allows here",
+            fix="call this from less deep in a recursion, or raise the limit with sys.setrecursionlimit().",
+        )
+
+    return told
 
 
 def is_json_nested_beyond(text: str, limit: int) -> bool:
@@ -43,15 +61,6 @@ def is_toml_nested_beyond(text: str, limit: int) -> bool:
     The brackets around the name of a table count while the name lasts.
     """
     return _is_nested_beyond(text, _TOML_SKIPPED, limit)
-
-
-def read_json(text: str | bytes, *, limit: int = MAX_READ_DEPTH, **hooks: Any) -> Any:
-    """Returns what ``json.loads`` does with these hooks; raises ``NestedTooDeep``, a ``ValueError``, beyond a limit."""
-    if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")
-    if is_json_nested_beyond(text, limit):
-        raise NestedTooDeep(f"is nested more than {limit} deep")
-    return json.loads(text, **hooks)
 
 
 def _is_nested_beyond(text: str, skipped: re.Pattern[str], limit: int) -> bool:

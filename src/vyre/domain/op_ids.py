@@ -16,7 +16,7 @@ from vyre.domain.ir.program import OpId, Program
 from vyre.domain.ir.stmt import STMT_TYPES
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 
-_SPELLING: Final = {"binary": "bin_op", "unary": "un_op"}
+_SPELLING: Final = {"binary": "bin_op", "unary": "un_op", "subgroup_reduce": "subgroup_add"}
 
 
 def _snake(node_type: type[Node]) -> str:

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.geometry import U32_MAX
 from vyre.domain.grid_sync import fresh_names, has_grid_loops
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import Access, Buffer
@@ -42,6 +41,7 @@ from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Let, Store, walk_statemen
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.views import checked_index, view_index
 from vyre.domain.names import Dim3
+from vyre.domain.record import U32_MAX
 from vyre.domain.validation.validator import check_rules
 
 _U32: Final = ScalarType.U32

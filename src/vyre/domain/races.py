@@ -64,21 +64,35 @@ class RacingAccess(NamedTuple):
 
 
 class DataRace(NamedTuple):
-    """Two unordered accesses to one element; ``first`` happened first in the schedule that was observed."""
+    """Two unordered accesses to one element; ``first`` happened first in the schedule that was observed.
+
+    ``sizes``: those of the axes after the first, () for an array of one axis.
+    """
 
     buffer: str
     element: int
     first: RacingAccess
     second: RacingAccess
+    sizes: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.buffer}[{self.element}]: {self.first}, {self.second}"
+        return f"{self.buffer}[{', '.join(map(str, self.position))}]: {self.first}, {self.second}"
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        """The index of the element along each axis of the array: (row, column) of a table."""
+        rest, position = self.element, []
+        for size in reversed(self.sizes):
+            rest, index = divmod(rest, size)
+            position.append(index)
+        return (rest, *reversed(position))
 
     def to_json(self) -> dict[str, Any]:
         """Returns the race as a JSON object."""
         return {
             "buffer": self.buffer,
             "element": self.element,
+            "position": list(self.position),
             "first": self.first.to_json(),
             "second": self.second.to_json(),
         }

@@ -5,13 +5,14 @@ The digest detects damage and manual edits.  It is no signature: everyone who ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from vyre.domain.errors import MalformedJson
-from vyre.domain.nesting import read_json
+from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.strict_json import NotStrictJson, canonical, parse
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +20,48 @@ class SealedForm:
     """A kind of sealed document.
 
     ``domain`` separates the digests of one kind from those of others; ``malformed`` makes the error of this kind from
-    a reason.
+    a reason; ``version`` is the member of that name, None where a document has none.
     """
 
     domain: bytes
     malformed: Callable[[str], MalformedJson]
+    version: int | None = None
 
     def seal(self, content: dict[str, Any]) -> str:
         """Returns canonical JSON of ``content`` with its digest, without a line end."""
-        return _text(content | {"blake3": self._digest(content)})
+        return canonical(content | {"blake3": self._digest(content)})
 
-    def unseal(self, text: str) -> dict[str, Any]:
+    def unseal(self, text: str | bytes) -> dict[str, Any]:
         """Returns the content of ``text`` after verifying its digest; raises ``MalformedJson``.
 
         Whether the text is canonical is not checked.
         """
         try:
-            content = read_json(text)
-            whole = isinstance(content, dict) and content.pop("blake3", None) == self._digest(content)
-        except ValueError:  # no JSON, or nested too deep
-            raise self.malformed("it is not JSON") from None
-        if not whole:
+            content = parse(text)
+        except NotStrictJson as error:
+            raise self.malformed(f"it {error}") from None
+        if not isinstance(content, dict) or content.pop("blake3", None) != self._digest(content):
             raise self.malformed("its digest does not match")
-        return dict(content)
+        return content
+
+    def read(self, text: str | bytes, of: Callable[[dict[str, Any]], T], write: Callable[[T], str]) -> T:
+        """Returns what ``of`` makes of the content of ``text``, of which ``write`` must give the same text.
+
+        Raises ``MalformedJson`` where it does not, for another version, and for what ``of`` says by a ``LookupError``,
+        ``AttributeError``, ``TypeError``, ``ValueError`` or ``InvalidField``.
+        """
+        content = self.unseal(text)
+        if content.get("version") != self.version:
+            raise self.malformed(f"it is of version {content.get('version')!r}, not {self.version}")
+        try:
+            found = of(content)
+        except (LookupError, AttributeError, TypeError, ValueError, InvalidField) as error:
+            raise self.malformed(str(error)) from None
+        if write(found) != (text if isinstance(text, str) else text.decode("utf-8", "replace")):
+            raise self.malformed("it is not canonical")
+        return found
 
     def _digest(self, content: object) -> str:
         from blake3 import blake3
 
-        return blake3(self.domain + b"\0" + _text(content).encode()).hexdigest()
-
-
-def _text(content: object) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return blake3(self.domain + b"\0" + canonical(content).encode()).hexdigest()

@@ -1,9 +1,10 @@
-"""Reading dicts that other threads, or finalizers, change meanwhile."""
+"""Reading dicts and weak sets that other threads, or finalizers, change meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
+from weakref import WeakSet
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,3 +20,9 @@ def entries_of(shared: Mapping[K, V]) -> list[tuple[K, V]]:
     """
     found = [(key, shared.get(key, cast("V", _GONE))) for key in list(shared)]
     return [(key, value) for key, value in found if value is not _GONE]
+
+
+def members_of(shared: WeakSet[V]) -> list[V]:
+    """Returns the members of a set, as ``entries_of`` does: iterating over it fails when another thread adds one."""
+    references = list(shared.data)  # type: ignore[attr-defined]  # the plain set of them, which the stubs leave out
+    return [member for reference in references if (member := reference()) is not None]

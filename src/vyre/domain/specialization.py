@@ -1,20 +1,12 @@
-"""Specialization values: constants chosen at launch, and the keys derived from them.
-
-There are two families of keys.  ``canonical_bytes`` is injective (type tags, length frames, full type structure) and
-is the base of executable keys.  The 64-bit ``cache_hash`` family is the interchange form of vyre-driver, the Rust
-system: unframed FNV-1a, so that different maps *can* collide; it must never decide alone which code runs.
-"""
+"""Specialization values: constants chosen at launch, and the injective bytes from which executable keys are made."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Final, TypeAlias
-
-from blake3 import blake3
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
@@ -22,21 +14,14 @@ from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.numpy_scalars import python_number
-from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.shown import kind_of, shown
 
-U64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
-_FNV_OFFSET: Final = 0xCBF2_9CE4_8422_2325
-_FNV_PRIME: Final = 0x0000_0100_0000_01B3
-_ARTIFACT_DOMAIN: Final = b"vyre-specialization-artifact-key-v1\0"
-UNTAGGED: Final = 0xFFFF_FFFF
-"""The interchange tag of a type that vyre-driver's table lacks."""
-
 
 class SpecKind(Enum):
-    """The kind of a specialization value; its number is the stable tag in the low byte of ``SpecValue.cache_hash``."""
+    """The kind of a specialization value; its number is the first byte of ``SpecValue.canonical_bytes``."""
 
     U32 = 0
     I32 = 1
@@ -52,11 +37,6 @@ SPEC_SCALARS: Final[dict[SpecKind, ScalarType]] = {
     SpecKind.BOOL: ScalarType.BOOL,
 }
 _KIND_OF: Final = {scalar: kind for kind, scalar in SPEC_SCALARS.items()}
-
-
-def dtype_tag(dtype: DataType) -> int:
-    """Returns the interchange tag: the type's wire tag, except for ``quantized``, which vyre-driver's table lacks."""
-    return UNTAGGED if isinstance(dtype, ReservedType) and dtype.name == "quantized" else dtype.tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +123,6 @@ class SpecValue:
             raise _no_constant(literal.dtype)
         return cls(kind, literal.bits)
 
-    def as_pipeline_f64(self) -> float:
-        """Returns the value as a float, exactly; a bool is 0 or 1, a data type its tag."""
-        if self.data_type is not None:
-            return float(dtype_tag(self.data_type))
-        if self.kind is SpecKind.F32:
-            return float(struct.unpack("<f", self.bits.to_bytes(4, "little"))[0])
-        if self.kind is SpecKind.I32:
-            return float(self.bits - (self.bits >> 31 << 32))
-        return float(self.bits)
-
-    def cache_hash(self) -> int:
-        """Returns the 64-bit interchange contribution: the kind in the low byte, the bits above it."""
-        payload = self.bits if self.data_type is None else dtype_tag(self.data_type)
-        return self.kind.value | payload << 8
-
     def canonical_bytes(self) -> bytes:
         """Returns an injective encoding, with the full structure of a data type."""
         payload = self.bits.to_bytes(4, "little") if self.data_type is None else _type_bytes(self.data_type)
@@ -209,18 +174,6 @@ class SpecMap(Mapping[str, SpecValue]):
 
     def __repr__(self) -> str:
         return f"SpecMap({self._entries!r})"
-
-    def to_numeric_constants(self) -> dict[str, float]:
-        """Returns every value as a float, by name."""
-        return {name: value.as_pipeline_f64() for name, value in self._entries.items()}
-
-    def cache_hash(self) -> int:
-        """Returns 64-bit FNV-1a over names and value hashes, without frames: for interchange only."""
-        state = _FNV_OFFSET
-        for name, value in self._entries.items():
-            for byte in _text(name) + value.cache_hash().to_bytes(8, "little"):
-                state = ((state ^ byte) * _FNV_PRIME) & U64_MASK
-        return state
 
     def canonical_bytes(self) -> bytes:
         """Returns an injective encoding: the count, then each name and value in a length frame."""
@@ -325,45 +278,6 @@ def complete_spec(program: Program, spec: Mapping[str, SpecInput] | None) -> Spe
 def spec_of(literals: Mapping[str, Literal]) -> SpecMap:
     """Returns the map of these literals."""
     return SpecMap({name: SpecValue.from_literal(value) for name, value in literals.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class SpecCacheKey:
-    """The interchange identity of a specialized module: three u64 hashes and the workgroup size."""
-
-    shader_hash: int
-    binding_sig: int
-    workgroup_size: Dim3
-    spec_hash: int
-
-    @classmethod
-    def build(cls, shader_hash: int, binding_sig: int, workgroup_size: Dim3, specs: SpecMap) -> SpecCacheKey:
-        """Returns the key for these constants."""
-        return cls(shader_hash, binding_sig, workgroup_size, specs.cache_hash())
-
-    def autotune_key(self) -> bytes:
-        """Returns 16 bytes: LE64(spec ^ workgroup), LE64(shader ^ binding), with the workgroup as x ^ y << 16 ^ z <<
-        32.
-        """
-        x, y, z = self.workgroup_size
-        workgroup = (x ^ y << 16 ^ z << 32) & U64_MASK
-        return struct.pack("<QQ", self.spec_hash ^ workgroup, self.shader_hash ^ self.binding_sig)
-
-
-def vsa_specialization_key(fingerprint: bytes, spec_hash: int) -> int:
-    """Returns a 128-bit key: the first eight bytes of a 32-byte program fingerprint above a 64-bit ``spec_hash``."""
-    if len(fingerprint) != 32:
-        raise InvalidConfig(f"a program fingerprint has 32 bytes, not {len(fingerprint)}", fix="pass Program.digest.")
-    return int.from_bytes(fingerprint[:8], "little") << 64 | _checked(spec_hash, 64, "spec_hash")
-
-
-def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, backend_fingerprint: str) -> str:
-    """Returns lower-case hex BLAKE3-256 over version (u32), spec hash and backend fingerprint, both length-framed."""
-    state = blake3(_ARTIFACT_DOMAIN + b"version\0")
-    state.update(_checked(cache_version, 32, "cache_version").to_bytes(4, "little"))
-    state.update(b"\0spec\0" + _frame(spec_hash.encode()))
-    state.update(b"\0backend\0" + _frame(backend_fingerprint.encode()))
-    return state.hexdigest()
 
 
 def _checked(value: int, bits: int, name: str) -> int:

@@ -159,15 +159,12 @@ def _order(found: TuningRecord) -> tuple[Any, ...]:
 # ---- lines
 def to_line(found: TuningRecord) -> str:
     """Returns canonical JSON that carries its own digest, without a line end."""
-    return seal(to_json(found))
+    return _FORM.seal(to_json(found))
 
 
-def from_line(line: str) -> TuningRecord:
+def from_line(line: str | bytes) -> TuningRecord:
     """Returns the record that ``to_line`` wrote; raises ``MalformedJson`` for any other text."""
-    found = record_of(unseal(line))
-    if to_line(found) != line:
-        raise malformed("it is not canonical")
-    return found
+    return _FORM.read(line, _record_of, to_line)
 
 
 def to_json(found: TuningRecord) -> dict[str, Any]:
@@ -187,24 +184,18 @@ def to_json(found: TuningRecord) -> dict[str, Any]:
     }
 
 
-def record_of(content: dict[str, Any]) -> TuningRecord:
-    """Returns the record that ``to_json`` wrote; raises ``MalformedJson`` for other objects."""
-    try:
-        if content["version"] != VERSION:
-            raise malformed(f"it is of version {content['version']!r}, not {VERSION}")
-        return TuningRecord(
-            key=key_of(content["key"]),
-            candidate=Candidate(content["size"], content["profile"]),
-            kind=TimeKind(content["kind"]),
-            run=content["run"],
-            place=content["place"],
-            of=content["of"],
-            samples=tuple(content["samples"]),
-            matched=content["matched"],
-            at_s=content["at_s"],
-        )
-    except (KeyError, TypeError, ValueError, InvalidField) as error:
-        raise malformed(str(error)) from None
+def _record_of(content: dict[str, Any]) -> TuningRecord:
+    return TuningRecord(
+        key=key_of(content["key"]),
+        candidate=Candidate(content["size"], content["profile"]),
+        kind=TimeKind(content["kind"]),
+        run=content["run"],
+        place=content["place"],
+        of=content["of"],
+        samples=tuple(content["samples"]),
+        matched=content["matched"],
+        at_s=content["at_s"],
+    )
 
 
 def key_json(key: TuningKey) -> dict[str, Any]:
@@ -219,11 +210,8 @@ def key_of(content: dict[str, Any]) -> TuningKey:
     return TuningKey(**content | {"declared": tuple(content["declared"])})
 
 
-def malformed(why: str) -> MalformedJson:
-    """Returns the error for text that the tuner did not write."""
+def _malformed(why: str) -> MalformedJson:
     return MalformedJson(f"not of the tuner: {why}", fix=_FIX)
 
 
-_FORM: Final = SealedForm(b"vyre.tuning.v1", malformed)
-seal: Final = _FORM.seal
-unseal: Final = _FORM.unseal
+_FORM: Final = SealedForm(b"vyre.tuning.v1", _malformed, VERSION)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.errors import MalformedJson
 from vyre.domain.record import record
 from vyre.domain.sealed_json import SealedForm
 from vyre.domain.tuning import KEY_FIELDS, Candidate, TimeKind, TuningKey, key_json, key_of
@@ -74,18 +74,9 @@ def pins_text(pins: Pins) -> str:
     return _FORM.seal({"version": VERSION, "pins": rows}) + "\n"
 
 
-def pins_of(text: str) -> Pins:
+def pins_of(text: str | bytes) -> Pins:
     """Returns the pins that ``pins_text`` wrote; raises ``MalformedJson`` for any other text."""
-    content = _FORM.unseal(text)
-    try:
-        if content["version"] != VERSION:
-            raise _malformed(f"it is of version {content['version']!r}, not {VERSION}")
-        found = Pins.of(map(_pin_of, content["pins"]))
-    except (KeyError, TypeError, ValueError, InvalidField) as error:
-        raise _malformed(str(error)) from None
-    if pins_text(found) != text:
-        raise _malformed("it is not canonical")
-    return found
+    return _FORM.read(text, lambda content: Pins.of(map(_pin_of, content["pins"])), pins_text)
 
 
 def _pin_of(row: dict[str, Any]) -> Pin:
@@ -96,4 +87,4 @@ def _malformed(why: str) -> MalformedJson:
     return MalformedJson(f"no file of pins: {why}", fix="write it again with `vyre tune --export`, or copy it again.")
 
 
-_FORM: Final = SealedForm(b"vyre.tuning.pins.v1", _malformed)
+_FORM: Final = SealedForm(b"vyre.tuning.pins.v1", _malformed, VERSION)

@@ -2,15 +2,13 @@
 
 Records and named tuples are objects whose ``$type`` is the name of their class, tuples and sets are lists (those of
 sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` is its text.
-Floats are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.  ``canonical`` writes the same value as the same text in
-every process.
+Floats are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.
 
 Writing needs only a value.  Reading needs its type, and refuses everything that is not written for that type.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -21,17 +19,12 @@ from typing import Annotated, Any, Final, NewType, TypeAlias, TypeVar, Union, ge
 
 from vyre.domain.errors import InvalidField, MalformedJson, VyreError
 from vyre.domain.record import Reason
-from vyre.domain.strict_json import MAX_DEPTH
+from vyre.domain.strict_json import MAX_DEPTH, MAX_DIGITS, canonical
 
 Json: TypeAlias = Any
 TYPE: Final = "$type"
 MAX_VALUE_DEPTH: Final = MAX_DEPTH - 2
 """The largest number of records and collections that may enclose a value; the document around it adds its own."""
-
-
-def canonical(document: Json) -> str:
-    """Returns JSON text with sorted names and no spaces; equal documents have equal texts."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 # ---- writing
@@ -45,7 +38,7 @@ def to_json(value: object) -> Json:
 
 
 def _document(value: object, depth: int) -> Json:
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) <= _LARGEST):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
@@ -55,7 +48,7 @@ def _document(value: object, depth: int) -> Json:
         return value.hex()
     if isinstance(value, Reason):
         return str(value)
-    if depth >= MAX_VALUE_DEPTH:
+    if depth >= MAX_VALUE_DEPTH - isinstance(value, Mapping):  # a mapping is a list of lists
         raise InvalidField(
             record=type(value).__name__, field="value", value="...", expected=f"nested at most {MAX_VALUE_DEPTH} deep"
         )
@@ -223,6 +216,7 @@ def _refuse(document: Json, expected: str, path: str) -> Any:
 
 
 _FIX: Final = "use the text as it was written."
+_LARGEST: Final = 10**MAX_DIGITS - 1
 _SHOWN: Final = 60
 _NOT_FINITE: Final = ("nan", "inf", "-inf")
 _SCALARS: Final[dict[Any, Callable[[Json, str], Any]]] = {

@@ -1,4 +1,4 @@
-"""Measured times of waves of work graphs, which decide whether equal waves run in one kernel, and their text form."""
+"""Measured times of waves of sequences, which decide whether equal waves run in one kernel, and their text form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.errors import MalformedJson
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.record import U64_MAX
 from vyre.domain.sealed_json import SealedForm
@@ -47,19 +47,14 @@ def to_text(table: WaveTimes) -> str:
     )
 
 
-def from_text(text: str) -> WaveTimes:
+def from_text(text: str | bytes) -> WaveTimes:
     """Returns the table that ``to_text`` wrote; raises ``MalformedJson`` for any other text."""
-    content = _FORM.unseal(text)
-    try:
-        if content["version"] != VERSION:
-            raise _malformed(f"they are of version {content['version']!r}, not {VERSION}")
-        times = {waves: _time(one, apart) for waves, one, apart in content["times"]}
-        found = WaveTimes(CostSource(**content["source"]), times)
-    except (AttributeError, KeyError, TypeError, ValueError, InvalidField) as error:
-        raise _malformed(str(error)) from None
-    if to_text(found) != text:
-        raise _malformed("they are not canonical")
-    return found
+    return _FORM.read(text, _table, to_text)
+
+
+def _table(content: dict[str, Any]) -> WaveTimes:
+    times = {waves: _time(one, apart) for waves, one, apart in content["times"]}
+    return WaveTimes(CostSource(**content["source"]), times)
 
 
 def _time(*given: Any) -> WaveTime:
@@ -72,4 +67,4 @@ def _malformed(why: str) -> MalformedJson:
     return MalformedJson(f"not times of waves: {why}", fix="remove the file, and they are measured again.")
 
 
-_FORM: Final = SealedForm(b"vyre.wave-times.v1", _malformed)
+_FORM: Final = SealedForm(b"vyre.wave-times.v1", _malformed, VERSION)

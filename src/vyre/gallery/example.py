@@ -53,22 +53,27 @@ def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
 class Example:
     """One kernel of the gallery.
 
-    ``builder`` makes its program with a ``ProgramBuilder``; ``kernel`` is the same kernel in plain Python, whose
-    program has the same digest; None: it is written for the builder only.  ``checked_by`` names the source of the
-    expected answer.  ``run`` differs from ``dispatch_once`` where the algorithm iterates.
+    ``source`` is a kernel in plain Python, or makes the program with a ``ProgramBuilder``.  ``checked_by`` names the
+    source of the expected answer.  ``run`` differs from ``dispatch_once`` where the algorithm iterates.  ``builder``
+    makes the program of a kernel in plain Python, with the same digest, for readers who compare the two.
     """
 
     name: str
     title: str
-    builder: Callable[[], Program]
+    source: Kernel[...] | Callable[[], Program]
     case: Callable[[], Case]
     checked_by: str
     run: Callable[[Dispatcher, Program, Case], Outputs] = field(default=dispatch_once)
-    kernel: Kernel[...] | None = None
+    builder: Callable[[], Program] | None = None
+
+    @property
+    def kernel(self) -> Kernel[...] | None:
+        """The kernel in plain Python; None where the program is made with a ``ProgramBuilder``."""
+        return self.source if isinstance(self.source, Kernel) else None
 
     def program(self) -> Program:
-        """Returns the program: of the kernel in plain Python, or of the builder where there is none."""
-        return self.builder() if self.kernel is None else self.kernel.program
+        """Returns the program."""
+        return self.source.program if isinstance(self.source, Kernel) else self.source()
 
 
 def mismatches(case: Case, outputs: Outputs) -> list[str]:

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidInput
+from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import shown
-from vyre.policies.egraphs.device_extraction import (
-    BiasThresholds,
-    CostModel,
-    EClass,
-    ENode,
-    ExtractionInputs,
-    extract_best_for_device,
-)
-from vyre.policies.egraphs.extraction_cost import ExtractionProfile, ExtractionThresholds, NodeHints
-from vyre.policies.journal import DecisionSink, decide
 
 if TYPE_CHECKING:
     from vyre.app.fixpoint import FixedPointResult
     from vyre.graphs.columns import Words
     from vyre.graphs.egraph import EGraph
     from vyre.policies.egraphs.egraph_kernels import ClosurePlan
-
-_AS_GIVEN: Final = BiasThresholds(extraction=ExtractionThresholds(hot_bps=10_000, cold_bps=10_000))
-"""Costs count as the caller gives them."""
-_ANY_DEVICE: Final = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=True)
-_NO_HINTS: Final = NodeHints()
 
 
 class CanonicalRows(NamedTuple):
@@ -76,20 +62,18 @@ class ClosedEGraph:
     for an e-graph without terms.  ``plan``: the plan of the closure.
     """
 
-    __slots__ = ("_graph", "_rows", "_sink", "classes", "fixed_point", "plan", "rounds")
+    __slots__ = ("_graph", "_rows", "classes", "fixed_point", "plan", "rounds")
 
     def __init__(
         self,
         graph: EGraph,
         plan: ClosurePlan,
-        sink: DecisionSink | None,
         classes: Words,
         rounds: int,
         fixed_point: FixedPointResult | None,
         rows: CanonicalRows | None,
     ) -> None:
         self._graph = graph
-        self._sink = sink
         self._rows = rows
         self.classes: Words = classes
         self.rounds: int = rounds
@@ -138,49 +122,54 @@ class ClosedEGraph:
         Raises ``InvalidInput`` as ``rows`` and ``same`` do, and for costs that are no such numbers.
         """
         expect("shared", shared, bool, "True or False")
-        prices = {} if costs is None else dict(costs)
-        for operator, cost in prices.items():
-            if type(cost) is not int or not 0 <= cost <= U64_MAX:
-                raise InvalidInput(
-                    f"the cost of {shown(operator)} is {shown(cost)}", fix="use whole numbers from 0 to 2^64 - 1."
-                )
-        classes = self._classes_below(int(self._class_of(term)), prices)
-        model = CostModel.DAG if shared else CostModel.TREE
-        inputs = ExtractionInputs(classes=classes, root=0, profile=_ANY_DEVICE, cost_model=model)
-        found = decide(self._sink, extract_best_for_device, inputs, _AS_GIVEN)
-        return None if found is None else CheapestTerm(found.cost, self._written(inputs, found.chosen))
+        fix = "use whole numbers from 0 to 2^64 - 1."
+        prices = {
+            operator: whole(f"the cost of {shown(operator)}", cost, 0, U64_MAX, fix, InvalidInput)
+            for operator, cost in dict(costs or {}).items()
+        }
+        rows, classes = self._alternatives(int(self._class_of(term)), prices)
+        trees, chosen = cheapest_trees(classes)
+        if 0 not in trees:
+            return None
+        cost = exchange(classes, 0, chosen) if shared else trees[0]
+        return CheapestTerm(cost, self._written(rows, classes, chosen))
 
-    def _classes_below(self, label: int, prices: Mapping[str, int]) -> tuple[EClass, ...]:
-        """Returns the classes that terms of a class are made of, that class first; the id of a node is its row."""
+    def _alternatives(self, label: int, prices: Mapping[str, int]) -> tuple[list[list[int]], Alternatives]:
+        """Returns the classes that terms of a class are made of, that class first, and the row of each of their
+        nodes.
+        """
         rows = self.rows
         order = np.argsort(rows.classes, kind="stable")
         sorted_classes = rows.classes[order]
         numbers = {label: 0}
         waiting = [label]
-        classes: list[EClass] = []
+        row_of: list[list[int]] = []
+        children: list[list[tuple[int, ...]]] = []
         for each in waiting:
             first, end = np.searchsorted(sorted_classes, each), np.searchsorted(sorted_classes, each, side="right")
-            nodes = []
-            for row in order[first:end].tolist():
+            row_of.append(order[first:end].tolist())
+            children.append([])
+            for row in row_of[-1]:
                 below = rows.children[rows.offsets[row] : rows.offsets[row + 1]].tolist()
                 waiting += [child for child in dict.fromkeys(below) if child not in numbers]
-                children = tuple(numbers.setdefault(child, len(numbers)) for child in below)
-                nodes.append(ENode(row, prices.get(self._name(row), 1), _NO_HINTS, children))
-            classes.append(EClass(tuple(nodes)))
-        return tuple(classes)
+                children[-1].append(tuple(numbers.setdefault(child, len(numbers)) for child in below))
+        own = [[prices.get(self._name(row), 1) for row in nodes] for nodes in row_of]
+        return row_of, Alternatives(own, children, U64_MAX)
 
     def _name(self, row: int) -> str:
         return self._graph.operator_name(int(self.rows.operators[row]))
 
-    def _written(self, inputs: ExtractionInputs, chosen: Mapping[int, int]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Returns the chosen nodes that the root needs, children before parents, without recursion."""
+    def _written(
+        self, rows: list[list[int]], classes: Alternatives, chosen: Mapping[int, int]
+    ) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Returns the chosen nodes that class 0 needs, children before parents, without recursion."""
         places: dict[int, int] = {}
         nodes: list[tuple[str, tuple[int, ...]]] = []
-        stack = [inputs.root]
+        stack = [0]
         while stack:
             eclass = stack[-1]
-            node = inputs.classes[eclass].nodes[chosen[eclass]]
-            waiting = [below for below in node.children if below not in places]
+            children = classes.children[eclass][chosen[eclass]]
+            waiting = [below for below in children if below not in places]
             if eclass in places:
                 stack.pop()
             elif waiting:
@@ -188,7 +177,7 @@ class ClosedEGraph:
             else:
                 stack.pop()
                 places[eclass] = len(nodes)
-                nodes.append((self._name(node.id), tuple(places[below] for below in node.children)))
+                nodes.append((self._name(rows[eclass][chosen[eclass]]), tuple(places[below] for below in children)))
         return tuple(nodes)
 
     def _class_of(self, term: int) -> np.uint32:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from vyre.app.kernels.kernel import Kernel
+from vyre.app.sequences.steps import Step
 from vyre.app.session import Session
-from vyre.app.work_graph.steps import Step
 from vyre.domain.arguments import expect
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U32_MAX
@@ -90,12 +90,14 @@ def close(
         expect("slots", slots, int, "a number of slots")
     image = image_of(graph)
     count, sides = len(graph), len(image.near)
-    sink = session._decisions
-    inputs = ClosureInputs(count, image.class_count, sides - count, slots)
-    plan = decide(sink, plan_closure, inputs)
+    services = session._work_services()
+    most_groups = services.lease.backend.profile.max_grid_size
+    most_items = U32_MAX if most_groups is None else min(most_groups[0] * kernels.LANES, U32_MAX)
+    inputs = ClosureInputs(count, image.class_count, sides - count, most_items, slots)
+    plan = decide(services.decisions, plan_closure, inputs)
     if count == 0:
         empty = np.zeros(0, np.uint32)
-        return ClosedEGraph(graph, plan, sink, empty, 0, None, _rows_of(image, empty, empty, empty))
+        return ClosedEGraph(graph, plan, empty, 0, None, _rows_of(image, empty, empty, empty))
     with ExitStack() as held:
         arrays = _on_device(session, image, plan, held)
         fixed = _rounds(session, arrays, plan, executor, signature_mask)
@@ -114,7 +116,7 @@ def close(
             state = arrays["state"][: count * _WORD_BYTES].download().view(np.uint32)
             child = arrays["child"].download()[: len(image.child)]
             canonical = _rows_of(image, representatives, child, state)
-    return ClosedEGraph(graph, plan, sink, image.labelled(representatives), rounds, ending, canonical)
+    return ClosedEGraph(graph, plan, image.labelled(representatives), rounds, ending, canonical)
 
 
 def _on_device(session: Session, image: Image, plan: ClosurePlan, held: ExitStack) -> dict[str, ResidentArray]:

@@ -27,9 +27,13 @@ from typing import Final
 
 import vyre
 from vyre import In, InOut, u32
-from vyre.domain.graphs.egraph import SIGNATURE_ADDEND, SIGNATURE_FACTOR, SIGNATURE_SEED, SIGNATURE_TURN
 
 LANES: Final = 256
+SIGNATURE_SEED: Final = 0xA24B_AED4
+SIGNATURE_ADDEND: Final = 0x9E37_79B9
+SIGNATURE_FACTOR: Final = 0x85EB_CA6B
+SIGNATURE_TURN: Final = 13
+"""The numbers of the signature of a row, which are those of vyre-driver."""
 JUMPS: Final = 16
 """The parents that a lane follows in one round; a longer path is shortened by the next rounds."""
 
@@ -52,7 +56,7 @@ DONE: Final = 4
 
 @vyre.function
 def mixed(state: u32, value: u32) -> u32:
-    """Returns a signature with one more value in it, as ``domain.graphs.egraph.row_signature`` does."""
+    """Returns a signature with one more value in it."""
     total = value + SIGNATURE_ADDEND + (state << 6) + (state >> 2)
     turned: u32 = vyre.rotl(state ^ total, u32(SIGNATURE_TURN))
     return turned * SIGNATURE_FACTOR

@@ -15,12 +15,10 @@ from vyre.domain.errors import InvalidInput, PlanError
 from vyre.domain.graphs.token_fact import (
     EDGE_RANK,
     NODE_RANK,
-    PREFIX_RANKS,
     EdgeKind,
-    GraphShape,
     NodeKind,
-    TokenFactLayout,
 )
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import kind_of, shown
 from vyre.graphs.columns import Bytes, Longs, Words, column
@@ -28,10 +26,6 @@ from vyre.graphs.csr import MOST_KINDS, Rows, compressed_rows
 
 Kinds: TypeAlias = "Iterable[EdgeKind | int] | EdgeKind | int"
 ALL_KINDS: Final[int] = 2**MOST_KINDS - 1
-NODE_BYTES: Final = 5
-"""The bytes of a node in memory: the start of its row, and its kind."""
-EDGE_BYTES: Final = 5
-"""The bytes of an edge in memory: its target, and its kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,24 +73,6 @@ class FactGraph:
             unknown = int(wanted[np.argmin(known)])
             raise InvalidInput(f"{name} holds {unknown}, and no node has this id", fix="pass ids of the graph's nodes.")
         return found.astype(np.uint32)
-
-    def layout(self, columns: int = 0) -> TokenFactLayout:
-        """Returns the bytes on a device, the profile of the out-degrees, and ``columns`` more bytes that stay."""
-        degrees = np.sort(np.diff(self.rows.rows.astype(np.int64)))[::-1][: 2 ** (PREFIX_RANKS - 1)]
-        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
-        node_bytes, edge_bytes = self.nodes * NODE_BYTES, self.edges * EDGE_BYTES
-        payload = self.payload.nbytes + columns
-        return TokenFactLayout(
-            graph_shape=GraphShape(self.nodes, self.edges),
-            max_out_degree=int(degrees[0]) if degrees.size else 0,
-            top_out_degree_prefix_sums=tuple(int(sums[min(2**rank, self.nodes)]) for rank in range(PREFIX_RANKS)),
-            node_record_bytes=NODE_BYTES,
-            edge_record_bytes=EDGE_BYTES,
-            node_bytes=node_bytes,
-            edge_bytes=edge_bytes,
-            payload_bytes=payload,
-            resident_bytes=node_bytes + edge_bytes + payload,
-        )
 
     def __repr__(self) -> str:
         return f"<FactGraph of {self.nodes} nodes and {self.edges} edges>"
@@ -162,13 +138,14 @@ def kinds_mask(along: Kinds | None) -> int:
     """Returns a set of kinds of edges as bits; None stands for all kinds.  Raises ``InvalidInput``."""
     if along is None:
         return ALL_KINDS
-    given = [along] if isinstance(along, EdgeKind | int) else list(items_of("along", along))
+    is_number = whole_number(along) is not None
+    given: list[Any] = [along] if is_number or isinstance(along, EdgeKind | int) else list(items_of("along", along))
     if not given:
         raise InvalidInput("along names no kind of edges", fix="name at least one, or pass None for all.")
     mask = 0
     for kind in given:
-        number: int = EDGE_RANK[kind] if isinstance(kind, EdgeKind) else kind
-        if type(number) is not int or not 0 <= number < MOST_KINDS:
+        number = EDGE_RANK[kind] if isinstance(kind, EdgeKind) else whole_number(kind)
+        if number is None or not 0 <= number < MOST_KINDS:
             raise InvalidInput(
                 f"along holds {shown(kind)}", fix=f"name members of EdgeKind, or numbers from 0 to {MOST_KINDS - 1}."
             )
@@ -179,10 +156,11 @@ def kinds_mask(along: Kinds | None) -> int:
 def _ids(nodes: int | npt.ArrayLike) -> Words:
     if isinstance(nodes, bool):
         raise InvalidInput(f"nodes={nodes!r}", fix="pass the ids of the nodes, or their number.")
-    if isinstance(nodes, int):
-        if not 0 <= nodes < U32_MAX:
+    number = None if isinstance(nodes, np.ndarray) else whole_number(nodes)
+    if number is not None:
+        if not 0 <= number < U32_MAX:
             raise InvalidInput(f"nodes={shown(nodes)}", fix=f"pass a number from 0 to {U32_MAX - 1}.")
-        return np.arange(nodes, dtype=np.uint32)
+        return np.arange(number, dtype=np.uint32)
     found: Words = column("nodes", nodes, np.uint32)
     return found
 
@@ -230,10 +208,10 @@ def _kinds(name: str, given: Any, rank: Mapping[Any, int], count: int, most: int
     """Returns a column of kinds, from one kind for all, or one for each; kinds are members of an enum or numbers."""
     if isinstance(given, Enum):
         given = rank.get(given, given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        if not 0 <= given < most:
+    if not isinstance(given, np.ndarray) and (number := whole_number(given)) is not None:
+        if not 0 <= number < most:
             raise InvalidInput(f"{name}={given}", fix=f"pass a number from 0 to {most - 1}.")
-        return np.full(count, given, np.uint8)
+        return np.full(count, number, np.uint8)
     if not isinstance(given, np.ndarray):
         given = [rank[kind] if isinstance(kind, Enum) and kind in rank else kind for kind in items_of(name, given)]
         wrong = next((kind for kind in given if not isinstance(kind, int | np.integer) or isinstance(kind, bool)), None)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import blake2b
-from threading import RLock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from vyre.adapters.forks import process_lock
 from vyre.app.fixpoint import ExecutorName, FixedPoint, FixedPointResult
-from vyre.app.work_graph.steps import Step
-from vyre.app.work_graph.wave_plans import device_key
+from vyre.app.sequences.steps import Step
 from vyre.domain.arguments import expect, items_of
-from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
-from vyre.domain.launch_costs import ASSUMED
+from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
+from vyre.domain.unique import Closing
+from vyre.domain.upload_reuse import UploadReuse
 from vyre.graphs import token_fact_kernels as kernels
 from vyre.graphs.columns import Words
 from vyre.graphs.token_fact import ALL_KINDS, FactGraph, Kinds, kinds_mask
@@ -29,32 +27,16 @@ from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
     FrontierIrPlan,
     FrontierNode,
-    FrontierWaveSizes,
-    node_waves,
     plan_frontier_ir,
-    waves_from_frontier_ir,
 )
-from vyre.policies.frontiers.plan_cache import CustomAnalysis, PlanIdentity
-from vyre.policies.frontiers.topology import FrontierSample
 from vyre.policies.journal import decide
-from vyre.policies.transfer.residency import (
-    GraphResidency,
-    QueueScope,
-    Readback,
-    ResidencyCounters,
-    SessionProfile,
-    TokenFactFrontier,
-    TokenFactPlan,
-    TokenFactProfile,
-    plan_new_token_fact,
-    plan_session,
-)
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.kernels.kernel import Kernel
     from vyre.app.resident import ResidentArray
+    from vyre.app.sequences.sequence import WorkServices
     from vyre.app.session import Session
-    from vyre.app.work_graph.sequence import WorkServices
 
 Arrays: TypeAlias = "dict[str, ResidentArray]"
 
@@ -63,8 +45,6 @@ FRONTIER_BYTES: Final = 6
 CONTROL_BYTES: Final = 64
 """The bytes of a frontier, at most, whatever the number of nodes."""
 DISTANCE_BYTES: Final = 4
-_FRONTIERS: Final = CustomAnalysis(1)
-"""The analysis of which the frontiers of a graph are; see ``PlanIdentity``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +94,7 @@ class Components(NamedTuple):
         return int(np.unique(self.labels).size)
 
 
-class FactSession:
+class FactSession(Closing):
     """A graph in the memory of a session's device: ``with FactSession(session, graph) as facts: facts.reach([7])``.
 
     The graph is uploaded once.  A call uploads the sources, runs without the host between two levels, and reads back
@@ -137,7 +117,7 @@ class FactSession:
         self._session = session
         self._services: WorkServices = session._work_services()
         self._budget = U64_MAX if budget is None else budget
-        self._lock = RLock()
+        self._lock = process_lock()
         self._held = ExitStack()
         self._usual: dict[bool, FrontierAnalysis] = {}
         self._components: dict[bool, _BoundComponents] = {}
@@ -149,12 +129,12 @@ class FactSession:
                 name: made.enter_context(session.resident(each, label=name)) for name, each in columns.items()
             }
             self._held = made.pop_all()
-        self._counters = ResidencyCounters(cold_uploads=1, upload_bytes=graph.nbytes)
+        self._counters = UploadReuse(cold_uploads=1, upload_bytes=graph.nbytes)
 
     @property
-    def counters(self) -> ResidencyCounters:
+    def counters(self) -> UploadReuse:
         """Returns the uploads of the graph so far: one, and for each call the bytes that it did not upload again."""
-        with self._lock:
+        with self._lock, sealed:
             return self._counters
 
     def analysis(self, queries: Iterable[FrontierQuery], *, executor: ExecutorName | None = None) -> FrontierAnalysis:
@@ -164,7 +144,7 @@ class FactSession:
         that are none, and ``PlanError``: ``DuplicateNode`` and ``UnknownDependencyNode`` for names, here numbered in
         order, ``Cycle`` for queries that wait for each other, and what says that the budget is too small.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             made = FrontierAnalysis(self, tuple(items_of("queries", queries)), executor)
             self._held.callback(made.close)
@@ -181,7 +161,7 @@ class FactSession:
         """
         mask = kinds_mask(along)
         typed = mask != ALL_KINDS
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             if typed not in self._usual:
                 self._usual[typed] = self.analysis([FrontierQuery("reach", along=mask_kinds(mask))])
@@ -196,7 +176,7 @@ class FactSession:
         holds no two columns beside the graph, and what a dispatch raises.
         """
         mask = kinds_mask(along)
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             if not self.graph.nodes:
                 return Components(np.zeros(0, np.uint32), None)
@@ -212,18 +192,10 @@ class FactSession:
 
     def close(self) -> None:
         """Frees the memory of the graph and of its analyses."""
-        with self._lock:
+        with self._lock, sealed:
             self._usual.clear()
             self._components.clear()
             self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<FactSession of {self.graph!r} on {self._session.backend}>"
@@ -234,7 +206,9 @@ class FactSession:
             raise InvalidResource("the session of this graph is closed", fix="make a FactSession anew.")
 
     def _used(self) -> None:
-        self._counters = self._counters.add(ResidencyCounters(warm_reuses=1, avoided_upload_bytes=self.graph.nbytes))
+        seen = self._counters
+        avoided = seen.avoided_upload_bytes + self.graph.nbytes
+        self._counters = seen._replace(warm_reuses=seen.warm_reuses + 1, avoided_upload_bytes=avoided)
 
     def _zeros(self, held: ExitStack, label: str, count: int, dtype: type[np.unsignedinteger[Any]]) -> ResidentArray:
         return held.enter_context(self._session.resident(np.zeros(count, dtype), label=label))
@@ -242,27 +216,20 @@ class FactSession:
     def _edges(self) -> Arrays:
         return {name: self.arrays[name] for name in ("rows", "targets", "edge_kinds")}
 
-    def _layout_hash(self) -> int:
-        layout = self.graph.layout()
-        told = repr((layout.graph_shape, layout.top_out_degree_prefix_sums, layout.payload_bytes)).encode()
-        return int.from_bytes(blake2b(told, digest_size=8).digest(), "little") or 1
+    def _check_budget(self, nbytes: int) -> None:
+        """Raises ``PlanError`` if the budget does not hold so many bytes beside the graph."""
+        required = self.graph.nbytes + nbytes
+        if required > self._budget:
+            raise PlanError(
+                "OverBudget",
+                fix="give the session more memory, or ask for fewer queries at once.",
+                required_bytes=required,
+                budget_bytes=self._budget,
+            )
 
     def _bound_components(self, typed: bool) -> _BoundComponents:
-        nodes, services = self.graph.nodes, self._services
-        decide(
-            services.decisions,
-            plan_session,
-            SessionProfile(
-                graph_layout_hash=self._layout_hash(),
-                graph_bytes=self.graph.nbytes,
-                run_count=1,
-                per_run_frontier_bytes=0,
-                reusable_scratch_bytes=DISTANCE_BYTES * nodes + 8,
-                per_run_output_bytes=DISTANCE_BYTES * nodes,
-                budget_bytes=self._budget,
-                readback=Readback.FINAL_ONLY,
-            ),
-        )
+        nodes = self.graph.nodes
+        self._check_budget(2 * DISTANCE_BYTES * nodes + 8)
         pointers = self._zeros(self._held, "pointers", nodes, np.uint32)
         lower = self._zeros(self._held, "lower", nodes, np.uint32)
         changed = self._zeros(self._held, "changed", 1, np.uint32)
@@ -290,11 +257,18 @@ class _BoundComponents(NamedTuple):
     pointers: ResidentArray
 
 
+class AnalysisPlan(NamedTuple):
+    """Groups of queries by number, those of a group at once, and the bytes of graph, columns and widest group."""
+
+    groups: tuple[tuple[int, ...], ...]
+    required_bytes: int
+
+
 class FrontierAnalysis:
     """Queries with all their memory: call it with sources, ``analysis({"calls": [7], "uses": [3, 9]})``.
 
-    ``plan`` has the groups of queries that run at once, their memory, and the reason; ``waves`` those that could run at
-    once with memory enough.  Both are None for a graph without nodes.  ``resident(name)`` is the column of distances
+    ``plan`` has the groups of queries that run at once, and their memory; ``waves`` those that could run at once with
+    memory enough.  Both are None for a graph without nodes.  ``resident(name)`` is the column of distances
     that the last call left on the device.
     """
 
@@ -310,7 +284,7 @@ class FrontierAnalysis:
         self._distances: Arrays = {}
         self._groups: list[_Group] = []
         self.waves: FrontierIrPlan | None = None
-        self.plan: TokenFactPlan | None = None
+        self.plan: AnalysisPlan | None = None
         if facts.graph.nodes:
             self._prepare(executor)
 
@@ -342,7 +316,7 @@ class FrontierAnalysis:
 
     def close(self) -> None:
         """Frees the memory of the frontiers and their columns."""
-        with self._facts._lock:
+        with self._facts._lock, sealed:
             self._groups.clear()
             self._held.close()
 
@@ -366,7 +340,7 @@ class FrontierAnalysis:
         if not 0 <= most < U32_MAX:
             raise InvalidInput(f"levels={shown(levels)}", fix=f"pass a number from 0 to {U32_MAX - 1}, or None.")
         places = {name: np.unique(facts.graph.places_of(ids, f"sources of {name}")) for name, ids in sources.items()}
-        with facts._lock:
+        with facts._lock, sealed:
             facts._check_open()
             if not facts.graph.nodes:
                 return AnalysisResult({name: np.zeros(0, np.uint32) for name in read}, ())
@@ -393,7 +367,7 @@ class FrontierAnalysis:
         facts = self._facts
         with self._held.pop_all() as held:
             self.plan = plan = self._planned()
-            groups = plan.waves.frontier.barriers.groups
+            groups = plan.groups
             for query in self.queries:
                 self._distances[query.name] = facts._zeros(held, query.name, facts.graph.nodes, np.uint32)
             slots = [self._slot(held) for _ in range(max(map(len, groups)))]
@@ -403,11 +377,9 @@ class FrontierAnalysis:
             ]
             self._held = held.pop_all()
 
-    def _planned(self) -> TokenFactPlan:
-        """Decides which queries run together.  Raises ``PlanError``."""
-        facts = self._facts
-        services, nodes = facts._services, facts.graph.nodes
-        sink = services.decisions
+    def _planned(self) -> AnalysisPlan:
+        """Decides which queries run together: of a wave, as many as the budget holds.  Raises ``PlanError``."""
+        facts, nodes = self._facts, self._facts.graph.nodes
         numbers = {query.name: place for place, query in reversed(list(enumerate(self.queries)))}
         unknown = len(self.queries)
         ir = FrontierIr(
@@ -418,28 +390,17 @@ class FrontierAnalysis:
                 for before in items_of("after", query.after)
             ),
         )
-        self.waves = decide(sink, plan_frontier_ir, ir)
-        items, dependencies = node_waves(ir)
-        sizes = FrontierWaveSizes(items, FRONTIER_BYTES, 0, CONTROL_BYTES, dependencies)
-        waves = decide(sink, waves_from_frontier_ir, sizes)
-        profile = services.lease.backend.profile
-        launch = services.costs().launch or ASSUMED.launch
-        launch_ns = 0.0 if launch is None else float(launch.median_ns)
-        return decide(
-            sink,
-            plan_new_token_fact,
-            TokenFactProfile(
-                identity=PlanIdentity(facts._layout_hash(), _FRONTIERS, device_key(profile)),
-                sample=FrontierSample(launch_ns, 1.0, 0),  # all nodes may be active: nothing ran yet
-                graph_layout=facts.graph.layout(DISTANCE_BYTES * nodes * len(self.queries)),
-                graph_residency=GraphResidency.WARM_RESIDENT,
-                frontier_input=TokenFactFrontier(waves.waves, waves.active_items, waves.dependencies),
-                budget_bytes=facts._budget,
-                launch_overhead_ns=launch_ns,
-                fusion_pressure=0.0,
-                queue_scope=QueueScope.NO_WAVES,
-            ),
+        self.waves = decide(facts._services.decisions, plan_frontier_ir, ir)
+        columns, frontier = DISTANCE_BYTES * nodes * len(self.queries), FRONTIER_BYTES * nodes + CONTROL_BYTES
+        facts._check_budget(columns + frontier)
+        beside = facts.graph.nbytes + columns
+        most = (facts._budget - beside) // frontier
+        groups = tuple(
+            wave.node_ids[start : start + most]
+            for wave in self.waves.waves
+            for start in range(0, len(wave.node_ids), most)
         )
+        return AnalysisPlan(groups, beside + frontier * max(map(len, groups)))
 
     def _slot(self, held: ExitStack) -> Arrays:
         """Returns the memory of one frontier; queries of different groups use it one after the other."""

@@ -28,20 +28,13 @@ if TYPE_CHECKING:
         cost_eviction as cost_eviction,
     )
     from vyre.policies.concurrency import (
-        arm_independence as arm_independence,
-        async_copy_overlap as async_copy_overlap,
         hazards as hazards,
     )
     from vyre.policies.devices import (
         backend_ranking as backend_ranking,
         occupancy as occupancy,
-        subgroup as subgroup,
     )
-    from vyre.policies.egraphs import (
-        device_extraction as device_extraction,
-        egraph_kernels as egraph_kernels,
-        extraction_cost as extraction_cost,
-    )
+    from vyre.policies.egraphs import egraph_kernels as egraph_kernels
     from vyre.policies.emission import (
         constant_division as constant_division,
     )
@@ -51,16 +44,13 @@ if TYPE_CHECKING:
     from vyre.policies.frontiers import (
         fixpoint as fixpoint,
         frontier_ir as frontier_ir,
-        fusion_pressure as fusion_pressure,
-        plan_cache as plan_cache,
-        topology as topology,
+        wave_kernel as wave_kernel,
         waves as waves,
     )
     from vyre.policies.launching import (
         bindless as bindless,
         command_reuse as command_reuse,
         cost_observation as cost_observation,
-        dispatch_policy as dispatch_policy,
         execution_prices as execution_prices,
         fixpoint_iterations as fixpoint_iterations,
         grid_sync_mode as grid_sync_mode,
@@ -72,18 +62,14 @@ if TYPE_CHECKING:
     from vyre.policies.prediction import (
         shape_prediction as shape_prediction,
         speculate as speculate,
-        speculation as speculation,
         trace_jit as trace_jit,
     )
     from vyre.policies.stage_fusion import (
-        fusion as fusion,
         launch_fusion as launch_fusion,
-        pipeline_fusion as pipeline_fusion,
     )
     from vyre.policies.transfer import (
         packing as packing,
         readback as readback,
-        residency as residency,
         transfers as transfers,
     )
     from vyre.policies.tuning import (
@@ -93,9 +79,6 @@ if TYPE_CHECKING:
     )
     from vyre.policies.variants import (
         kernel_variant as kernel_variant,
-        routing as routing,
-        selection as selection,
-        strategy as strategy,
     )
 else:
     from vyre.domain.lazy_names import homes, importer
@@ -106,21 +89,21 @@ else:
 _HOME: Final[dict[str, str]] = {
     "vyre.policies": "arith journal record",
     "vyre.policies.caching": ("artifact_dependencies cache_eviction cache_eviction_heat cache_outcome cost_eviction"),
-    "vyre.policies.concurrency": "arm_independence async_copy_overlap hazards",
-    "vyre.policies.devices": "backend_ranking occupancy subgroup",
-    "vyre.policies.egraphs": "device_extraction egraph_kernels extraction_cost",
+    "vyre.policies.concurrency": "hazards",
+    "vyre.policies.devices": "backend_ranking occupancy",
+    "vyre.policies.egraphs": "egraph_kernels",
     "vyre.policies.emission": "constant_division",
     "vyre.policies.evidence": "claims",
-    "vyre.policies.frontiers": "fixpoint frontier_ir fusion_pressure plan_cache topology waves",
+    "vyre.policies.frontiers": "fixpoint frontier_ir wave_kernel waves",
     "vyre.policies.launching": (
-        "bindless command_reuse cost_observation dispatch_policy execution_prices "
+        "bindless command_reuse cost_observation execution_prices "
         "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
     ),
-    "vyre.policies.prediction": "shape_prediction speculate speculation trace_jit",
-    "vyre.policies.stage_fusion": "fusion launch_fusion pipeline_fusion",
-    "vyre.policies.transfer": "packing readback residency transfers",
+    "vyre.policies.prediction": "shape_prediction speculate trace_jit",
+    "vyre.policies.stage_fusion": "launch_fusion",
+    "vyre.policies.transfer": "packing readback transfers",
     "vyre.policies.tuning": "paired_race successive_halving workgroup_candidates",
-    "vyre.policies.variants": "kernel_variant routing selection strategy",
+    "vyre.policies.variants": "kernel_variant",
 }
 
 __all__ = sorted(name for names in _HOME.values() for name in names.split())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 from vyre.domain.record import (
@@ -20,6 +19,7 @@ from vyre.domain.record import (
     checked_u64,
     record,
 )
+from vyre.domain.slot_constructor import slot_constructor
 
 __all__ = [
     "U32",
@@ -45,30 +45,11 @@ T = TypeVar("T")
 def verdict(cls: type[T]) -> type[T]:
     """Makes a frozen, slotted dataclass for results, without checks because only a policy builds one.
 
-    Verdicts are built often, so the constructor fills the slots through their descriptors.  That takes half the time of
-    a frozen dataclass, which finds each of them by name.  Fields are plain: positional, with or without a default
-    value; others raise ``TypeError``.
+    Verdicts are built often, so the constructor is a ``slot_constructor``, with what it asks of the fields.
     """
     made = dataclass(frozen=True, slots=True, init=False)(cls)
-    made.__init__ = _constructor(made)  # type: ignore[method-assign]
+    made.__init__ = slot_constructor(made)  # type: ignore[method-assign]
     return made
-
-
-def _constructor(cls: Any) -> Callable[..., None]:
-    """Returns ``__init__`` for a slotted dataclass whose attributes cannot be assigned."""
-    scope: dict[str, Any] = {}
-    parameters, stores = ["self"], ["pass"]
-    for each in fields(cls):
-        if each.kw_only or each.default_factory is not MISSING:
-            raise TypeError(f"{cls.__name__}.{each.name}: a field of a verdict is positional and has no factory")
-        scope[f"store_{each.name}"] = getattr(cls, each.name).__set__
-        scope[f"default_{each.name}"] = each.default
-        parameters.append(each.name if each.default is MISSING else f"{each.name}=default_{each.name}")
-        stores.append(f"store_{each.name}(self, {each.name})")
-    exec(f"def __init__({', '.join(parameters)}):\n    {'; '.join(stores)}", scope)
-    constructor: Callable[..., None] = scope["__init__"]
-    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
-    return constructor
 
 
 def why_field() -> Any:

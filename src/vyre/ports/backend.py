@@ -19,28 +19,27 @@ Binding order
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidInput, InvalidResource, UnsupportedFeature
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
+from vyre.ports.resident_buffer import Described as Described  # the buffers are a part of this port
+from vyre.ports.resident_buffer import ResidentBuffer as ResidentBuffer
 from vyre.ports.support import SILENT, Telemetry
 
 if TYPE_CHECKING:
+    from vyre.domain.device import EngineKind
     from vyre.domain.ir.program import Program
     from vyre.policies.frontiers.fixpoint import FixpointExecutor
     from vyre.policies.journal import DecisionSink
     from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-    from vyre.policies.optimizing.program_passes import EngineKind
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.cancellation import Cancellation
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 9
+PORT_API_VERSION: Final = 11
 FLAG_BYTES: Final = 4
 """Bytes of the flag of a sequence, which is a u32."""
 FacetT = TypeVar("FacetT")
@@ -75,117 +74,6 @@ class OutputStorage(Protocol):
     def clear(self) -> None:
         """Discards the views that ``begin`` returned, because the dispatch failed and has no outputs."""
         ...
-
-
-class Described(NamedTuple):
-    """The shape of an adopted array, and the type of its elements as NumPy writes it, such as ``<f4``."""
-
-    shape: tuple[int, ...]
-    typestr: str
-
-
-class ResidentBuffer(ABC):
-    """A handle of one device allocation of ``nbytes`` bytes, made in device epoch ``epoch``, or of a part of one.
-
-    A handle with a ``base`` is a *view*: the bytes of that allocation from ``offset`` on.  It is bound like any other
-    handle, owns no memory, and closing it frees nothing; it is closed as soon as its base is.
-
-    It is an abstract class and no protocol, so that closing once, ownership and the leak warning work the same way
-    for every adapter.  Handles may be shared between threads; ``close`` is idempotent.
-    """
-
-    __slots__ = ("__weakref__", "_closed", "_lock", "backend_id", "base", "epoch", "label", "nbytes", "offset")
-
-    def __init__(
-        self,
-        *,
-        backend_id: BackendId,
-        nbytes: int,
-        epoch: int,
-        label: str | None = None,
-        base: ResidentBuffer | None = None,
-        offset: int = 0,
-    ) -> None:
-        """``base`` is no view itself, and ``epoch`` is its epoch."""
-        self.backend_id: Final = backend_id
-        self.nbytes: Final = nbytes
-        self.epoch: Final = epoch
-        self.label: Final = label
-        self.base: Final = base
-        self.offset: Final = offset
-        self._closed = False
-        self._lock = Lock()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the handle, or the allocation that it is a part of, has been closed."""
-        return self._closed or (self.base is not None and self.base.closed)
-
-    @property
-    def root(self) -> ResidentBuffer:
-        """The handle of the whole allocation."""
-        return self if self.base is None else self.base
-
-    @final
-    def view(self, offset: int, nbytes: int) -> ResidentBuffer:
-        """Returns a handle of ``nbytes`` bytes of this memory, from byte ``offset`` on.
-
-        Raises ``InvalidResource`` for bytes outside of it and for a closed handle, and ``UnsupportedFeature`` on a
-        backend without views.
-        """
-        if self.closed:
-            raise InvalidResource(f"a view of {self!r}", fix="keep it open while its views are used.")
-        if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
-            raise InvalidResource(
-                f"bytes {offset}..{offset + nbytes} of {self!r}", fix=f"stay within its {self.nbytes} bytes."
-            )
-        return self.root._part(self.offset + offset, nbytes)
-
-    def _part(self, offset: int, nbytes: int) -> ResidentBuffer:
-        """Returns a view of this allocation; the range lies within it."""
-        raise UnsupportedFeature(feature="views of resident buffers", backend=self.backend_id)
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether other handles may hold the same bytes, because the memory belongs to another library."""
-        return False
-
-    @property
-    def described(self) -> Described | None:
-        """The type and shape that an adopted array declares; None for the backend's own memory, and if unknown."""
-        return None
-
-    @final
-    def close(self) -> None:
-        """Returns the allocation to the device.  Later calls do nothing."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._release()
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Returns the allocation to the device; called exactly once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self.base is None:
-            name = self.label or f"of {self.nbytes} bytes"
-            warnings.warn(f"resident buffer {name} was never closed", ResourceWarning, stacklevel=2, source=self)
-
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "open"
-        where = "" if self.base is None else f" from byte {self.offset}"
-        name = self.root.label or "unnamed"
-        return f"<{type(self).__name__} {name} {self.nbytes} bytes{where} on {self.backend_id}, {state}>"
 
 
 HostBytes: TypeAlias = memoryview
@@ -219,7 +107,7 @@ class DispatchRequest:
     config: DispatchConfig = DEFAULT_CONFIG
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ResidentStep:
     """One launch on device memory.
 
@@ -235,7 +123,7 @@ class ResidentStep:
     config: DispatchConfig = DEFAULT_CONFIG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class ResidentSequence:
     """Launches and copies that run strictly in order with one host synchronisation.
 
@@ -309,8 +197,7 @@ class CompiledPipeline(Protocol):
 
 @runtime_checkable
 class PreparablePipeline(CompiledPipeline, Protocol):
-    """A pipeline that prepares an executable for each combination of input lengths, and caches a bounded number of
-    them.
+    """A pipeline that prepares an executable for each combination of input lengths, and caches a bounded number.
 
     Neither method launches anything.
     """
@@ -347,8 +234,7 @@ Phases: TypeAlias = "tuple[tuple[str, int], ...]"
 class CompileResult(NamedTuple):
     """A compiled pipeline and how it came about.
 
-    ``phases`` is empty where nothing was compiled or no times were measured.  ``reason`` says why the program was
-    compiled.
+    ``phases`` is empty where nothing was compiled or no times were measured.  ``reason`` says why it was compiled.
     """
 
     pipeline: CompiledPipeline
@@ -477,7 +363,8 @@ class ResidentBinder(Protocol):
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
         """Returns ``step``, checked and prepared once.
 
-        Host bytes in it are read during this call only; its buffers must stay open until the bound step is closed.
+        Host bytes in it are read during this call only.  It refuses once a buffer is closed, which tells it
+        (``ResidentBuffer.expires``).
         """
         ...
 
@@ -506,7 +393,8 @@ class Backend:
     ``resident_executor`` submits a sequence.  ``optimizes``: the kind of engine for which the optimizer prepares its
     programs; None if all run as they are written.  ``toolchain`` returns the versions of the backend and of
     everything that makes running code of its programs, to which verdicts on lowerings are bound; an empty text stands
-    for ``version`` alone.
+    for ``version`` alone.  ``opens_on_use``: whether the first use prepares the backend, so that a session
+    that names it need not.
     """
 
     id: BackendId
@@ -534,6 +422,7 @@ class Backend:
     submission: SequenceSubmission = SequenceSubmission.EACH
     optimizes: EngineKind | None = None
     toolchain: Callable[[], str] = str
+    opens_on_use: bool = False
 
     def require_memory(self) -> ResidentMemory:
         """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""
@@ -621,6 +510,7 @@ class BackendRegistration:
     emitter: Callable[[], str] | None = None
     api_version: int = PORT_API_VERSION
 
+    @in_default_mode
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:
         """Returns a new backend that uses these services."""
         return self.factory(services)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.binding import plan_buffers
+from vyre.domain.geometry import NO_REACH, LaneReach
 from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.size_parameters import SizeParameter
 from vyre.domain.launch import Interface
 from vyre.domain.names import BackendId, Dim3
 
@@ -81,8 +83,8 @@ class Bundle:
     """The interface of a program for its callers, and its code for each target.
 
     ``program`` is the digest of the program, 32 bytes, as the builder states it.  ``buffers`` are those that a caller
-    binds, in binding order.  ``driven_by_input`` is that of ``Interface``.  ``vyre`` is the version that built the
-    bundle.
+    binds, in binding order.  ``driven_by_input`` and ``reach`` are those of ``Interface``, and ``sizes``
+    those of ``Program``.  ``vyre`` is the version that built the bundle.
     """
 
     program: bytes
@@ -93,6 +95,8 @@ class Bundle:
     buffers: tuple[Buffer, ...]
     spec: tuple[SpecConstant, ...]
     builds: tuple[Build, ...]
+    reach: LaneReach = NO_REACH
+    sizes: tuple[SizeParameter, ...] = ()
 
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
@@ -102,7 +106,7 @@ class Bundle:
     @property
     def interface(self) -> Interface:
         """Returns the interface of the program, from which launches are computed."""
-        return Interface(plan_buffers(self.buffers), self.workgroup, self.driven_by_input)
+        return Interface(plan_buffers(self.buffers), self.workgroup, self.driven_by_input, lambda: self.reach)
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
+
+from vyre.ports.interrupts import sealed
 
 
 class Cancellation:
@@ -14,7 +16,7 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # a finaliser may cancel
         self._stop: Callable[[], object] | None = None
         self._requested = False
 
@@ -25,7 +27,7 @@ class Cancellation:
 
     def cancel(self) -> bool:
         """Asks for the end of the run, now and if it begins later.  Returns whether somebody was told to stop it."""
-        with self._lock:
+        with self._lock, sealed:
             self._requested = True
             if self._stop is None:
                 return False
@@ -38,12 +40,12 @@ class Cancellation:
 
         ``stop`` is not called any more once the block has ended.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._stop = stop
             if self._requested:
                 stop()
         try:
             yield
         finally:
-            with self._lock:
+            with self._lock, sealed:
                 self._stop = None

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.program import Program
     from vyre.domain.optimize.passes import Pass
 
 
 class DevicePassesOf(Protocol):
-    """Chooses the passes that run on a device.  Each has the name, the version and the result of one of the host."""
+    """The passes that run on a device.  Each has the name, the version and the result of one of the host."""
 
-    def __call__(self, program: Program, /) -> Mapping[str, Pass]:
-        """Returns those for a program, by name."""
+    def __call__(self) -> Mapping[str, Pass]:
+        """Returns them by name."""
         ...
 
     def close(self) -> None:

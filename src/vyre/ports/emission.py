@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
+    from vyre.domain.device import EngineKind
     from vyre.domain.ir.expr import Literal
     from vyre.domain.ir.program import Program
     from vyre.domain.specialization import SpecMap
-    from vyre.policies.optimizing.program_passes import EngineKind
 
 NATIVE: Final = "native"
 SPLIT: Final = "split"

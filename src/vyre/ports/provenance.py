@@ -13,13 +13,3 @@ class SourceRepository(Protocol):
     def working_tree(self) -> WorkingTree | None:
         """Returns what the repository says now; None where no repository tracks the package.  Never raises."""
         ...
-
-
-class NoRepository:
-    """A ``SourceRepository`` for a package that no repository tracks."""
-
-    __slots__ = ()
-
-    def working_tree(self) -> None:
-        """Returns None."""
-        return

@@ -26,8 +26,8 @@ from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
-from vyre.domain.nesting import read_json
 from vyre.domain.printable import indented
+from vyre.domain.strict_json import MAX_PROGRAM_DEPTH, parse
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
@@ -64,15 +64,15 @@ def read_cases(path: Path) -> list[Case]:
     data = unpacked(path)
     try:
         if data.lstrip()[:1] == b"{" and b'"programs"' in data[:200]:
-            return [_conformance_case(p) for p in read_json(data)["programs"]]
-        records = [read_json(line) for line in data.splitlines() if line.strip()]
+            return [_conformance_case(p) for p in parse(data, depth=MAX_PROGRAM_DEPTH)["programs"]]
+        records = [parse(line, depth=MAX_PROGRAM_DEPTH) for line in data.splitlines() if line.strip()]
         if isinstance(records, list) and records and "programs" in records[0]:
             return [_conformance_case(p) for r in records for p in r["programs"]]
         if all("program" in r for r in records):
             return [_oracle_case(r) for r in records]
         if all("kind" in r and "rows" in r for r in records):
             return [_table_case(r) for r in records if r["defined"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnreadableFile(f"{path} is no conformance file ({type(error).__name__}: {error})") from None
     raise UnreadableFile(
         f"{path} is no conformance file",

@@ -11,7 +11,7 @@ from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cuda import ids
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
-from vyre.domain.errors import BackendUnavailable
+from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, DispatchRequest
@@ -52,8 +52,10 @@ class Scheduled(NamedTuple):
 def find_scheduled(name: str, schedule: str | None = None, seed: int | None = None) -> Scheduled:
     """Returns a registration whose backends run lanes in an order of ``SCHEDULES``, drawn from ``seed``.
 
-    Raises ``BackendUnavailable`` for a backend that cannot choose its schedule.
+    Raises ``InvalidConfig`` for another schedule, and ``BackendUnavailable`` for a backend that cannot choose its own.
     """
+    if schedule is not None and schedule not in SCHEDULES:
+        raise InvalidConfig(f"there is no schedule {schedule!r}", fix=f"use one of {', '.join(SCHEDULES)}.")
     registration = find_backend(name)
     chosen = SCHEDULES[schedule or CANONICAL]
     if name == ids.MACHINE:

@@ -8,46 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from operator import attrgetter
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.device import DeviceProfile
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import BackendError, DispatchFailed
+from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig, InvalidField
 from vyre.domain.ir.buffers import inputs_of, outputs_of
+from vyre.domain.ir.foreign_names import nearest_of
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 from vyre.ports.backend import (
-    AsyncExecutor,
     Backend,
     BackendRegistration,
     BackendRole,
-    CacheCounters,
-    CompiledPipeline,
     CompileResult,
     DispatchRequest,
-    HostBytes,
     OutputStorage,
-    PendingDispatch,
-    PipelineCompiler,
-    PreparablePipeline,
-    ProgramExecutor,
-    Readback,
-    ResidentBuffer,
-    ResidentExecutor,
-    ResidentMemory,
-    ResidentSequence,
-    Upload,
 )
 from vyre.ports.lifecycle import NullLifecycle
 
-FACETS: Final = ("executor", "compiler", "memory", "resident_executor", "async_executor")
-"""Facets that touch the device; lifecycle and metrics pass through the wrappers unchanged."""
+FACETS: Final = (
+    "executor", "compiler", "memory", "foreign_memory", "gathering", "resident_executor", "resident_binder",
+    "async_executor", "persistent", "persistent_steps",
+)  # fmt: skip
+"""Facets that touch the device; the others pass through the wrappers unchanged."""
 
 
 class Call(NamedTuple):
-    """One call of a facet method, such as ``Call("memory.upload", ...)``; ``nbytes`` is the size of its data."""
+    """One call of a facet, such as ``Call("memory.upload", ...)``, or of what a facet has prepared, such as
+    ``Call("bound_step", ...)``; ``nbytes`` is the size of its data.
+    """
 
     name: str
     program: Program | None = None
@@ -76,9 +71,13 @@ class CallLog:
 
 
 class FailNth:
-    """A hook that raises ``error`` on the ``nth`` call (from 1) whose name starts with ``prefix``."""
+    """A hook that raises ``error`` on the ``nth`` call (from 1) whose name starts with ``prefix``.
+
+    Raises ``InvalidConfig`` if no call has such a name.
+    """
 
     def __init__(self, nth: int, error: BackendError | None = None, *, prefix: str = "") -> None:
+        _check(nth, prefix, _CALLS)
         self._lock = Lock()
         self._nth = nth
         self._prefix = prefix
@@ -96,15 +95,10 @@ class FailNth:
 
 
 def hooked(backend: Backend, hook: Hook) -> Backend:
-    """Returns ``backend`` with ``hook`` called before every method of the facets in ``FACETS``."""
-    return replace(
-        backend,
-        executor=_Executor(backend.executor, hook),
-        compiler=backend.compiler and _Compiler(backend.compiler, hook),
-        memory=backend.memory and _Memory(backend.memory, hook),
-        resident_executor=backend.resident_executor and _ResidentExecutor(backend.resident_executor, hook),
-        async_executor=backend.async_executor and _AsyncExecutor(backend.async_executor, hook),
-    )
+    """Returns ``backend`` with ``hook`` called before everything that the facets in ``FACETS``, and what they prepare,
+    do on the device.
+    """
+    return replace(backend, **{name: _hooked(getattr(backend, name), name, hook, None) for name in FACETS})
 
 
 def recording(backend: Backend) -> tuple[Backend, CallLog]:
@@ -114,103 +108,96 @@ def recording(backend: Backend) -> tuple[Backend, CallLog]:
 
 
 def failing(backend: Backend, nth: int, error: BackendError | None = None, *, prefix: str = "") -> Backend:
-    """Returns ``backend`` whose ``nth`` facet call (of those whose name starts with ``prefix``) raises ``error``."""
+    """Returns ``backend`` whose ``nth`` call (of those whose name starts with ``prefix``) raises ``error``.
+
+    Raises ``InvalidConfig`` if ``backend`` has no such call.
+    """
+    owners = {name for name in FACETS if getattr(backend, name) is not None}
+    owners |= {_PREPARED[name] for name in _PREPARED if name.partition(".")[0] in owners}
+    _check(nth, prefix, [name for name in _CALLS if name.partition(".")[0] in owners])
     return hooked(backend, FailNth(nth, error, prefix=prefix))
 
 
-@dataclass(frozen=True, slots=True)
-class _Executor:
-    inner: ProgramExecutor
-    hook: Hook
-
-    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        self.hook(Call("executor.execute", request.program, _total(request.inputs)))
-        return self.inner.execute(request, outputs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiler:
-    inner: PipelineCompiler
-    hook: Hook
-
-    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        self.hook(Call("compiler.compile", program))
-        compiled = self.inner.compile(program, config)
-        if isinstance(compiled.pipeline, PreparablePipeline):
-            return compiled._replace(pipeline=_PreparablePipeline(compiled.pipeline, program, self.hook))
-        return compiled._replace(pipeline=_Pipeline(compiled.pipeline, program, self.hook))
-
-    def cache_counters(self) -> CacheCounters:
-        return self.inner.cache_counters()
-
-    def forget(self, programs: Collection[bytes] | None, /) -> int:
-        return self.inner.forget(programs)
+def _check(nth: int, prefix: str, calls: Collection[str]) -> None:
+    """Refuses a failure that can never happen, since it is of no call."""
+    if (whole_number(nth) or 0) < 1:
+        raise InvalidField(record="FailNth", field="nth", value=nth, expected="an int from 1")
+    if not any(call.startswith(prefix) for call in calls):
+        owners = {call.partition(".")[0] for call in calls}
+        raise InvalidConfig(f"no call begins with `{prefix}`", fix=f"write {nearest_of(prefix, {*owners, *calls})}.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pipeline:
-    inner: CompiledPipeline
-    program: Program
-    hook: Hook
+_CALLS: Final[Mapping[str, Callable[..., tuple[Program | None, int]]]] = {
+    "executor.execute": lambda request, outputs: (request.program, _total(request.inputs)),
+    "compiler.compile": lambda program, config: (program, 0),
+    "pipeline.dispatch": lambda inputs, outputs: (None, _total(inputs)),
+    "pipeline.prepare": lambda nbytes: (None, sum(nbytes)),
+    "memory.allocate": lambda nbytes, label=None: (None, nbytes),
+    "memory.upload": lambda uploads: (None, _total([u.data for u in uploads])),
+    "memory.download": lambda reads: (None, _total([r.into for r in reads])),
+    "foreign_memory.adopt": lambda array, label=None: (None, 0),
+    "gathering.bind": lambda buffers, ranges: (None, 0),
+    "gather": lambda into: (None, into.nbytes),
+    "resident_executor.run": lambda run: (next((s.program for s in (*run.prefix, *run.repeated)), None), 0),
+    "resident_binder.bind": lambda step: (step.program, 0),
+    "bound_step": lambda: (None, 0),
+    "async_executor.submit": lambda request: (request.program, _total(request.inputs)),
+    "persistent.open": lambda program, config, nbytes, capacity: (program, 0),
+    "engine.submit": lambda memory: (None, _total(memory.inputs)),
+    "engine.submit_many": lambda columns, jobs, into: (None, _total(columns)),
+    "persistent_steps.keep": lambda parts: (None, 0),
+    "kept_steps.run": lambda part, times: (None, 0),
+}
+"""What a hook sees of a method of a facet, or of what one has prepared, which may be a function: the program, None for
+that of the object itself, and the bytes of the data."""
 
-    @property
-    def id(self) -> str:
-        return self.inner.id
-
-    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        self.hook(Call("pipeline.dispatch", self.program, _total(inputs)))
-        return self.inner.dispatch(inputs, outputs)
-
-
-@dataclass(frozen=True, slots=True)
-class _PreparablePipeline(_Pipeline):
-    inner: PreparablePipeline
-
-    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        return self.inner.is_prepared(input_nbytes)
-
-    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        self.hook(Call("pipeline.prepare", self.program, sum(input_nbytes)))
-        self.inner.prepare(input_nbytes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    inner: ResidentMemory
-    hook: Hook
-
-    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
-        self.hook(Call("memory.allocate", nbytes=nbytes))
-        return self.inner.allocate(nbytes, label=label)
-
-    def upload(self, uploads: Sequence[Upload], /) -> None:
-        self.hook(Call("memory.upload", nbytes=_total([u.data for u in uploads])))
-        self.inner.upload(uploads)
-
-    def download(self, reads: Sequence[Readback], /) -> None:
-        self.hook(Call("memory.download", nbytes=_total([r.into for r in reads])))
-        self.inner.download(reads)
+_PREPARED: Final = {
+    "compiler.compile": "pipeline",
+    "gathering.bind": "gather",
+    "resident_binder.bind": "bound_step",
+    "persistent.open": "engine",
+    "persistent_steps.keep": "kept_steps",
+}
+"""Calls that prepare something which touches the device."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ResidentExecutor:
-    inner: ResidentExecutor
-    hook: Hook
+class _Hooked:
+    """An object of a backend with a hook before its methods; ``program`` is the one that it was prepared for."""
 
-    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        steps = (*sequence.prefix, *sequence.repeated)
-        self.hook(Call("resident_executor.run", steps[0].program if steps else None))
-        return self.inner.run(sequence)
+    def __init__(self, inner: object, hook: Hook, program: Program | None) -> None:
+        self._inner, self._hook, self._program = inner, hook, program
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _AsyncExecutor:
-    inner: AsyncExecutor
-    hook: Hook
+def _hooked(inner: Any, owner: str, hook: Hook, program: Program | None) -> Any:
+    return None if inner is None else _class_of(inner.__class__, owner)(inner, hook, program)
 
-    def submit(self, request: DispatchRequest, /) -> PendingDispatch:
-        self.hook(Call("async_executor.submit", request.program, _total(request.inputs)))
-        return self.inner.submit(request)
+
+@cache
+def _class_of(inner: type, owner: str) -> type[_Hooked]:
+    """Returns a class with all attributes of ``inner``, so that it implements the same protocols."""
+    public = [name for name in dir(inner) if not name.startswith("_")]
+    members: dict[str, Any] = {name: property(attrgetter(f"_inner.{name}")) for name in public}
+    for name in _CALLS:
+        found, _, method = name.partition(".")
+        if found == owner and hasattr(inner, method or "__call__"):
+            members[method or "__call__"] = _announced(name, method or "__call__")
+    return type(f"Hooked{inner.__name__}", (_Hooked,), members)
+
+
+def _announced(name: str, method: str) -> Callable[..., Any]:
+    def call(self: _Hooked, *args: Any, **options: Any) -> Any:
+        program, nbytes = _CALLS[name](*args, **options)
+        program = self._program if program is None else program
+        self._hook(Call(name, program, nbytes))
+        result = getattr(self._inner, method)(*args, **options)
+        if isinstance(result, CompileResult):
+            return result._replace(pipeline=_hooked(result.pipeline, _PREPARED[name], self._hook, program))
+        return _hooked(result, _PREPARED[name], self._hook, program) if name in _PREPARED else result
+
+    return call
 
 
 def _total(views: Sequence[memoryview]) -> int:

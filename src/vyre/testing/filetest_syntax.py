@@ -30,7 +30,7 @@ from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.specialization import SpecMap, resolve_spec, spec_constants
 from vyre.testing.filetest_checks import Check, parse_checks
-from vyre.testing.filetest_values import summary_text, take_values, values_text
+from vyre.testing.filetest_values import Room, summary_text, take_values, values_text
 
 _DIRECTIVE: Final = re.compile(r'^((?:[^;"]++|"(?:[^"\\]++|\\.)*+")*+);\s*(run|error|warning)\s*:(.*)$')
 _CONTINUED: Final = re.compile(r"^\s*;(.*)$")
@@ -68,10 +68,12 @@ class Run:
 
         Raises ``InvalidConfig``.
         """
-        options = {**defaults, **self.options}
-        if "spec" in options:
-            options["spec"] = resolve_spec(program, options["spec"])
-        return DispatchConfig(**options)
+        return DispatchConfig(**defaults | self.settings(program))
+
+    def settings(self, program: Program) -> dict[str, Any]:
+        """Returns the fields of ``DispatchConfig`` that the directive sets; raises ``InvalidConfig``."""
+        spec = {"spec": resolve_spec(program, self.options["spec"])} if "spec" in self.options else {}
+        return {**self.options, **spec}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,13 @@ def parse_filetest(text: str, filename: str) -> Filetest:
         malformed = error
     findings: list[ExpectedFinding] = []
     runs: list[Run] = []
+    room = Room()
     for directive in _directives(text):
         cursor = _cursor(directive, filename)
         if directive.kind != "run":
             findings += _findings(cursor, directive.kind, directive.line if directive.trails else None)
         elif program is not None:
-            runs.append(_RunParser(cursor, program).parse(directive.line))
+            runs.append(_RunParser(cursor, program, room).parse(directive.line))
     if malformed is not None and not any(f.code == ErrorCode.MALFORMED_TEXT.name for f in findings):
         raise malformed
     checks = parse_checks(text, filename)
@@ -202,8 +205,9 @@ _MAPPINGS: Final = ("spec", "count")
 class _RunParser:
     """Parses the text after ``run:``."""
 
-    def __init__(self, cursor: Cursor, program: Program) -> None:
+    def __init__(self, cursor: Cursor, program: Program, room: Room) -> None:
         self.cursor = cursor
+        self.room = room
         self.program = program
         self.inputs: dict[str, bytes] = {}
         self.options: dict[str, Any] = {}
@@ -236,7 +240,7 @@ class _RunParser:
             if name in self.inputs:
                 raise cursor.error(f"`{name}` is given twice", position=cursor.position - 1)
             cursor.take("=")
-            self.inputs[name] = take_values(cursor, self._element(buffer))
+            self.inputs[name] = take_values(cursor, self._element(buffer), self.room)
 
     def _mapping(self, kind: str) -> None:
         cursor = self.cursor
@@ -247,7 +251,7 @@ class _RunParser:
             return
         default = spec_constants(self.program).get(name)
         dtype = default.dtype if default is not None else ScalarType.U32
-        raw = take_values(cursor, dtype)
+        raw = take_values(cursor, dtype, self.room)
         self.options.setdefault("spec", {})[name] = _spec_value(dtype, raw)
 
     def _outputs(self) -> dict[str, ExpectedOutput]:
@@ -265,7 +269,7 @@ class _RunParser:
                 found[name] = ExpectedOutput(digest=digest)
                 cursor.take(")")
             else:
-                found[name] = ExpectedOutput(take_values(cursor, self._element(buffer)))
+                found[name] = ExpectedOutput(take_values(cursor, self._element(buffer), self.room))
         return found
 
     def _error(self) -> ExpectedError:

@@ -27,20 +27,33 @@ from vyre.domain.ir.text_lexer import NAME, NUMBER
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 from vyre.domain.numerics import scalar
 
-_MAX_ELEMENTS: Final = 1 << 24
+_MAX_ELEMENTS: Final = 1 << 20
 _RANDOM_LABEL: Final = b"vyre.filetest.rnd\0"
 _LONG_LIST: Final = 64
 
 
-def take_values(cursor: Cursor, element: ScalarType) -> bytes:
+class Room:
+    """The number of elements that a file may still have by generators and repetition."""
+
+    def __init__(self) -> None:
+        self.elements = _MAX_ELEMENTS
+
+    def taken(self, cursor: Cursor) -> int:
+        """Returns the number of elements at the cursor, which must fit."""
+        count = cursor.take_integer("a number of elements", self.elements)
+        self.elements -= count
+        return count
+
+
+def take_values(cursor: Cursor, element: ScalarType, room: Room) -> bytes:
     """Returns the bytes of a value at the cursor; raises ``MalformedText``."""
     if not cursor.accept("["):
-        return _item(cursor, element)
+        return _item(cursor, element, room)
     items: list[bytes] = []
     while not cursor.accept("]"):
         if items:
             cursor.take(",")
-        items.append(_item(cursor, element))
+        items.append(_item(cursor, element, room))
     return b"".join(items)
 
 
@@ -60,20 +73,16 @@ def summary_text(element: ScalarType, data: bytes) -> str:
     return values_text(element, data)
 
 
-def _item(cursor: Cursor, element: ScalarType) -> bytes:
+def _item(cursor: Cursor, element: ScalarType, room: Room) -> bytes:
     word = cursor.text
     if cursor.kind == NAME and word in _GENERATORS:
         cursor.position += 1
         cursor.take("(")
-        data = _GENERATORS[word](cursor, element)
+        data = _GENERATORS[word](cursor, element, room)
         cursor.take(")")
         return data
     data = _number(cursor, element)
-    return data * _count(cursor) if cursor.accept("*") else data
-
-
-def _count(cursor: Cursor) -> int:
-    return cursor.take_integer("a number of elements", _MAX_ELEMENTS)
+    return data * room.taken(cursor) if cursor.accept("*") else data
 
 
 def _number(cursor: Cursor, element: ScalarType) -> bytes:
@@ -147,17 +156,17 @@ def _signed_integer(cursor: Cursor) -> int:
     return -value if negative else value
 
 
-def _iota(cursor: Cursor, element: ScalarType) -> bytes:
-    count = _count(cursor)
+def _iota(cursor: Cursor, element: ScalarType, room: Room) -> bytes:
+    count = room.taken(cursor)
     start = _signed_integer(cursor) if cursor.accept(",") else 0
     step = _signed_integer(cursor) if cursor.accept(",") else 1
     return b"".join(_whole(cursor, element, start + k * step) for k in range(count))
 
 
-def _rnd(cursor: Cursor, element: ScalarType) -> bytes:
+def _rnd(cursor: Cursor, element: ScalarType, room: Room) -> bytes:
     seed = cursor.take_integer("a seed", (1 << 64) - 1)
     cursor.take(",")
-    count = _count(cursor)
+    count = room.taken(cursor)
     state = blake3(_RANDOM_LABEL + seed.to_bytes(8, "little"))
     if cursor.accept(","):
         low = _signed_integer(cursor)
@@ -174,7 +183,7 @@ def _rnd(cursor: Cursor, element: ScalarType) -> bytes:
     return data
 
 
-def _hex(cursor: Cursor, element: ScalarType) -> bytes:
+def _hex(cursor: Cursor, element: ScalarType, room: Room) -> bytes:
     text = cursor.take_string("hexadecimal digits")
     try:
         return bytes.fromhex(text)
@@ -182,7 +191,7 @@ def _hex(cursor: Cursor, element: ScalarType) -> bytes:
         raise cursor.error("no hexadecimal digits", "write pairs of 0-9 a-f.", cursor.position - 1) from None
 
 
-_GENERATORS: Final[dict[str, Callable[[Cursor, ScalarType], bytes]]] = {"iota": _iota, "rnd": _rnd, "hex": _hex}
+_GENERATORS: Final[dict[str, Callable[[Cursor, ScalarType, Room], bytes]]] = {"iota": _iota, "rnd": _rnd, "hex": _hex}
 
 
 # ---------------------------------------------------------------- writing

@@ -108,15 +108,16 @@ def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str,
     try:
         outputs = execute(backend, program, run.inputs, run.config(program, **defaults))
     except Exception as error:  # any error of a backend is an answer, right or wrong
-        difference = _error_difference(error, run.expected)
+        difference = error_difference(error, run.expected)
         if difference is not None and isinstance(error, UnsupportedFeature):
             return Verdict.SKIPPED, error.message
     else:
-        difference = _answer_difference(run, program, outputs)
+        difference = answer_difference(run, program, outputs)
     return (Verdict.PASSED, "") if difference is None else (Verdict.FAILED, difference)
 
 
-def _answer_difference(run: Run, program: Program, outputs: Mapping[str, bytes]) -> str | None:
+def answer_difference(run: Run, program: Program, outputs: Mapping[str, bytes]) -> str | None:
+    """Returns in words how outputs differ from those that the run expects."""
     if isinstance(run.expected, ExpectedError):
         return f"it runs; expected the error {run.expected.code.name}"
     differences = [
@@ -127,7 +128,8 @@ def _answer_difference(run: Run, program: Program, outputs: Mapping[str, bytes])
     return "; ".join(differences) or None
 
 
-def _error_difference(error: Exception, expected: Mapping[str, ExpectedOutput] | ExpectedError) -> str | None:
+def error_difference(error: Exception, expected: Mapping[str, ExpectedOutput] | ExpectedError) -> str | None:
+    """Returns in words how an error differs from what a run expects."""
     if not isinstance(error, VyreError) or not isinstance(expected, ExpectedError):
         return f"{type(error).__name__}: {error}"
     if error.code is not expected.code:

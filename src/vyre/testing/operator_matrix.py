@@ -20,8 +20,8 @@ from vyre.domain.ir.expr import (
     Literal,
     Load,
     Select,
-    SubgroupAdd,
     SubgroupBallot,
+    SubgroupReduce,
     SubgroupShuffle,
     Unary,
     Var,
@@ -29,11 +29,14 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
     BINARY,
+    COUNTED,
     INTEGERS,
+    SUBGROUP,
     UNARY,
     AtomicOp,
     BinaryOp,
     Ordering,
+    SubgroupOp,
     UnaryOp,
     binary_result,
     cast_is_legal,
@@ -43,13 +46,12 @@ from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.stmt import Barrier, Body, If, Let, Stmt, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
-from vyre.testing.backend_contract.operators import samples
 from vyre.testing.operator_programs import OperatorCase, operator_cases
+from vyre.testing.samples import samples
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x", _LANE)
 _SYNC: Final = Barrier(Ordering.ACQ_REL)
-_SHIFTS: Final = (BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT)
 _COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 _CELLS: Final = 4
 _GROUPS: Final = 2
@@ -67,7 +69,7 @@ def operator_matrix() -> tuple[OperatorCase, ...]:
 def _literal_cases() -> Iterator[OperatorCase]:
     """Every shift count and many divisors as literals, for the sake of what is written for each."""
     for dtype in sorted(INTEGERS, key=lambda t: t.text):
-        for op in _SHIFTS:
+        for op in sorted(COUNTED, key=lambda op: op.value):
             counts = [Literal(u32, count) for count in (*range(dtype.bits), dtype.bits, 2 * dtype.bits - 1)]
             yield _by_literals(f"{op.name.lower()} {dtype.text} by each count", dtype, op, counts)
         for op in (BinaryOp.DIV, BinaryOp.MOD, BinaryOp.MUL):
@@ -210,9 +212,18 @@ def _absorbing_nothing(op: AtomicOp, dtype: ScalarType, lanes: int, cells: int) 
     if op not in (AtomicOp.OR, AtomicOp.AND):
         return [_scattered(dtype, k) for k in range(lanes)], [_scattered(dtype, lanes + k) for k in range(cells)]
     flip = (1 << dtype.bits) - 1 if op is AtomicOp.AND else 0
-    kept = dtype.bits - 1
-    values = [flip ^ 1 << (5 * (k // _CELLS) + k % _CELLS) % kept for k in range(lanes)]
-    return values, [flip ^ 1 << kept] * cells
+    return _single_bits(dtype, lanes, flipped=op is AtomicOp.AND), [flip ^ 1 << (dtype.bits - 1)] * cells
+
+
+def _single_bits(dtype: ScalarType, lanes: int, *, flipped: bool) -> list[int]:
+    """Returns values of which each sets a bit other than the highest one, or clears it."""
+    flip = (1 << dtype.bits) - 1 if flipped else 0
+    return [flip ^ 1 << (5 * (k // _CELLS) + k % _CELLS) % (dtype.bits - 1) for k in range(lanes)]
+
+
+def _conditions(lanes: int, *, flipped: bool) -> list[int]:
+    """Returns a bool of each lane, of which only the last one holds, or only the last one does not."""
+    return [flipped ^ (k == lanes - 1) for k in range(lanes)]
 
 
 def _scattered(dtype: ScalarType, number: int) -> int:
@@ -227,11 +238,20 @@ def _subgroup_cases() -> Iterator[OperatorCase]:
             yield _subgroup_case("shuffle", dtype, dtype, SubgroupShuffle(_X, Load("lane", _LANE)), values, size)
             if dtype is bool_:
                 yield _subgroup_case("ballot", dtype, u32, SubgroupBallot(_X), values, size)
-            else:
-                yield _subgroup_case("add", dtype, dtype, SubgroupAdd(_X), values, size)
-            if dtype.is_float:
-                ends = _ends_of_sums(dtype, size)
-                yield _subgroup_case("add", dtype, dtype, SubgroupAdd(_X), ends, size, note=" with NaN")
+            for op, row in SUBGROUP.items():
+                if dtype not in row.operands:
+                    continue
+                form, value = op.name.lower().replace("_", " "), SubgroupReduce(op, _X)
+                if dtype is bool_:
+                    values = _conditions(_GROUPS * size, flipped=op is SubgroupOp.ALL)
+                elif row.operator in (BinaryOp.BIT_AND, BinaryOp.BIT_OR):
+                    values = _single_bits(dtype, _GROUPS * size, flipped=row.operator is BinaryOp.BIT_AND)
+                else:
+                    values = _subgroup_values(dtype, _GROUPS * size)
+                yield _subgroup_case(form, dtype, dtype, value, values, size)
+                if dtype.is_float:
+                    ends = _ends_of_folds(dtype, size)
+                    yield _subgroup_case(form, dtype, dtype, value, ends, size, note=" with NaN")
 
 
 def _subgroup_case(
@@ -265,7 +285,7 @@ def _subgroup_values(dtype: ScalarType, lanes: int) -> list[int]:
     return values
 
 
-def _ends_of_sums(dtype: ScalarType, size: int) -> list[int]:
+def _ends_of_folds(dtype: ScalarType, size: int) -> list[int]:
     """Returns a value of each lane whose subgroups have sums of a kind each.
 
     The kinds: a NaN; infinity; infinities of both signs; an overflow that a later lane would undo; zeros below zero,

@@ -5,13 +5,12 @@ Literals matter: compilers replace operations on them, and known miscompiles of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import (
     Binary,
-    Bitcast,
     Cast,
     Expr,
     Fma,
@@ -27,14 +26,8 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.operators import (
-    BINARY,
-    UNARY,
     BinaryOp,
-    RightOperand,
     UnaryOp,
-    binary_result,
-    bitcast_is_legal,
-    unary_result,
 )
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Store
@@ -54,9 +47,8 @@ from vyre.domain.ir.types import (
     u64,
 )
 from vyre.domain.validation.validator import check_rules
-from vyre.testing.backend_contract.narrow_values import half_patterns, wide_samples, words_with
-from vyre.testing.backend_contract.operators import samples
-from vyre.testing.operand_columns import operand_columns
+from vyre.testing.operations import OPERANDS, Operation, operand_columns, operations, rows_of, with_operands
+from vyre.testing.samples import HALF_BITS, samples, wide_samples, words_with
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x0", _LANE)
@@ -75,27 +67,19 @@ class OperatorCase(NamedTuple):
 
 def operator_cases() -> Iterator[OperatorCase]:
     """The matrix; about a kernel for each operator and type, with an output for each form."""
+    for operation in operations():
+        if operation.kind in ("binary", "counts_may_be_u32"):
+            yield _binary_case(operation)
+        elif operation.kind == "unary":
+            yield _case(operation.name, operation.operands, {"y": (operation.result, _of(operation, _X))})
     for dtype in EXECUTABLE_TYPES:
-        for op, row in BINARY.items():
-            if dtype not in row.operands:
-                continue
-            yield _binary_case(op, dtype, dtype)
-            if row.right is RightOperand.SHIFT and dtype is not u32:
-                yield _binary_case(op, dtype, u32)
-        for unary, unary_row in UNARY.items():
-            if dtype in unary_row.operands:
-                result = unary_result(unary, dtype)
-                assert result is not None
-                yield _case(f"{unary.name.lower()} {dtype.text}", (dtype,), {"y": (result, Unary(unary, _X))})
-        casts: dict[str, tuple[ScalarType, Expr]] = {
-            f"cast_{target.text}": (target, Cast(target, _X)) for target in EXECUTABLE_TYPES
+        conversions: dict[str, tuple[ScalarType, Expr]] = {
+            f"{operation.kind}_{operation.result.text}": (operation.result, _of(operation, _X))
+            for kind in ("cast", "bitcast")
+            for operation in operations()
+            if operation.kind == kind and operation.operands == (dtype,)
         }
-        bitcasts: dict[str, tuple[ScalarType, Expr]] = {
-            f"bitcast_{target.text}": (target, Bitcast(target, _X))
-            for target in EXECUTABLE_TYPES
-            if bitcast_is_legal(dtype, target)
-        }
-        yield _case(f"conversions of {dtype.text}", (dtype,), casts | bitcasts)
+        yield _case(f"conversions of {dtype.text}", (dtype,), conversions)
         if dtype in (f32, f64):
             contracted = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, _X, _Y), _Y)
             forms: dict[str, tuple[ScalarType, Expr]] = {
@@ -130,7 +114,7 @@ def _narrow_cases() -> Iterator[OperatorCase]:
     """Roundings to narrow types, bits of narrow values, and arithmetic on values that are known to be narrow."""
     for dtype in NARROW_TYPES:
         wide = dtype.widened
-        values, words = _rows(wide_samples(wide)), _rows(words_with(dtype))
+        values, words = rows_of(wide_samples(wide)), rows_of(words_with(dtype))
         forms: dict[str, tuple[ScalarType, Expr]] = {
             "narrow": (wide, Narrow(dtype, _X)),
             "pack": (u32, Pack(dtype, _X)),
@@ -156,7 +140,7 @@ def _narrow_cases() -> Iterator[OperatorCase]:
 
 def _half_cases(half: ScalarType) -> Iterator[OperatorCase]:
     """Operators on loaded, unpacked and narrowed values of a narrow float type, whose results become narrow."""
-    pairs = tuple(product(half_patterns(half), repeat=2))
+    pairs = tuple(product(HALF_BITS[half], repeat=2))
     wide_pairs = tuple(product(wide_samples(f32)[::2], repeat=2))
     low, high = Unpack(half, _X), Unpack(half, Binary(BinaryOp.SHR, _X, Literal(u32, 16)))
     for op in (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MIN, BinaryOp.MAX):
@@ -214,24 +198,24 @@ def _wrapping_cases() -> Iterator[OperatorCase]:
         }
         for number, bits in enumerate(values[::5]):
             forms[f"literal{number}"] = (u64, WrapCast(u64, Literal(source, bits)))
-        yield _case(f"wrapping casts of {source.text}", (source,), forms, _rows(values))
+        yield _case(f"wrapping casts of {source.text}", (source,), forms, rows_of(values))
 
 
-def _rows(values: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    return tuple((bits,) for bits in values)
+def _of(operation: Operation, *operands: Expr) -> Expr:
+    names = (operand.name for operand in OPERANDS)
+    return with_operands(operation.value, dict(zip(names, operands, strict=False)))
 
 
-def _binary_case(op: BinaryOp, left: ScalarType, right: ScalarType) -> OperatorCase:
-    result = binary_result(op, left, right)
-    assert result is not None
-    forms: dict[str, tuple[ScalarType, Expr]] = {"loaded": (result, Binary(op, _X, _Y))}
+def _binary_case(operation: Operation) -> OperatorCase:
+    (left, right), result = operation.operands, operation.result
+    forms: dict[str, tuple[ScalarType, Expr]] = {"loaded": (result, _of(operation, _X, _Y))}
     for number, bits in enumerate(_literals(right)):
-        if bits == 0 and op in (BinaryOp.DIV, BinaryOp.MOD) and not right.is_float:
+        if bits == 0 and operation.key.startswith(("div_", "mod_")) and not right.is_float:
             continue  # in a kernel of its own, by ``_by_zero``
-        forms[f"right{number}"] = (result, Binary(op, _X, Literal(right, bits)))
+        forms[f"right{number}"] = (result, _of(operation, _X, Literal(right, bits)))
     for number, bits in enumerate(_literals(left)):
-        forms[f"left{number}"] = (result, Binary(op, Literal(left, bits), _Y))
-    return _case(f"{op.name.lower()} {left.text} {right.text}", (left, right), forms)
+        forms[f"left{number}"] = (result, _of(operation, Literal(left, bits), _Y))
+    return _case(operation.name, (left, right), forms)
 
 
 def _literals(dtype: ScalarType) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Work graphs: steps that are joined to one launch, and rounds that are replayed as one graph."""
+"""Sequences: steps that are joined to one launch, and rounds that are replayed as one graph."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def shifted() -> Program:
 
 def graphs(context: Context) -> Iterator[Finding]:
     if not has_driver(context.backend):
-        yield Outcome("work graphs", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
+        yield Outcome("sequences", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
         return
     x = np.arange(2000 if context.emulated else 1 << 20, dtype=np.uint32)
     with session_on(backend_with(context.backend, DEFAULT_OPTIONS)) as session:

@@ -77,7 +77,7 @@ def queries(context: Context) -> Iterator[Finding]:
             "the graph is uploaded once", resident == first["h2d_bytes"] + graph == graph + own, f"{first['h2d_bytes']}"
         )
         anew = spent(session, partial(_one_by_one, session, sources, starts, keys))
-        avoided = plan.residency.avoided_graph_upload_bytes
+        avoided = plan.reuse.avoided_upload_bytes
         yield Fact("bytes of uploads", {"resident": resident, "anew": anew["h2d_bytes"], "avoided": avoided})
         yield judged(
             "uploading anew takes the bytes that were avoided",

@@ -31,7 +31,7 @@ from vyre.adapters.terminal import put
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import order_sensitive
+from vyre.domain.validation.known import order_sensitive
 from vyre.gallery.example import Case, Example, Outputs, mismatches
 from vyre.gallery.registry import MODULES, load
 from vyre.ports.backend import Backend, BackendCatalog

@@ -32,7 +32,18 @@ _ATOMIC: Final = re.compile(
     r"(atom|red)\.(?:relaxed|acquire|release|acq_rel)\.(?:cta|gpu|sys)\.(global|shared)\.(\w+)\.(\w+)"
 )
 _FENCE: Final = re.compile(r"fence\.(?:sc|acq_rel)\.(?:cta|gpu|sys)")
-_WARP: Final = re.compile(r"shfl\.sync\.(?:idx|bfly|up|down)\.b32|redux\.sync\.add\.[us]32|vote\.sync\.ballot\.b32")
+_WARP: Final = re.compile(
+    r"shfl\.sync\.(?:idx|bfly|up|down)\.b32|redux\.sync\.(?:(?:add|min|max)\.[us]32|(?:and|or|xor)\.b32)"
+    r"|vote\.sync\.(?:ballot\.b32|(?:any|all)\.pred)"
+)
+_REDUCTIONS: Final = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 _ADDRESS: Final = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?")
 _FLOAT: Final = re.compile(r"0([fF][0-9a-fA-F]{8}|[dD][0-9a-fA-F]{16})")
@@ -123,17 +134,20 @@ class _Preparation:
     def _of_warp(self, instruction: Instruction, at: int) -> Step:
         """Instructions in which the lanes of a warp that ``membermask`` names wait for each other."""
         grid, (target, *operands) = self.grid, instruction.operands
-        name, mode = instruction.opcode.split(".")[0], instruction.opcode.split(".")[2]
-        types = {"shfl": ("b32", "u32", "u32", "u32"), "redux": ("u32", "u32"), "vote": ("pred", "u32")}[name]
+        name, _, mode, kind = instruction.opcode.split(".")
+        types = {"shfl": ("b32", "u32", "u32", "u32"), "redux": (kind, "u32"), "vote": ("pred", "u32")}[name]
         *values, members = self._sources(instruction, operands, types)
-        write = self._target(target, "b32")
+        write = self._target(target, kind)
 
         def together(lanes: Array) -> None:
             """Does it for the participating lanes of one warp, in ascending order."""
             number = grid.warp_lane[lanes].astype(np.int64)
             if name == "redux":
-                total = np.broadcast_to(values[0](lanes), lanes.shape).sum(dtype=np.uint64)
-                write(lanes, np.full(lanes.size, total & np.uint64(0xFFFF_FFFF), np.uint32))
+                each = np.broadcast_to(values[0](lanes), lanes.shape)
+                write(lanes, np.full(lanes.size, _REDUCTIONS[mode].reduce(each, dtype=each.dtype)))
+            elif mode in ("any", "all"):
+                each = np.broadcast_to(values[0](lanes), lanes.shape)
+                write(lanes, np.full(lanes.size, each.any() if mode == "any" else each.all()))
             elif name == "vote":
                 bits = np.bitwise_or.reduce(values[0](lanes).astype(np.uint32) << number.astype(np.uint32))
                 write(lanes, np.full(lanes.size, bits, np.uint32))

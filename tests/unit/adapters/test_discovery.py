@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import types
@@ -66,9 +67,10 @@ def test_an_installed_distribution_is_found(tmp_path: Path, monkeypatch: pytest.
     info = tmp_path / "other-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[vyre.backends]\nother = plugin_under_test:GOOD\n")
-    assert "other" not in {p.name for p in installed_plugins()}
+    os.utime(info, (1, 1))
     monkeypatch.syspath_prepend(str(tmp_path))
+    assert "other" not in {p.name for p in installed_plugins()}
+    (info / "entry_points.txt").write_text("[vyre.backends]\nother = plugin_under_test:GOOD\n")
     assert PluginReference("other", "plugin_under_test:GOOD") in installed_plugins()
 
 

@@ -18,6 +18,7 @@ from vyre.adapters.replay_decision import (
 from vyre.app.journal import DecisionJournal
 from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.policies.launching.command_reuse import CommandReuseInputs
 from vyre.policies.launching.cost_observation import CostCorrected
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.recording_telemetry import RecordingTelemetry
@@ -120,8 +121,25 @@ def test_it_is_decided_again_when_twice_as_much_was_seen() -> None:
 def test_a_run_that_repeats_more_is_decided_about() -> None:
     plans = planner()
     decision = made(plans, LOOP)
-    assert [replays(decision, batch) for batch in (1, 2, 3, 3, 4)] == [False, True, True, True, True]
+    assert [timed(decision, batch) for batch in (1, 2, 3, 3, 4)] == [False, True, True, True, True]
     assert [plan.inputs.workload.batch for plan in plans.plans()] == [2, 3, 4]
+
+
+def timed(decision: ReplayDecision, batch: int) -> bool:
+    (found,) = runs(decision, 1, batch=batch)
+    return found
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(2, "PlainLaunches"), (3, "RecordAndReplay")])
+def test_rounds_that_nobody_has_timed_are_decided_about_by_the_costs_of_the_host(rounds: int, verdict: str) -> None:
+    """A replay saves 10 us, and recording takes 26 us."""
+    journal = DecisionJournal()
+    costs = replace(COSTS, graph_record=ns(10_000))
+    plans = ReplayPlanner("costs", costs, Provenance.EMULATED, RecordingTelemetry(), journal)
+    assert replays(made(plans), rounds) is (verdict == "RecordAndReplay")
+    (decision,) = journal.decisions
+    assert decision.arguments == (CommandReuseInputs(rounds, 4 * 3_000, 10_000 + 4 * 4_000, 2_000),)
+    assert type(decision.verdict).__name__ == verdict and not plans.plans()
 
 
 def test_new_costs_are_used_at_the_next_run() -> None:

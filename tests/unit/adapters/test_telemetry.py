@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
+from functools import partial
 
+import numpy as np
 import pytest
 import structlog
 from structlog.testing import capture_logs
 
+import vyre
 from support.limits import LIMIT_S
+from support.small_programs import square_program
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions, decision_sink
-from vyre.adapters.telemetry.structured import StructlogTelemetry
+from vyre.adapters.telemetry.guarded import GuardedTelemetry
 from vyre.app.journal import DecisionJournal
 from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
 from vyre.policies.journal import decide
@@ -29,13 +35,43 @@ def unconfigured() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.mark.parametrize("make", [ApplicationTelemetry, NullTelemetry, RecordingTelemetry, StructlogTelemetry])
+@pytest.mark.parametrize("make", [ApplicationTelemetry, NullTelemetry, RecordingTelemetry])
 def test_every_adapter_takes_every_level(make: type[Telemetry], unconfigured: None) -> None:
     with capture_logs():
         telemetry = make()
         for level in ("debug", "info", "warning", "error"):
             telemetry.event("vyre.test", level=level, number=1)
         telemetry.count("vyre.test", 2, backend="b")
+
+
+class Broken:
+    """Telemetry of an application, with a mistake in it."""
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        raise TypeError("counted wrong")
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        raise ValueError("told wrong")
+
+
+def test_telemetry_that_raises_is_warned_of_once_and_ends_no_dispatch() -> None:
+    x = np.arange(8, dtype=np.uint32)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with vyre.open("reference", cache=False, telemetry=Broken()) as session:
+            for program in (square_program(), square_program("again"), square_program("once more")):
+                assert session.dispatch(program, [x])["y"].tolist() == (x * x).tolist()
+    (warning,) = told
+    assert warning.category is RuntimeWarning
+    assert "raised" in str(warning.message) and "Fix: " in str(warning.message)
+
+
+def test_telemetry_that_raises_ends_nothing_where_warnings_are_errors() -> None:
+    telemetry = GuardedTelemetry(Broken())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        telemetry.event("vyre.test")
+        telemetry.count("vyre.test")
 
 
 def test_the_standard_logger_is_used_and_silent_by_default(
@@ -45,6 +81,27 @@ def test_the_standard_logger_is_used_and_silent_by_default(
         ApplicationTelemetry().event("vyre.thing", level="warning", n=3)
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("WARNING", "vyre.thing n=3")]
     assert any(isinstance(h, logging.NullHandler) for h in logging.getLogger("vyre").handlers)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_that_the_reference_runs_is_one_line_on_standard_error(
+    unconfigured: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell = partial(ApplicationTelemetry().event, "vyre.backend.reference_selected", level="warning")
+    tell(backend="reference", reason="no\ndevice")
+    assert capsys.readouterr() == ("", "vyre runs on `reference`: no\\ndevice\n")
+    with monkeypatch.context() as without:
+        without.setattr(sys, "stderr", None)
+        tell(backend="reference", reason="nobody reads it")
+    closed = io.StringIO()
+    closed.close()
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "stderr", closed)
+        tell(backend="reference", reason="it cannot be written")
+    structlog.configure(
+        processors=[lambda logger, method, entry: str(entry)], logger_factory=structlog.ReturnLoggerFactory()
+    )
+    tell(backend="reference", reason="structlog tells it")
     assert capsys.readouterr() == ("", "")
 
 
@@ -73,16 +130,6 @@ def test_nothing_is_imported_for_nobody() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_S)
 
 
-def test_structlog_adapter_logs_counts_at_debug() -> None:
-    with capture_logs() as entries:
-        StructlogTelemetry().count("vyre.c", 3, backend="b")
-        StructlogTelemetry().event("vyre.e", level="warning", n=1)
-    assert entries == [
-        {"event": "vyre.c", "count": 3, "backend": "b", "log_level": "debug"},
-        {"event": "vyre.e", "n": 1, "log_level": "warning"},
-    ]
-
-
 @pytest.mark.parametrize("journal", [None, DecisionJournal()], ids=["alone", "with a journal"])
 def test_decisions_are_counted_and_kept_by_the_journal(journal: DecisionJournal | None) -> None:
     telemetry = RecordingTelemetry()
@@ -109,7 +156,6 @@ class Counting(NullTelemetry):
         (ApplicationTelemetry(), DecisionJournal(), True),
         (Counting(), None, True),
         (RecordingTelemetry(), None, True),
-        (StructlogTelemetry(), None, True),
     ],
 )
 def test_decisions_that_nobody_receives_are_not_passed_on(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-
 import pytest
 
-from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse, atomic_uses, neutral_bits
+from vyre.domain.analysis.atomic_uses import AtomicUse, atomic_uses
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
 from vyre.domain.ir.types import ScalarType
 
-U32, I32, U64 = ScalarType.U32, ScalarType.I32, ScalarType.U64
+U32, U64 = ScalarType.U32, ScalarType.U64
 ADD = frozenset({AtomicOp.ADD})
 
 
@@ -83,33 +80,3 @@ def test_uses(body: str, uses: tuple[AtomicUse, ...]) -> None:
     tested = program(body)
     assert atomic_uses(tested) == uses
     assert atomic_uses(tested) is atomic_uses(tested)
-
-
-def signed(bits: int, element: ScalarType) -> int:
-    return bits - (1 << element.bits) if element is I32 and bits >> (element.bits - 1) else bits
-
-
-RULES: dict[AtomicOp, Callable[[int, int], int]] = {
-    AtomicOp.ADD: operator.add,
-    AtomicOp.OR: operator.or_,
-    AtomicOp.AND: operator.and_,
-    AtomicOp.XOR: operator.xor,
-    AtomicOp.MIN: min,
-    AtomicOp.MAX: max,
-}
-
-
-@pytest.mark.parametrize("element", [U32, I32, U64])
-@pytest.mark.parametrize("op", AtomicOp)
-def test_a_neutral_element_changes_no_operand(op: AtomicOp, element: ScalarType) -> None:
-    if op not in MERGEABLE:
-        with pytest.raises(
-            ValueError, match=r"^atomic_\w+ has no neutral element\. Fix: use an operator of MERGEABLE\.$"
-        ):
-            neutral_bits(op, element)
-        return
-    neutral = neutral_bits(op, element)
-    top = 1 << (element.bits - 1)
-    for value in (0, 1, top - 1, top, top + 1, 2 * top - 1):
-        assert signed(value, element) == RULES[op](signed(neutral, element), signed(value, element)), value
-    assert RULES.keys() == MERGEABLE

@@ -15,7 +15,7 @@ from support.kernels import GID, LID, add, kernel, less, lit, loop, op, store, v
 from support.profiles import examples
 from support.programs import Case, Order, cases, generate
 from support.running import run
-from support.watched_accesses import Access, WatchedEngine
+from support.validation.watched_accesses import Access, WatchedEngine
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
 from vyre.domain.analysis.index_meanings import length_model
 from vyre.domain.dispatch import DispatchConfig

@@ -24,14 +24,14 @@ from vyre.domain.ir.expr import (
     Load,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
 )
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, SubgroupOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Dim3
 from vyre.domain.ir.types import ScalarType, bool_, f32, i32, u8, u16, u32, u64
 
@@ -308,7 +308,7 @@ INT: Final = Load("signed", lit(0))
         (negated(less(X, Y)), bool_),
         (Select(less(X, Y), INT, INT), i32),
         (Fma(FLOAT, FLOAT, FLOAT), f32),
-        (SubgroupAdd(INT), i32),
+        (SubgroupReduce(SubgroupOp.ADD, INT), i32),
         (SubgroupShuffle(FLOAT, X), f32),
         (SubgroupBallot(less(X, Y)), u32),
         (SubgroupLane(), u32),

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from support.flow_programs import Extra, flow_program
 from support.kernels import GID, GRID_SYNC, LID, add, kernel, less, lit, load, loop, op, store, var, when
-from support.lane_traces import trace
+from support.validation.flow_programs import Extra, flow_program
+from support.validation.lane_traces import trace
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.private_zeroing import needs_private_zeroing
 from vyre.domain.ir.expr import Cast, Expr

@@ -10,7 +10,7 @@ import pytest
 from support.kernels import BARRIER, GID, LID, UNIFORM, add, kernel, less, lit, loop, op, var, when
 from support.programs import Case, Order
 from support.running import run
-from support.watched_accesses import Access, WatchedEngine
+from support.validation.watched_accesses import Access, WatchedEngine
 from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.shared_zeroing import needs_zeroing

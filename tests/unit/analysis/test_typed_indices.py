@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 import pytest
 
 from support.kernels import GID, LID, add, kernel, less, lit, loop, op, var, when
+from support.profiles import SOAK
 from support.programs import Case, Order
 from support.running import run
-from support.watched_accesses import Access, WatchedEngine
+from support.validation.watched_accesses import Access, WatchedEngine
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
 from vyre.domain.analysis.index_flow import index_flow, survey
 from vyre.domain.analysis.wide_access import wide_facts
@@ -516,4 +517,4 @@ def test_no_proven_access_of_a_random_program_is_out_of_range() -> None:
 
 @pytest.mark.thorough
 def test_no_proven_access_of_many_random_programs_is_out_of_range() -> None:
-    _check(range(60, 500))
+    _check(range(60, 5_000 if SOAK else 200))

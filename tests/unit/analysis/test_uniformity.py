@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from support.kernels import GID, LID, TRUE, WGID, add, equal, kernel, less, lit, load, loop, store, var, when
+from support.kernels import GID, LID, TRUE, WGID, add, equal, kernel, lane_sum, less, lit, load, loop, store, var, when
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.ir.expr import (
     Atomic,
+    Binary,
     BufferLength,
+    Cast,
     Expr,
     IdKind,
     LaunchId,
+    Literal,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
 )
-from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, SubgroupOp
 from vyre.domain.ir.stmt import Assign, Break, Continue, If, Let, Loop, Return
+from vyre.domain.ir.types import u32
 from vyre.domain.validation.validator import validate
 
 GRID, WORKGROUP, SUBGROUP, LANE = Uniformity
@@ -44,8 +50,10 @@ LEVELS: dict[str, tuple[Expr, Uniformity]] = {
     "atomic": (Atomic(AtomicOp.ADD, "sh", lit(0), None, lit(1)), LANE),
     "shuffle": (SubgroupShuffle(WGID, lit(0)), LANE),
     "ballot": (SubgroupBallot(less(LID, lit(2))), SUBGROUP),
-    "subgroup sum": (SubgroupAdd(LID), SUBGROUP),
-    "workgroup id + subgroup sum": (add(WGID, SubgroupAdd(LID)), SUBGROUP),
+    "subgroup sum": (lane_sum(LID), SUBGROUP),
+    "subgroup scan": (SubgroupReduce(SubgroupOp.INCLUSIVE_ADD, WGID), LANE),
+    "any lane": (Cast(u32, SubgroupReduce(SubgroupOp.ANY, less(LID, lit(2)))), SUBGROUP),
+    "workgroup id + subgroup sum": (add(WGID, lane_sum(LID)), SUBGROUP),
     "select of uniform values by a lane": (Select(less(LID, lit(1)), lit(1), lit(2)), LANE),
     "select of uniform values by a workgroup": (Select(less(WGID, lit(1)), lit(1), lit(2)), WORKGROUP),
 }
@@ -131,8 +139,95 @@ def test_facts_are_cached_with_the_validation() -> None:
 def test_who_comes_to_the_end_of_a_round() -> None:
     alone, shared, late = loop("k", lit(9)), loop("l", WGID), loop("m", lit(9))
     inner = loop("n", lit(9))
-    program = kernel(shared, when(less(LID, lit(3)), alone), loop("o", SubgroupAdd(LID), inner))
+    program = kernel(shared, when(less(LID, lit(3)), alone), loop("o", lane_sum(LID), inner))
     facts = uniformity(program)
     assert [facts.rounds(each) for each in (shared, alone, inner)] == [WORKGROUP, LANE, SUBGROUP]
     ended = uniformity(kernel(when(less(LID, lit(3)), Return()), late))
     assert (ended.iterations(late), ended.rounds(late)) == (GRID, LANE)
+
+
+def _id(kind: IdKind, axis: int = 0) -> LaunchId:
+    return LaunchId(kind, axis)
+
+
+X, Y, GLOBAL_X = _id(IdKind.LOCAL), _id(IdKind.LOCAL, 1), _id(IdKind.GLOBAL)
+
+
+def _divided(op: BinaryOp, left: Expr, right: int) -> Expr:
+    return Binary(op, left, lit(right))
+
+
+@pytest.mark.parametrize(
+    ("value", "workgroup", "level"),
+    [
+        (_divided(BinaryOp.DIV, X, 32), (64, 1, 1), SUBGROUP),
+        (_divided(BinaryOp.DIV, GLOBAL_X, 32), (64, 1, 1), SUBGROUP),
+        (_divided(BinaryOp.SHR, GLOBAL_X, 5), (64, 1, 1), SUBGROUP),
+        (_divided(BinaryOp.BIT_AND, X, 32), (64, 1, 1), SUBGROUP),
+        (_divided(BinaryOp.DIV, X, 96), (96, 2, 1), SUBGROUP),
+        (_divided(BinaryOp.DIV, X, 32), (48, 1, 1), SUBGROUP),  # the last subgroup has 16 lanes
+        (_divided(BinaryOp.DIV, GLOBAL_X, 32), (48, 1, 1), LANE),
+        (_divided(BinaryOp.DIV, X, 16), (64, 1, 1), LANE),
+        (_divided(BinaryOp.SHR, X, 4), (64, 1, 1), LANE),
+        (_divided(BinaryOp.BIT_AND, X, 33), (64, 1, 1), LANE),
+        (_divided(BinaryOp.DIV, X, 32), (48, 2, 1), LANE),
+        (Y, (32, 4, 1), SUBGROUP),
+        (_id(IdKind.GLOBAL, 1), (32, 4, 1), SUBGROUP),
+        (Y, (16, 4, 1), LANE),
+        (_divided(BinaryOp.DIV, Y, 2), (16, 4, 1), SUBGROUP),
+        (_divided(BinaryOp.DIV, _id(IdKind.LOCAL, 2), 2), (4, 4, 4), SUBGROUP),
+        (_divided(BinaryOp.DIV, Y, 8), (4, 4, 4), LANE),
+        (_divided(BinaryOp.DIV, Y, 2), (12, 4, 1), LANE),
+        (_id(IdKind.GLOBAL, 1), (64, 1, 1), WORKGROUP),
+        (Y, (64, 1, 1), GRID),
+        (_divided(BinaryOp.DIV, Y, 32), (64, 1, 1), GRID),
+        (_divided(BinaryOp.LT, _id(IdKind.GLOBAL, 1), 32), (64, 1, 1), WORKGROUP),
+        (_divided(BinaryOp.LT, _id(IdKind.GROUP), 32), (64, 1, 1), WORKGROUP),
+        (_divided(BinaryOp.DIV, _id(IdKind.GROUP, 1), 32), (16, 4, 1), WORKGROUP),
+        (_divided(BinaryOp.GE, _id(IdKind.NUM_GROUPS), 32), (64, 1, 1), GRID),
+    ],
+)
+def test_the_shape_of_a_workgroup_proves_that_ids_agree_in_a_subgroup(
+    value: Expr, workgroup: tuple[int, int, int], level: Uniformity
+) -> None:
+    plain, named = when(equal(value, lit(0))), when(equal(var("n"), lit(0)))
+    program = replace(kernel(plain, Let("n", value), named), workgroup_size=workgroup)
+    facts = uniformity(program)
+    assert (facts.condition(plain), facts.condition(named)) == (level, level)
+    if workgroup[0] <= 64:  # all ids of each subgroup, counted
+        assert level is LANE or _agree_in_subgroups(value, workgroup)
+
+
+def _agree_in_subgroups(value: Expr, workgroup: tuple[int, int, int]) -> bool:
+    """Returns whether a value is the same in each subgroup of the third workgroup along each axis."""
+    x, y, z = workgroup
+    found: dict[int, set[int]] = {}
+    for linear in range(x * y * z):
+        local = linear % x, linear // x % y, linear // (x * y)
+        found.setdefault(linear // 32, set()).add(_value(value, local, workgroup))
+    return all(len(values) == 1 for values in found.values())
+
+
+def _value(value: Expr, local: tuple[int, int, int], workgroup: tuple[int, int, int]) -> int:
+    if isinstance(value, LaunchId):
+        if value.kind in (IdKind.GROUP, IdKind.NUM_GROUPS):
+            return 2
+        before = 2 * workgroup[value.axis] if value.kind is IdKind.GLOBAL else 0
+        return before + local[value.axis]
+    assert isinstance(value, Binary) and isinstance(value.right, Literal)
+    left, right = _value(value.left, local, workgroup), value.right.bits
+    results = {BinaryOp.DIV: left // right, BinaryOp.SHR: left >> right, BinaryOp.BIT_AND: left & right}
+    return (results | {BinaryOp.LT: left < right, BinaryOp.GE: left >= right})[value.op]
+
+
+@pytest.mark.parametrize("op", [BinaryOp.LT, BinaryOp.GE])
+def test_a_comparison_with_a_multiple_of_a_subgroup_agrees_in_it(op: BinaryOp) -> None:
+    for bound, level in ((32, SUBGROUP), (64, SUBGROUP), (40, LANE)):
+        tested = when(_divided(op, X, bound))
+        assert uniformity(replace(kernel(tested), workgroup_size=(64, 1, 1))).condition(tested) is level
+    changed = when(_divided(op, var("n"), 32))
+    program = replace(kernel(Let("n", X), Assign("n", lit(7)), changed), workgroup_size=(64, 1, 1))
+    assert uniformity(program).condition(changed) is GRID
+    drifting = when(_divided(op, var("n"), 32))
+    body = (Let("n", X), Assign("n", add(X, lit(1))), drifting)
+    assert uniformity(replace(kernel(*body), workgroup_size=(64, 1, 1))).condition(drifting) is LANE

@@ -12,7 +12,7 @@ import pytest
 from support.kernels import BARRIER, GID, LID, add, equal, kernel, less, lit, loop, op, var, when
 from support.programs import Case, Order, generate
 from support.running import oracle, run
-from support.watched_accesses import Access, WatchedEngine
+from support.validation.watched_accesses import Access, WatchedEngine
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.wide_access import WideFacts, WideGroup, wide_facts
 from vyre.domain.dispatch import DispatchConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cuda_scenarios import PROGRAM, X, Y
+from support.cuda.scenarios import PROGRAM, X, Y
 from support.small_programs import saxpy_program
 from vyre.app.pipeline import Inputs
 from vyre.testing import cuda_machine

@@ -15,12 +15,12 @@ from support.small_programs import saxpy_program
 from vyre.adapters.discovery import load_catalog
 from vyre.app.emission import choose_emission
 from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.device import EngineKind
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.domain.specialization import SpecMap
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import BackendCatalog, BackendRegistration
 from vyre.ports.emission import EmissionOptions
 

@@ -16,7 +16,7 @@ from support.small_programs import saxpy_program, square_kernel, square_program
 from vyre import Program, ProgramBuilder, Session, u32
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.host_lane import GRAPH_BYTES
+from vyre.adapters.cuda.runtime.host_slot import GRAPH_BYTES
 from vyre.adapters.replay_decision import NODE_LIMIT
 from vyre.app.explain.explanation import Question, explain
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
@@ -90,7 +90,6 @@ WORKS: Final[dict[str, Callable[[], Work]]] = {
     "an input and an output": lambda: Work(square_program(), {"x": X}, operations=4),
     "a scalar": lambda: Work(saxpy_program(), {"a": 2.0, "x": X.view("f4"), "y": X.view("f4")}, operations=3),
     "nothing goes in": lambda: Work(filled(), {}, operations=3),
-    "empty": lambda: Work(square_program(), {"x": X[:0]}, operations=1),
     "two ranges come back": lambda: Work(ends(), {}, operations=4),
     "iterations": lambda: Work(
         saxpy_program(),
@@ -155,6 +154,7 @@ NEVER_RECORDED: Final[dict[str, Callable[[], Work]]] = {
         trapping(), {"x": X}, 5, 2, DispatchConfig(fixpoint_iterations=2)
     ),
     "there is too much to copy": lambda: Work(square_program(), {"x": np.zeros(GRAPH_BYTES // 4, np.uint32)}, 4),
+    "nothing runs": lambda: Work(square_program(), {"x": X[:0]}, 0, 0),
     "it is too long": lambda: Work(
         square_program(), {"x": X[:64]}, NODE_LIMIT + 3, NODE_LIMIT, DispatchConfig(fixpoint_iterations=NODE_LIMIT)
     ),
@@ -214,10 +214,11 @@ def test_sizes_that_are_left_open_are_assumed_aloud() -> None:
 
 def test_lengths_are_those_of_the_inputs() -> None:
     with cuda_machine().open() as session:
-        small, empty = (session.explain(square_program(), inputs={"x": x}).work for x in (X, X[:0]))
+        small, empty = (session.explain(square_program(), inputs={"x": x}) for x in (X, X[:0]))
         with pytest.raises(InvalidInput):
             session.explain(square_program(), inputs={})
-    assert (small.operations, empty.operations) == (4, 1)
+    assert (small.work.operations, empty.work.operations) == (4, 0)
+    assert ["nothing runs" in " ".join(each.notes) for each in (small, empty)] == [False, True]
 
 
 def test_a_backend_that_plans_nothing_launches_plainly() -> None:

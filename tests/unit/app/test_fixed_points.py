@@ -212,7 +212,7 @@ def test_wrong_arguments(session: Session) -> None:
         session.fixpoint(steps, changed=session.resident(np.zeros(1, np.float32)), limit=3)
     with pytest.raises(InvalidInput, match="changed="):
         session.fixpoint(steps, changed=np.zeros(1, np.uint32), limit=3)  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="empty iteration budget"):
+    with pytest.raises(InvalidConfig, match="limit=0"):
         session.fixpoint(steps, changed=flag, limit=0)
     with pytest.raises(InvalidConfig, match="limit=-1"):
         session.fixpoint(steps, changed=flag, limit=-1)
@@ -252,7 +252,7 @@ def test_the_choice_is_in_the_journal() -> None:
         bound(session, Graph.chain(3), LABELS, 5)
         assert session.journal is not None
         names = [decision.name for decision in session.journal.decisions]
-    assert {"plan_convergence", "choose_executor"} <= set(names)
+    assert "choose_executor" in names
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 
 import vyre
-from support.stage_chains import Array, call
+from support.optimizer.stage_chains import Array, call
 from vyre.app.fusing import FusedGroup, FusionLimits, plan_groups
 from vyre.domain.fusion.stages import JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.frontiers.fusion_pressure import fusion_pressures
+from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.journal import Decision
-from vyre.policies.stage_fusion.fusion import AccessRelation, FusionInputs, decide_fusion
-from vyre.policies.stage_fusion.launch_fusion import DataflowInputs, plan_dataflow
-from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
+from vyre.policies.stage_fusion.launch_fusion import AccessRelation, DataflowInputs, plan_dataflow
 from vyre.testing import cuda_machine
 
 S = ScalarType
@@ -63,23 +61,17 @@ def ranges(groups: tuple[FusedGroup, ...]) -> list[tuple[int, int]]:
     return [(group.stages.start, group.stages.stop) for group in groups]
 
 
-def test_every_policy_of_fusion_is_asked_with_the_facts_of_the_stages() -> None:
+def test_the_policy_of_launches_is_asked_with_the_facts_of_the_stages() -> None:
     sink = Sink()
     stages = [*chain(2), stage("a", "b")]
     (group,) = plan_groups(stages, ["t1"], sink=sink)
     assert group.joined is not None and group.joined.unallocated == {"t1"}
-    assert sink.asked == {
-        fusion_pressures: 1,
-        plan_dataflow: 1,
-        decide_fusion: 2,
-        decide_cross_pipeline_fusion: 1,
-    }
+    assert sink.asked == {plan_dataflow: 1}
     (dataflow,) = (d.arguments[0] for d in sink.decisions if d.policy is plan_dataflow)
     assert isinstance(dataflow, DataflowInputs)
     assert [b.kept for b in dataflow.buffers] == [True, False, True, True, True]
-    (first, _) = (d.arguments[0] for d in sink.decisions if d.policy is decide_fusion)
-    assert isinstance(first, FusionInputs) and first.hazards is not None
-    assert [r.relation for r in first.hazards.relations] == [AccessRelation.POINTWISE]
+    relations = [use.relation for each in dataflow.stages for use in each.uses if use.mode is AccessMode.READ]
+    assert relations == [AccessRelation.POINTWISE] * 3
 
 
 def test_a_stage_that_reads_neighbours_begins_a_launch() -> None:

@@ -1,4 +1,4 @@
-"""Work graphs that resident workers run: waves, counters, errors, and when the planner takes that mode."""
+"""Sequences that resident workers run: waves, counters, errors, and when the planner takes that mode."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cpu_pool import until
+from support.cpu.pool import until
 from support.launch_costs import launch_costs, measured
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from vyre import Batch, ExecutionMode, ProgramBuilder, Repeat, Step, u32
 from vyre.adapters.cpu.runtime.kept_steps import CpuPersistentSteps
 from vyre.app.journal import DecisionJournal
-from vyre.app.work_graph.execution import UNROLLED
-from vyre.app.work_graph.planner import WorkPlanner
-from vyre.app.work_graph.sequence import StepSequence
-from vyre.app.work_graph.waves import Waves, waves_of
+from vyre.app.sequences.execution import UNROLLED
+from vyre.app.sequences.planner import WorkPlanner
+from vyre.app.sequences.sequence import StepSequence
+from vyre.app.sequences.waves import Waves, waves_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchTimeout, InvalidConfig, TrapError, UnsupportedFeature, VyreError
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vyre
+from support.cuda.timed_device import DEVICE_NS, TimedDevice
 from support.small_programs import square_program
-from support.timed_device import DEVICE_NS, TimedDevice
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.calibration.observed import kernel_times
 from vyre.app.pipeline import Pipeline

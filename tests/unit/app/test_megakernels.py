@@ -15,7 +15,7 @@ from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.options import KernelReport, RunOptions
 from vyre.adapters.cuda.machine.presets import TINY
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.app.work_graph.sequence import StepSequence
+from vyre.app.sequences.sequence import StepSequence
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.fusion import waves
 from vyre.policies.launching.grid_sync_mode import GridSyncMode

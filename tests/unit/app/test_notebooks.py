@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import vyre
+from support.cuda.tuned_device import TunedDevice
 from support.small_programs import saxpy_program, square_program
-from support.tuned_device import TunedDevice
 from vyre import In, Out, ProgramBuilder, Static, f32, like, u32
 from vyre.app.demo.png import png_bytes
 from vyre.app.demo.runner import run_demo

@@ -16,6 +16,7 @@ from support.copies import Copies
 from vyre import u32
 from vyre.app.transfers import slots as slot_reading
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError
+from vyre.policies.transfer import readback
 
 Made = Callable[[Any], vyre.ResidentArray]
 BACKENDS: Final = ["reference", "reference-scalar", "cpu", "cuda-machine"]
@@ -227,7 +228,7 @@ def test_marks_that_do_not_fit_are_refused(session: vyre.Session, made: Made) ->
 def test_what_exceeds_the_budget_is_refused_before_it_runs(
     session: vyre.Session, made: Made, copies: Copies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_reading, "U32_MAX", 1000)
+    monkeypatch.setattr(readback, "U32_MAX", 1000)
     with pytest.raises(PlanError, match="over budget"):
         session.download_slots(made(words((40, 6))), made(np.ones(40, np.uint32)))
     assert (copies.reads, copies.launches) == ([], 0)

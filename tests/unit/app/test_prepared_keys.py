@@ -81,7 +81,7 @@ def test_a_wrong_type_is_refused_although_an_equal_number_ran(session: vyre.Sess
         session.dispatch(LANES, output_counts={"y": 4}, **{name: wrong})
 
 
-@pytest.mark.parametrize("wrong", [1.0, True, np.array(1)])
+@pytest.mark.parametrize("wrong", [1.0, True])
 def test_a_wrong_count_is_refused_although_an_equal_number_ran(session: vyre.Session, wrong: Any) -> None:
     session.dispatch(LANES, grid=1, output_counts={"y": 1})
     with pytest.raises(InvalidConfig, match="output_counts"):

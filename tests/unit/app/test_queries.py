@@ -12,7 +12,7 @@ import pytest
 import vyre
 from vyre import DispatchConfig, ProgramBuilder, u32
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError, TrapError, UnknownOutput
-from vyre.policies.transfer.residency import ResidencyCounters
+from vyre.domain.upload_reuse import UploadReuse
 
 N: Final = 100
 COUNT: Final = 8
@@ -158,13 +158,13 @@ def test_one_launch_one_wait_no_allocation_and_the_bytes_of_the_plan(counting: v
     with counting.queries(HOP, {"sources": SOURCES}) as queries:
         plan = queries(COLUMNS).plan
         uploaded, read, allocated, *_ = seen.look()
-        assert uploaded == plan.residency.graph_reuse.upload_bytes + plan.upload_bytes == GRAPH + COUNT * FRONTIER
+        assert uploaded == plan.reuse.upload_bytes + plan.upload_bytes == GRAPH + COUNT * FRONTIER
         assert read == COUNT * 4 * N
         assert allocated
         for _ in range(3):
             queries(COLUMNS)
             assert seen.look() == (COUNT * FRONTIER, COUNT * 4 * N, 0, 1, 1)
-        saved = ResidencyCounters(1, 4 * COUNT - 1, GRAPH, (4 * COUNT - 1) * GRAPH)
+        saved = UploadReuse(1, 4 * COUNT - 1, GRAPH, (4 * COUNT - 1) * GRAPH)
         assert queries.reuse == saved
     assert plan.peak_resident_bytes == GRAPH + COUNT * (FRONTIER + 4 * N)
 
@@ -189,10 +189,10 @@ def test_uploading_the_graph_for_each_query_costs_the_avoided_bytes(counting: vy
         with counting.resident(SOURCES) as sources, counting.resident(np.append(row, k)) as own:  # as much as a query's
             counting.dispatch(HOP, {"sources": sources, "start": own[:N], "k": k})
     anew, _, _, more_launches, more_waits = seen.look()
-    assert anew - resident == plan.residency.avoided_graph_upload_bytes == (COUNT - 1) * GRAPH
-    assert (launches, plan.residency.avoided_launches) == (1, COUNT - 1)
-    assert more_launches - launches == plan.residency.avoided_launches
-    assert more_waits - waits == plan.residency.avoided_host_fences
+    assert anew - resident == plan.reuse.avoided_upload_bytes == (COUNT - 1) * GRAPH
+    assert (launches, plan.avoided_launches) == (1, COUNT - 1)
+    assert more_launches - launches == plan.avoided_launches
+    assert more_waits - waits == plan.avoided_launches
 
 
 # ---- budgets
@@ -208,7 +208,7 @@ def test_a_budget_divides_queries_into_groups(counting: vyre.Session, held: int)
     groups = -(-COUNT // held)
     assert np.array_equal(results["reached"], RIGHT)
     assert (uploaded, allocated, launches, waits) == (COUNT * FRONTIER, 0, groups, groups)
-    assert results.plan.launches == len(results.plan.residency.groups) == groups
+    assert results.plan.launches == len(results.plan.groups) == groups
     assert results.plan.peak_resident_bytes <= budget
     assert f"{COUNT} queries, {groups} launches in {groups} groups" in str(results.plan)
 
@@ -219,7 +219,7 @@ def test_a_budget_that_holds_no_query_is_refused(session: vyre.Session) -> None:
         for run in (queries, queries.plan):
             with pytest.raises(PlanError, match="over budget"):
                 run(COLUMNS)
-    with session.queries(HOP, {"sources": SOURCES}, budget=0) as queries, pytest.raises(PlanError, match="zero budget"):
+    with session.queries(HOP, {"sources": SOURCES}, budget=0) as queries, pytest.raises(PlanError, match="over budget"):
         queries(COLUMNS)
 
 

@@ -23,7 +23,12 @@ from vyre.adapters.policy_sources import find_policy
 
 ROOT: Final = Path(vyre.__file__).parent
 PACKAGES: Final = ("vyre.policies", "vyre.adapters.cuda.decisions", "vyre.adapters.cpu.decisions")
-NO_POLICIES: Final = ("vyre.policies.journal", "vyre.policies.record", "vyre.domain.record")
+NO_POLICIES: Final = (
+    "vyre.policies.decision_records",
+    "vyre.policies.journal",
+    "vyre.policies.record",
+    "vyre.domain.record",
+)
 """Modules there that decide nothing."""
 
 _DEVICE: Final = "whether there is a device to use; the target of what is emitted for it is recorded"
@@ -32,7 +37,6 @@ _SHORT: Final = "leaves few enough of them for a decision that is recorded"
 _CHART: Final = "shown beside a decision that is recorded, and obeyed by nobody"
 _REPORT: Final = "for the report; the ranking that goes by it is recorded"
 _LEARNED: Final = "out of all that was seen; what is done about it is recorded"
-_KEPT: Final = "finds what is kept; the decision that is kept is recorded"
 UNRECORDED: Final = {
     ("adapters/caching/cost_eviction.py", "CostEviction._review", "estimate_credits"): _LEARNED,
     ("adapters/caching/cost_eviction.py", "_Entry.priority", "worth"): "the order that what is recorded is taken by",
@@ -41,11 +45,11 @@ UNRECORDED: Final = {
     ("adapters/cuda/aot/choice.py", "_driver_reasons", "highest_version"): _DEVICE,
     ("adapters/cuda/aot/emitters.py", "emit_cuda", "sm_number"): _NAMED,
     ("adapters/cuda/emission.py", "_options", "sm_number"): _NAMED,
+    ("adapters/cuda/runtime/resident_copies.py", "overlapped_steps", "first_conflict"): "asked once for each list",
     ("adapters/cuda/machine/libraries.py", "resident_blocks", "estimate"): "stands for a driver",
     ("adapters/cuda/runtime/facts.py", "_check", "check_driver"): _DEVICE,
     ("adapters/cuda/runtime/facts.py", "_check", "select_target"): _DEVICE,
     ("adapters/cuda/runtime/engine.py", "CudaEngine.__init__", "next_power_of_two"): "arithmetic",
-    ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
     ("app/asynchrony/order.py", "MemoryOrder._conflicting", "first_conflict"): "asked for each operation under way; "
     "what it says is over when they are",
     ("app/drain_program.py", "DrainProgram.inputs", "plan_queue"): "a check; the program belongs to no session",
@@ -54,21 +58,9 @@ UNRECORDED: Final = {
     ("app/fixpoint.py", "FixedPoint._decided", "may_pay"): "whether facts are gathered, which are recorded",
     ("app/fixpoint.py", "FixedPoint._decided", "resolve_fixpoint_iterations"): _NAMED,
     ("app/fixpoint.py", "FixedPoint._decided", "rounds_unrolled"): "arithmetic",
-    (
-        "app/optimizing.py",
-        "_price",
-        "device_aware_cost",
-    ): "asked once for each kind of node; the rewrites are explained",
     ("app/queries/cache.py", "ResidentCache._gain", "heat"): "the order that what is recorded is taken by",
     ("app/queries/cache.py", "ResidentCache.explain", "eviction_basis_points"): _REPORT,
     ("app/shape_predictor.py", "ShapePredictor._ask", "next_by_period"): _LEARNED,
-    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "plan_remembered"): _KEPT,
-    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_plan_execution", "topology_lookup"): _KEPT,
-    ("app/work_graph/plan_cache.py", "MegakernelPlanCache.get_or_select_topology", "lookup_key"): _KEPT,
-    ("app/work_graph/wave_plans.py", "WavePlans.shape", "plan_frontier_execution"): "takes the cache as a function",
-    ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "lookup_key"): _KEPT,
-    ("app/work_graph/wave_plans.py", "WavePlans.shape.plan_wave", "topology_lookup"): _KEPT,
-    ("graphs/token_fact_session.py", "FrontierAnalysis._planned", "node_waves"): "arithmetic",
     ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
     ("app/selection.py", "_against", "capability_score"): _REPORT,
 }
@@ -188,7 +180,6 @@ ONE_OUTCOME: Final = {
     "next_sample": "a number of dispatches",
     "plan_closure": "launches of a round and a table of slots, or it raises",
     "plan_queue_grid": "a number of workgroups",
-    "plan_session": "a number of bytes, or it raises",
 }
 """Recorded policies whose verdicts all have one label, and why."""
 

@@ -46,6 +46,20 @@ def test_upload_and_download_are_inverse(
         np.testing.assert_array_equal(back, array)
 
 
+def test_functions_of_numpy_read_the_content(session: vyre.Session) -> None:
+    with session.resident(X.reshape(2, 4)) as table, session.resident(np.array([True, False])) as truths:
+        assert np.asarray(table).dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(table), X.reshape(2, 4))
+        assert np.sum(table) == 28.0
+        np.testing.assert_array_equal(np.add(table[1:], 1), X.reshape(2, 4)[1:] + 1)
+        np.testing.assert_array_equal(np.asarray(table, dtype=np.int64), np.arange(8).reshape(2, 4))
+        np.testing.assert_array_equal(np.asarray(truths), [True, False])
+        with pytest.raises(ValueError, match="read without a copy"):
+            np.array(table, copy=False)
+    with pytest.raises(InvalidResource):
+        np.asarray(table)
+
+
 def test_a_size_gives_zero_bytes_and_parts_can_be_written(session: vyre.Session) -> None:
     with session.resident(8, label="table") as held:
         assert held.nbytes == 8

@@ -19,8 +19,9 @@ from vyre import ProgramBuilder, u32
 from vyre.adapters.cpu.runtime.resident import CpuMemory
 from vyre.app import resident_dispatch
 from vyre.app.resident_plans import LARGEST_DATA, PLANS
-from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.errors import InvalidInput, InvalidResource, TrapError
 from vyre.domain.ir.program import Program
+from vyre.ports.backend import ResidentBuffer
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)
@@ -100,6 +101,103 @@ def test_host_data_beside_resident_memory_are_those_of_each_call(
             x += 1  # the same array with other content
         assert np.array_equal(y.download(), wanted)
     assert checks.count == checked
+
+
+def parts_program() -> Program:
+    """``y[i] += x[i]``, and ``z[i] = x[i]`` where that is odd; a 99 in ``x`` traps."""
+    with ProgramBuilder("parts", workgroup=8) as p:
+        x, y, z = p.input("x", u32), p.inout("y", u32), p.output("z", u32, like="x")
+        i = p.let(p.global_id())
+        with p.if_(i < x.length):
+            with p.if_(x[i] == 99):
+                p.trap(i, "ninety-nine")
+            y[i] = y[i] + x[i]
+            with p.if_((x[i] & 1) == 1):
+                z[i] = x[i]
+    return p.build()
+
+
+def scratch_of(session: vyre.Session, program: Program) -> list[ResidentBuffer]:
+    plans = session.compile(program)._resident_plans._plans.values()
+    return [each.held for plan in plans for each in plan.scratch]
+
+
+def test_written_host_data_beside_resident_memory_is_that_of_each_call(
+    session: vyre.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, program = Checks(monkeypatch), parts_program()
+    results = []
+    with session.resident(np.arange(6, dtype=np.uint32)) as x:
+        for number in range(4):
+            y = np.full(6, 10 * number, np.uint32)
+            x.upload(np.arange(number, number + 6, dtype=np.uint32))
+            results.append(session.dispatch(program, {"x": x, "y": y if number % 2 else y.reshape(2, 3)}))
+            assert y.tolist() == [10 * number] * 6
+        assert checks.count == 1
+        longer = session.dispatch(program, {"x": x, "y": np.zeros(9, np.uint32)})
+        assert (longer["y"].size, checks.count) == (9, 2)
+    for number, result in enumerate(results):  # none of them is memory that a later call has written
+        given = np.arange(number, number + 6, dtype=np.uint32)
+        assert result["y"].shape == ((6,) if number % 2 else (2, 3))
+        assert result["y"].reshape(-1).tolist() == (given + 10 * number).tolist()
+        assert result["z"].tolist() == np.where(given & 1, given, 0).tolist()
+
+
+def test_memory_of_a_plan_goes_with_it(session: vyre.Session) -> None:
+    program, y = parts_program(), np.zeros(6, np.uint32)
+    x = session.resident(np.arange(6, dtype=np.uint32))
+    session.dispatch(program, {"x": x, "y": y})
+    known = [weakref.ref(held) for held in scratch_of(session, program)]
+    assert len(known) == 2
+    x.close()
+    del x
+    gc.collect()
+    assert [one() for one in known] == [None, None]
+
+
+def test_a_dispatch_that_fails_leaves_no_plan(session: vyre.Session) -> None:
+    program, y = parts_program(), np.zeros(6, np.uint32)
+    with session.resident(np.arange(6, dtype=np.uint32)) as x:
+        session.dispatch(program, {"x": x, "y": y})
+        held = scratch_of(session, program)
+        x.upload(np.full(6, 99, np.uint32))
+        with pytest.raises(TrapError):
+            session.dispatch(program, {"x": x, "y": y})
+        assert all(each.closed for each in held)
+        assert scratch_of(session, program) == []
+        x.upload(np.full(6, 3, np.uint32))
+        assert session.dispatch(program, {"x": x, "y": y})["z"].tolist() == [3] * 6
+
+
+def test_large_memory_and_that_of_a_budget_is_given_back_after_each_call() -> None:
+    program = parts_program()
+    count = LARGEST_DATA // 4 + 1
+    for budget, size in ((None, count), (1 << 20, 6)):
+        with vyre.open("cpu", resident_budget=budget) as session, session.resident(np.ones(size, np.uint32)) as x:
+            for number in range(3):
+                result = session.dispatch(program, {"x": x, "y": np.full(size, number, np.uint32)})
+                assert (result["y"] == number + 1).all() and (result["z"] == 1).all()
+            assert scratch_of(session, program) == []
+
+
+def test_threads_do_not_share_the_memory_of_a_plan(session: vyre.Session) -> None:
+    program, start = parts_program(), threading.Barrier(4)
+    wrong: list[int] = []
+
+    def run(number: int) -> None:
+        start.wait(LIMIT_S)
+        for turn in range(15):
+            y = np.full(6, 100 * number + turn, np.uint32)
+            if session.dispatch(program, {"x": x, "y": y})["y"].tolist() != (y + np.arange(6)).tolist():
+                wrong.append(number)
+
+    with session.resident(np.arange(6, dtype=np.uint32)) as x:
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+    assert wrong == []
 
 
 def test_wrong_arguments_get_the_same_error_as_the_first_time(session: vyre.Session) -> None:

@@ -16,8 +16,8 @@ import pytest
 import vyre
 from vyre import ProgramBuilder, ScalarType, Step, u32
 from vyre.app.resident import ResidentArray
-from vyre.app.work_graph.description import describe
-from vyre.app.work_graph.steps import parts_of
+from vyre.app.sequences.description import describe
+from vyre.app.sequences.steps import parts_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.names import BackendId
 from vyre.ports.backend import ResidentBuffer
@@ -421,7 +421,7 @@ def test_random_parts_that_overlap_are_refused(fast: vyre.Session) -> None:
     "modes", [None, {"plain": True}, {"graph": True, "fused": False}, {"fused": True}, {"persistent": True}]
 )
 @pytest.mark.parametrize("seed", range(10, 13))
-def test_random_parts_in_work_graphs(fast: vyre.Session, seed: int, modes: dict[str, bool] | None) -> None:
+def test_random_parts_in_sequences(fast: vyre.Session, seed: int, modes: dict[str, bool] | None) -> None:
     """Steps on parts that overlap with those of other steps run in an order that keeps the bytes, in every mode."""
     world = World(fast, seed, cells=seed % 2 == 1)
     steps = world.steps(10)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import prod
 
 import numpy as np
 import pytest
 
 import vyre
-from vyre import DispatchConfig, GridRule, Program, ProgramBuilder, u32
+from vyre import DispatchConfig, GridRule, InvalidConfig, Program, ProgramBuilder, u32
 
 X = np.arange(100, dtype=np.uint32)
 
@@ -98,3 +99,25 @@ def test_resident_memory_counts_with_its_own_length(session: vyre.Session) -> No
     with session.resident(X) as held:
         launch = session.dispatch(folded(barrier=True), {"x": held}).launch
     assert (launch.grid, launch.rule) == ((13, 1, 1), GridRule.LARGEST_BUFFER)
+
+
+@pytest.mark.parametrize("grid", [(65_536, 65_536), (2**31 - 1, 2**31 - 1, 4), (2**31 - 1,) * 3], ids=str)
+@pytest.mark.parametrize("barrier", [False, True])
+def test_grids_that_no_device_can_run_are_refused_as_they_were_written(grid: tuple[int, ...], barrier: bool) -> None:
+    with vyre.ProgramBuilder("huge", workgroup=1) as p:
+        y = p.inout("y", vyre.u32)
+        y[p.global_id(2)] = p.global_id(1)
+        if barrier:
+            p.grid_sync()
+            y[p.global_id(2)] = p.global_id(0)
+    program = p.build()
+    for backend in ("cuda-machine", "cpu") if prod(grid) >= 2**64 else ("cuda-machine",):
+        with vyre.open(backend, cache=False) as session:
+            uses: list[Callable[[], object]] = [
+                lambda: session.dispatch(program, {"y": X}, grid=grid),
+                lambda: session.submit(program, {"y": X}, grid=grid).result(),
+                lambda: session.explain(program, DispatchConfig(grid=grid)),
+            ]
+            for use in uses:
+                with pytest.raises(InvalidConfig, match=f"grid has {grid[0]}x{grid[1]}x.* workgroups.*Fix: use fewer"):
+                    use()

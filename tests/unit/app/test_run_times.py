@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.launch_costs import launch_costs, measured
-from vyre.app.work_graph.execution import Launches
-from vyre.app.work_graph.structure import Structure
-from vyre.app.work_graph.times import SAMPLES, RunTimes
+from vyre.app.sequences.execution import Launches
+from vyre.app.sequences.structure import Structure
+from vyre.app.sequences.times import SAMPLES, RunTimes
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts
 

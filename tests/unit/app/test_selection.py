@@ -10,7 +10,7 @@ import pytest
 
 from vyre.app.selection import BackendSelector, Selection
 from vyre.domain.device import DeviceProfile
-from vyre.domain.errors import BackendUnavailable, UnsupportedFeature
+from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
 from vyre.domain.host_options import HostOptions, host_options
 from vyre.ports.backend import (
     Backend,
@@ -90,6 +90,16 @@ def test_a_candidate_whose_probe_or_factory_fails_is_passed_over_with_its_reason
         selection, _ = choose(broken, PLAIN)
         assert selection.backend.id == "plain"
         assert str(error).partition(". Fix")[0] in reasons(selection)["better"]
+
+
+@pytest.mark.parametrize("name", ["auto", "better"])
+def test_an_invalid_setting_is_refused_instead_of_another_backend_taken(name: str) -> None:
+    error = InvalidConfig("VYRE_THING='abc' is no number", fix="set it to 1.")
+    for broken in (replace(BETTER, probe=probe_raising(error)), replace(BETTER, factory=raising(error))):
+        if name == "auto" or broken.probe is BETTER.probe:
+            with pytest.raises(InvalidConfig) as caught:
+                choose(broken, PLAIN, REFERENCE, name=name)
+            assert caught.value is error
 
 
 def test_auto_without_a_production_backend_takes_the_reference_and_says_so() -> None:

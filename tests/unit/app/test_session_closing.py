@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +15,7 @@ import pytest
 import vyre
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
+from vyre.adapters.cuda.runtime.waiting import Waiter
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Argument
 from vyre.domain.errors import DispatchFailed, InvalidResource, VyreError
@@ -104,6 +107,48 @@ def test_work_that_races_a_close_is_done_or_told_that_something_is_closed(
             told.update(future.result(LIMIT_S) for future in outcomes)
     assert {**told, "done": 0, "refused": 0} == {"done": 0, "refused": 0}
     assert submit_threads() == []
+
+
+def test_a_close_waits_for_no_stream_that_another_thread_has_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, waited = vyre.open("cuda-machine", cache=False), Waiter.stream
+    jobs = session.persistent(PROGRAM)
+    jobs.submit(NAMED).result(LIMIT_S)
+    ending = threading.Thread(target=jobs.close)
+
+    def stream(waiter: Waiter, stream: int, deadline_ns: int | None) -> bool:
+        if ending.ident is None:  # the first wait of the close, which knows all streams by now
+            ending.start()
+            ending.join(LIMIT_S)
+        return waited(waiter, stream, deadline_ns)
+
+    monkeypatch.setattr(Waiter, "stream", stream)
+    session.close()
+    assert ending.ident is not None and not ending.is_alive()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
+def test_engines_that_threads_open_and_end_meanwhile_are_closed(backend: str) -> None:
+    def use(session: vyre.Session) -> None:
+        with pytest.raises((InvalidResource, DispatchFailed), match="closed"):
+            while True:
+                with session.persistent(PROGRAM) as jobs:
+                    assert jobs.submit(NAMED).result(LIMIT_S)["y"].tobytes() == WANT
+                session.flush()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for _ in range(4):
+                session = vyre.open(backend, cache=False)
+                session.dispatch(PROGRAM, NAMED)
+                users = [pool.submit(use, session) for _ in range(THREADS)]
+                time.sleep(0.05)
+                session.close()
+                for user in users:
+                    user.result(LIMIT_S)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_session_that_closes_while_inputs_are_read_refuses_them_and_starts_no_thread() -> None:

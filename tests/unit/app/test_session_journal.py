@@ -37,7 +37,8 @@ from vyre.domain.launch_costs import ASSUMED, KernelTime
 from vyre.gallery.example import Dispatcher, Example, mismatches
 from vyre.gallery.registry import BASICS, load
 from vyre.policies.caching.cost_eviction import EvictionInputs
-from vyre.policies.journal import Decision, Outcome
+from vyre.policies.decision_records import Outcome
+from vyre.policies.journal import Decision
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.tuning.paired_race import RaceThresholds
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole, BackendServices

@@ -102,11 +102,11 @@ def test_a_path_is_recorded_where_it_turns(running: Running, journal: DecisionJo
     running(2.0)
     for _ in range(5):
         running(2.5)
-    assert paths() == [SpeculationPath.FUSED]
+    assert paths() == [SpeculationPath.SPECIAL]
     for _ in range(20):
         running(3.0)
     assert running.pipeline.explain().guesses == 2
-    assert paths() == [SpeculationPath.FUSED] * 2, "once for each guess"
+    assert paths() == [SpeculationPath.SPECIAL] * 2, "once for each guess"
 
 
 def test_other_values_take_the_general_code(running: Running) -> None:
@@ -141,7 +141,7 @@ def test_a_guess_that_fails_is_replaced(running: Running) -> None:
         Specialization.ANOTHER_GUESS,
         Specialization.COMPILE,
     ]
-    assert str(report.decisions[1]).startswith("another guess: a commit rate of")
+    assert str(report.decisions[1]).startswith("another guess: it held in")
 
 
 def test_values_that_never_stay_are_never_compiled_for(running: Running) -> None:

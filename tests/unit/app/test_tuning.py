@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import vyre
+from support.cuda.tuned_device import DECLARED, TunedDevice
 from support.small_programs import saxpy_program, square_program
-from support.tuned_device import DECLARED, TunedDevice
 from support.tuning import tuning_record
 from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
 from vyre.app.selection import BackendSelector

@@ -236,7 +236,7 @@ def test_bytes_of_bools_are_bound_without_a_copy() -> None:
     assert bound[7] == 1, "the array is not bound itself"
 
 
-@pytest.mark.parametrize("wrong", [True, np.int64(8), np.float32(8), 8.0, None, "8", [1, 2]])
+@pytest.mark.parametrize("wrong", [True, np.bool_(True), np.float32(8), 8.0, None, "8", [1, 2]])
 def test_resident_memory_is_made_of_a_size_or_memory(session: vyre.Session, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match=r"Fix: "):
         session.resident(wrong)

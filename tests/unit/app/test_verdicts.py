@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
-import vyre.app.verdicts as verdicts
 from vyre import Program, ProgramBuilder, u32
 from vyre.app.verdicts import require_valid, verdict_key
 from vyre.domain.artifact_key import ArtifactKind
 from vyre.domain.errors import InvalidProgram
+from vyre.domain.validation import validator
+from vyre.domain.validation.known import order_sensitive
 from vyre.domain.validation.report import Report
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules, validate
 from vyre.testing.fakes import MemoryArtifactStore
+
+
+@cache
+def text(name: str = "y") -> str:
+    with ProgramBuilder("p", workgroup=4) as p:
+        y = p.inout(name, u32)
+        y[p.global_id()] = p.let(p.global_id() + 1)
+    return p.build().to_text()
+
+
+@cache
+def atomic_text(ordered: bool) -> str:
+    with ProgramBuilder("a", workgroup=4) as p:
+        x, y = p.inout("x", u32), p.inout("y", u32)
+        old = x.atomic_add(0, 1)
+        y[p.global_id()] = old if ordered else 1
+    return p.build().to_text()
 
 
 def program(name: str = "y") -> Program:
     """As new: the builder has validated it."""
-    with ProgramBuilder("p", workgroup=4) as p:
-        y = p.inout(name, u32)
-        y[p.global_id()] = p.let(p.global_id() + 1)
-    return Program.from_text(p.build().to_text())
+    return Program.from_text(text(name))
 
 
 def invalid() -> Program:
@@ -31,14 +47,16 @@ def invalid() -> Program:
 
 @pytest.fixture
 def validations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the programs that were validated."""
+    """Names of the programs that were validated, but for those that are built."""
+    for each in (text("y"), atomic_text(False), atomic_text(True)):
+        assert each
     seen: list[str] = []
 
     def watched(each: Program) -> Report:
         seen.append(each.name or "")
-        return validate(each)
+        return check_rules(each)
 
-    monkeypatch.setattr(verdicts, "check_rules", watched)
+    monkeypatch.setattr(validator, "check_rules", watched)
     return seen
 
 
@@ -91,6 +109,16 @@ def test_a_program_that_cannot_be_written_down_is_left_to_the_validator() -> Non
     with pytest.raises(InvalidProgram, match="buffer"):
         require_valid(twice, lambda: store)
     assert list(store) == []
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_whether_the_order_of_atomics_counts_is_part_of_the_verdict(validations: list[str], ordered: bool) -> None:
+    store = MemoryArtifactStore()
+    require_valid(Program.from_text(atomic_text(ordered)), lambda: store)
+    known = Program.from_text(atomic_text(ordered))
+    require_valid(known, lambda: store)
+    assert order_sensitive(known) is ordered
+    assert validations == ["a"]
 
 
 def test_names_are_part_of_the_verdict() -> None:

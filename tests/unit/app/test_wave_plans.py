@@ -1,4 +1,4 @@
-"""Plans of waves: reused by graphs of equal structure, decided by shape, and by measured times where there are some."""
+"""Plans of waves: reused by graphs of equal structure, decided by prices and by measured times."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 import vyre
+from support.fuzzing.sequences import eager
 from support.launch_costs import launch_costs
-from support.work_graph_fuzzing import eager
 from vyre import Program, ProgramBuilder, ResidentArray, Session, Step, f32
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.calibration.service import CalibrationService
-from vyre.app.work_graph.joining import stage_of
-from vyre.app.work_graph.wave_plans import WaveFacts, WavePlans, structure_of_waves
-from vyre.domain.device import DeviceProfile
+from vyre.app.sequences.joining import stage_of
+from vyre.app.sequences.wave_plans import WavePlans, structure_of_waves
 from vyre.domain.fusion.stages import StageCall
-from vyre.domain.names import BackendId
 from vyre.policies.journal import Decision
 from vyre.testing import cuda_machine
-
-PROFILE = DeviceProfile(backend=BackendId("somewhere"), supports_grid_sync=True)
 
 
 def reversal(factor: float = 0.5) -> Program:
@@ -78,36 +74,19 @@ def calls(session: Session, steps: list[Step]) -> list[list[StageCall]]:
     return [[stage_of(work.step, work.launch, number)] for number, work in enumerate(bound)]
 
 
-def test_the_shape_of_equal_waves_is_remembered_and_times_replace_it(session: Session) -> None:
+def test_measured_times_of_equal_waves_replace_the_price(session: Session) -> None:
     held = arrays(session, 4)
     found = [calls(session, there_and_back(*pair)) for pair in (held[:2], held[2:])]
     assert structure_of_waves(found[0]) == structure_of_waves(found[1])
     plans = WavePlans()
-    first = plans.shape(WaveFacts(found[0], 1_000.0, 900.0), PROFILE)
-    assert first.kernel.one_kernel and "fused_wave" in str(first.kernel.why)
-    again = plans.shape(WaveFacts(found[1], 1_000.0, 900.0), PROFILE)
-    assert (again.key, plans.stats.shapes.hits, plans.stats.shapes.misses) == (first.key, 1, 1)
+    first = plans.choice(found[0], 2, 1_000, 900)
+    assert first.kernel.one_kernel and "not measured" in str(first.kernel.why)
+    assert not plans.choice(found[0], 2, 1_000_000, 900).kernel.one_kernel, "launches cost little beside their kernels"
+    assert plans.choice(found[1], 2, 1_000, 900) == first
     for one_ns, apart_ns in ((500, 400), (400, 500)):
         plans.learn(first.key, one_ns, apart_ns)
-        measured = plans.shape(WaveFacts(found[0], 1_000.0, 900.0), PROFILE)
-        assert measured.kernel.one_kernel is (one_ns < apart_ns) and "measured" in str(measured.kernel.why)
-    close(held)
-
-
-@pytest.mark.parametrize(
-    ("kernel_ns", "launch_ns", "length", "profile"),
-    [
-        (1_000_000.0, 900.0, 2000, PROFILE),  # launches cost little beside their kernels
-        (1_000.0, 900.0, 100, PROFILE),  # little is passed from wave to wave
-        (1_000.0, 900.0, 2000, DeviceProfile(backend=BackendId("somewhere"))),  # a device without barriers of the grid
-    ],
-)
-def test_shapes_that_stay_launches(
-    session: Session, kernel_ns: float, launch_ns: float, length: int, profile: DeviceProfile
-) -> None:
-    held = arrays(session, 2, length)
-    facts = WaveFacts(calls(session, there_and_back(held[0], held[1])), kernel_ns, launch_ns)
-    assert not WavePlans().shape(facts, profile).kernel.one_kernel
+        measured = plans.choice(found[1], 2, 1_000, 900)
+        assert measured.kernel.one_kernel is (one_ns < apart_ns) and "measured: " in str(measured.kernel.why)
     close(held)
 
 
@@ -123,16 +102,12 @@ class Noted:
         self.names.append(decision.name.rpartition(".")[2])
 
 
-def test_the_policies_are_asked(session: Session) -> None:
+def test_the_policy_is_asked(session: Session) -> None:
     held = arrays(session)
     noted = Noted()
     plans = WavePlans(noted)
-    facts = WaveFacts(calls(session, there_and_back(held[0], held[1])), 1_000.0, 900.0)
-    plans.shape(facts, PROFILE)
-    assert noted.names == ["fusion_pressures", "waves_from_frontier_ir", "decide_topology", "choose_wave_kernel"]
-    noted.names.clear()
-    plans.shape(facts, PROFILE)
-    assert "decide_topology" not in noted.names, "what is remembered is not decided again"
+    plans.choice(calls(session, there_and_back(held[0], held[1])), 2, 1_000, 900)
+    assert noted.names == ["choose_wave_kernel"]
     close(held)
 
 
@@ -153,7 +128,7 @@ def test_left_alone_launch_costs_choose(launch: int, kernels: int, monkeypatch: 
                 wanted[1 - wave % 2] = wanted[wave % 2][::-1] * np.float32(0.5) + np.float32(1.0)
         assert run.kernels == kernels, run.plan
         (note,) = [each for each in run.plan.notes if each.startswith("waves: ")]
-        assert "not measured" in note and ("fused_wave" in note) is (kernels == 1)
+        assert "not measured" in note and (", more than" in note) is (kernels == 1)
         assert note in graph.explain().notes
         assert a.download().tobytes() == wanted[0].tobytes() and b.download().tobytes() == wanted[1].tobytes()
         # Forbidden, the waves stay launches.

@@ -14,9 +14,9 @@ import pytest
 import vyre
 from vyre import ProgramBuilder, Session, Step, f32
 from vyre.adapters.disk.wave_time_store import DIRECTORY, DiskWaveTimeStore
-from vyre.app.work_graph.joining import stage_of
-from vyre.app.work_graph.wave_plans import WaveFacts, WaveShape
-from vyre.app.work_graph.wave_times import KnownWaveTimes
+from vyre.app.sequences.joining import stage_of
+from vyre.app.sequences.wave_plans import WaveChoice
+from vyre.app.sequences.wave_times import KnownWaveTimes
 from vyre.domain.errors import ForeignCosts, MalformedJson
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.wave_times import MOST_WAVES, WaveTime, WaveTimes, from_text, to_text
@@ -25,8 +25,8 @@ SOURCE: Final = CostSource("cuda", "a device", "a driver")
 OTHER: Final = CostSource("cuda", "another device", "a driver")
 
 
-def shape_of(session: Session) -> WaveShape:
-    """The shape of two waves that pass much to each other, with launches that cost as much as their kernels."""
+def choice_of(session: Session) -> WaveChoice:
+    """The choice about two waves that depend on each other, with launches that cost as much as their kernels."""
     with ProgramBuilder("reversal", workgroup=256) as p:
         x, y = p.input("x", f32), p.inout("y", f32)
         i = p.global_id()
@@ -38,20 +38,20 @@ def shape_of(session: Session) -> WaveShape:
         steps = [Step(program, {"x": a, "y": b}), Step(program, {"x": b, "y": a})]
         bound = [session._bound_work(step) for step in steps]
         calls = [[stage_of(work.step, work.launch, number)] for number, work in enumerate(bound)]
-        return session._shared_plans().shape(WaveFacts(calls, 1_000.0, 900.0), session._lease.backend.profile)
+        return session._shared_plans().choice(calls, 2, 1_000, 900)
 
 
 def test_the_next_process_goes_by_what_was_measured(tmp_path: Path) -> None:
     with vyre.open("reference", cache=tmp_path) as session:
-        first = shape_of(session)
+        first = choice_of(session)
         assert first.kernel.one_kernel and "not measured" in str(first.kernel.why)
         session._shared_plans().learn(first.key, 500, 400)
-        assert str(shape_of(session).kernel.why) == "measured: 500 ns in one kernel, 400 ns in launches"
+        assert str(choice_of(session).kernel.why) == "measured: 500 ns in one kernel, 400 ns in launches"
     code = (
         "import sys, vyre\n"
-        "from unit.app.test_wave_times import shape_of\n"
+        "from unit.app.test_wave_times import choice_of\n"
         "with vyre.open('reference', cache=sys.argv[1]) as session:\n"
-        "    kernel = shape_of(session).kernel\n"
+        "    kernel = choice_of(session).kernel\n"
         "    print(kernel.one_kernel, kernel.why)\n"
     )
     for seed in ("1", "2"):
@@ -66,7 +66,7 @@ def test_the_next_process_goes_by_what_was_measured(tmp_path: Path) -> None:
         expected = "False measured before, and stored: 500 ns in one kernel, 400 ns in launches\n"
         assert found.stdout == expected, found.stderr
     with vyre.open("reference", cache=False) as session:  # the control
-        assert "not measured" in str(shape_of(session).kernel.why)
+        assert "not measured" in str(choice_of(session).kernel.why)
 
 
 class Heard:
@@ -79,7 +79,7 @@ class Heard:
         self.events.append(name)
 
 
-KEYS: Final[Any] = ("one", "two")  # any text stands for a key
+KEYS: Final = ("one", "two")
 
 
 def known(root: Path, heard: Heard | None = None) -> KnownWaveTimes:

@@ -1,4 +1,4 @@
-"""Plans of work graphs: which steps are joined, when, and what that saves."""
+"""Plans of sequences: which steps are joined, when, and what that saves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import vyre
 from vyre import ExecutionMode, ProgramBuilder, Repeat, Step, u32
 from vyre.app.journal import DecisionJournal
-from vyre.app.work_graph.planner import ASSUMED_BUILD, JOINING_NS, Chosen, WorkPlanner
+from vyre.app.sequences.planner import ASSUMED_BUILD, JOINING_NS, Chosen, WorkPlanner
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.policies.launching.execution_prices import Price

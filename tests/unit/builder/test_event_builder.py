@@ -10,8 +10,8 @@ import pytest
 from support.counting import at_most
 from vyre import BuildError, InvalidProgram, ProgramBuilder, UnfinishedBuild, i32, u32
 from vyre.gallery.basics.p01_saxpy import saxpy
-from vyre.gallery.basics.p04_histogram import histogram_by_builder
-from vyre.gallery.basics.p05_scan import scan_by_builder
+from vyre.gallery.basics.p04_histogram import histogram
+from vyre.gallery.basics.p05_scan import scan
 from vyre.gallery.basics.p25_async_copy import async_copy
 from vyre.ir import (
     Access,
@@ -139,8 +139,8 @@ def async_copy_events() -> Program:
     ("events", "calls"),
     [
         (saxpy_events, saxpy),
-        (histogram_events, histogram_by_builder),
-        (scan_events, scan_by_builder),
+        (histogram_events, lambda: histogram.program),
+        (scan_events, lambda: scan.program),
         (async_copy_events, async_copy),
     ],
     ids=["saxpy", "histogram", "scan", "async_copy"],

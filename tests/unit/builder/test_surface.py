@@ -22,15 +22,15 @@ from vyre.domain.ir.expr import (
     Load,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
     Var,
 )
-from vyre.domain.ir.operators import BINARY, UNARY, AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.operators import BINARY, UNARY, AtomicOp, BinaryOp, Ordering, SubgroupOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
 from vyre.domain.ir.stmt import (
     Assign,
@@ -183,7 +183,10 @@ OPERATORS: list[tuple[Callable[[Kernel], Value], Expr, ScalarType]] = [
     (lambda k: vyre.fma(2, k.f[0], 0.5), Fma(lit(2, f32), F0, lit(0.5, f32)), f32),
     (lambda k: vyre.min_(3, k.i[0]), Binary(B.MIN, lit(3, i32), I0), i32),
     (lambda k: vyre.rotl(k.u[0], 3), Binary(B.ROTATE_LEFT, U0, lit(3)), u32),
-    (lambda k: vyre.subgroup_add(k.f[0]), SubgroupAdd(F0), f32),
+    (lambda k: vyre.subgroup_add(k.f[0]), SubgroupReduce(SubgroupOp.ADD, F0), f32),
+    (lambda k: vyre.subgroup_any(k.u[0]), SubgroupReduce(SubgroupOp.ANY, Cast(bool_, U0)), bool_),
+    (lambda k: vyre.subgroup_inclusive_max(k.u[0]), SubgroupReduce(SubgroupOp.INCLUSIVE_MAX, U0), u32),
+    (lambda k: vyre.subgroup_broadcast(k.f[0], 3), SubgroupShuffle(F0, Literal.of(u32, 3)), f32),
     (lambda k: vyre.subgroup_ballot(k.b[0]), SubgroupBallot(B0), u32),
     (lambda k: vyre.subgroup_ballot(k.u[0]), SubgroupBallot(Cast(bool_, U0)), u32),
     (lambda k: vyre.subgroup_shuffle(k.b[0], 3), SubgroupShuffle(B0, lit(3)), bool_),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.timed_device import TimedDevice
+from support.cuda.timed_device import TimedDevice
 from vyre.adapters.disk.cost_store import costs_of_file
 from vyre.app.cli import main
 from vyre.domain.launch_costs import COSTS
@@ -97,4 +97,4 @@ def test_what_was_written_is_named(run: Run, device: TimedDevice) -> None:
 def test_too_few_rounds_are_a_usage_error(rounds: str, run: Run, device: TimedDevice) -> None:
     code, _, err = run("--rounds", rounds)
     assert code != 0
-    assert "too few" in err and "Fix:" in err
+    assert "is not an int in 5..100000" in err and "Fix:" in err

@@ -79,6 +79,7 @@ def test_a_run_ends_at_its_time(vyre: Vyre) -> None:
     found = vyre("run", "endless.py", "--in", "y=0", "--timeout", "0.2", "--backend", "reference-scalar")
     assert found.code == 4
     assert "the deadline passed" in found.err
+    assert "Fix: give a longer --timeout, or make the dispatch smaller." in found.err
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan"])

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in ((VALID, program), (INVALID, invalid)):
         (tmp_path / name).write_bytes(render_program(content, ProgramForm.TEXT))
     (tmp_path / "broken.vyre").write_bytes(b'program "\x1b[31m" workgroup_size 1,1,1 body { \x1b[31m }')
-    (tmp_path / "broken.json").write_text(json.dumps({"format": "vyre-program/1", NASTY: 1}))
+    (tmp_path / "broken.json").write_text(json.dumps({"format": "vyre-program/5", NASTY: 1}))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

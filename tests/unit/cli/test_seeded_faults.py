@@ -13,19 +13,16 @@ from vyre import Dialect, Operation
 from vyre.app.cli import main
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.stmt import Loop
+from vyre.domain.ir.operators import COMMUTING, OPPOSITE, BinaryOp
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.optimize import dead_code, dialect_laws, folding, forwarding, narrowing, numbering, strength
 from vyre.domain.optimize.branches import _Branches
 from vyre.domain.optimize.copies import _Copies
 from vyre.domain.optimize.hoisting import _Hoisting
-from vyre.domain.optimize.induction import _Products
 from vyre.domain.optimize.inlining import _Inlining
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.subgroup_rules import SubgroupRules
-from vyre.domain.optimize.unrolling import _Unrolling
 
 HEAD: Final = """workgroup_size 32, 1, 1
 buffer x @0 read u32[64]
@@ -60,13 +57,6 @@ def _zero(*_: Any) -> int:
     return 0
 
 
-_unroll: Final = _Unrolling._unroll
-
-
-def _one_round_less(walk: _Unrolling, loop: Loop, rounds: int) -> None:
-    _unroll(walk, loop, rounds - 1)
-
-
 FAULTS: Final = (
     Fault("copies", _Copies, "touch", _nothing, "let a = x[i]\nlet b = a\na := a + 1u\ny[i] = a * b"),
     Fault("copies", _Copies, "_is_current", _true, "let a = x[i]\nlet b = a\na := a + 1u\ny[i] = a * b"),
@@ -79,7 +69,7 @@ FAULTS: Final = (
         "numbering",
         numbering,
         "COMMUTING",
-        numbering.COMMUTING | {BinaryOp.SUB},
+        COMMUTING | {BinaryOp.SUB},
         "let a = x[i]\ny[i] = a * 3u - a * 5u\ny[i + 32u] = a * 5u - a * 3u",
     ),
     Fault(
@@ -108,7 +98,7 @@ FAULTS: Final = (
         "strength",
         strength,
         "OPPOSITE",
-        {**strength.OPPOSITE, BinaryOp.LT: BinaryOp.GT},
+        {**OPPOSITE, BinaryOp.LT: BinaryOp.GT},
         "y[i] = select(not (x[i] < 5u), 1u, 2u)",
     ),
     Fault(
@@ -145,20 +135,6 @@ FAULTS: Final = (
         "_level_of",
         _zero,
         "let a = x[i]\nfor k in 0u .. 4u {\na := a * 3u + a\n}\ny[i] = a",
-    ),
-    Fault(
-        "induction",
-        _Products,
-        "_is_invariant",
-        _true,
-        "let a = x[i]\nfor k in 1u .. 4u {\na := a + k * a\n}\ny[i] = a",
-    ),
-    Fault(
-        "unrolling",
-        _Unrolling,
-        "_unroll",
-        _one_round_less,
-        "let a = 0u\nfor k in 0u .. 4u {\na := a + x[i + k]\n}\ny[i] = a",
     ),
 )
 

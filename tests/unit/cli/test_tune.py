@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from support.command_line import Outcome, Vyre, vyre_command
+from support.cuda.tuned_device import TunedDevice
 from support.small_programs import square_program
-from support.tuned_device import TunedDevice
 from vyre import ProgramBuilder, u32
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.app.tuning.sources import load_pins

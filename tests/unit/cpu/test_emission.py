@@ -11,7 +11,7 @@ import vyre
 from support.small_programs import saxpy_program
 from vyre.adapters.cpu.emission import CpuEmission, CpuModule, located_assembly, located_llvm
 from vyre.adapters.cpu.llvm.emit import emit
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
 from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
@@ -53,7 +53,7 @@ def test_llvm_names_the_lines_of_the_program_and_is_valid() -> None:
     assert "!dbg" not in module.text and "DILocation" not in module.text
     after = module.text.split(f"; {HERE}:{stored_line()}\n")[1]
     assert "llvm.sqrt" in after
-    assembly(module.text, host(), Pipeline.LIGHT)  # which refuses text that is not valid
+    assembly(module.text, host(), Effort.LIGHT)  # which refuses text that is not valid
 
 
 def test_assembly_names_the_lines_of_the_program() -> None:

@@ -45,6 +45,7 @@ OTHER: Final[dict[str, Any]] = {
     "parameter_limit": 32_764,
     "assembler": (13, 0),
     "switches": replace(ALL_ON, wide_access=False),
+    "folded": True,
     "mailbox": True,
     "passes": "folding/1",
 }

@@ -266,6 +266,28 @@ def test_a_recovery_that_fails_says_so_and_stays_lost() -> None:
     device.close()
 
 
+def test_a_sticky_error_of_a_thread_without_a_context_loses_the_device_too() -> None:
+    """Any of several threads may do the work of the main one; the first call of each makes the context current."""
+    device, driver = made(recoverable=False)
+    device.open()
+    driver.inject(FaultPlan(calls=(Fault(code=STICKY),)))
+    errors: list[BaseException] = []
+
+    def flush() -> None:
+        try:
+            device.flush()
+        except DeviceLost as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    thread.join()
+    assert "cuCtxSetCurrent" in str(errors)
+    with pytest.raises(DeviceLost, match="cannot recover"):
+        device.recover()
+    device.close()
+
+
 def test_recover_before_and_after_its_life_is_refused() -> None:
     device, _ = made()
     with pytest.raises(DispatchFailed, match="not open"):

@@ -164,6 +164,54 @@ def test_many_bindings_come_in_a_table() -> None:
     assert found["y"].tolist() == [i + i % 2 + 2 for i in range(350)]
 
 
+@pytest.mark.parametrize(("driver_version", "verdict"), [(12_000, "PointerTable"), (12_010, "Parameters")])
+def test_what_the_driver_allows_decides_about_a_table(driver_version: int, verdict: str) -> None:
+    with ProgramBuilder("many", workgroup=1) as p:
+        inputs = [p.input(f"x{i}", u32) for i in range(350)]
+        y = p.output("y", u32, 350)
+        for i, x in enumerate(inputs):
+            y[i] = x[0]
+    assert verdicts(p.build(), driver_version, "plan_resource_table") == {verdict}
+
+
+def test_a_table_that_is_refused_is_needed() -> None:
+    with ProgramBuilder("many", workgroup=1) as p:
+        inputs = [p.input(f"x{i}", u32) for i in range(350)]
+        y = p.output("y", u32, 350)
+        for i, x in enumerate(inputs):
+            y[i] = x[0]
+    ones = [np.ones(1, np.uint32) for _ in inputs]
+    with (
+        cuda_machine(driver_version=12_000).open() as session,
+        pytest.raises(UnsupportedFeature, match=r"without a table of pointers for 351 buffers .* Fix: bind fewer"),
+    ):
+        session.dispatch(p.build(), ones, DispatchConfig(grid=(1, 1, 1), profile="no-pointer-table"))
+
+
+@pytest.mark.parametrize(("driver_version", "expected"), [(12_000, {"Inline", "UniformBuffer"}), (12_010, {"Inline"})])
+def test_uniform_buffers_travel_as_parameters_as_far_as_the_driver_takes_them(
+    driver_version: int, expected: set[str]
+) -> None:
+    """Twenty times 256 bytes are more than the 4096 that drivers before 12.1 take."""
+    with ProgramBuilder("uniforms", workgroup=1) as p:
+        inputs = [p.uniform(f"x{i}", u32, 64) for i in range(20)]
+        y = p.output("y", u32, 20)
+        for i, x in enumerate(inputs):
+            y[i] = x[i]
+    assert verdicts(p.build(), driver_version, "decide_param_inlining") == expected
+
+
+def verdicts(program: Program, driver_version: int, policy: str) -> set[str]:
+    """Runs a program whose inputs count up from their number, and returns the verdicts of a policy about it."""
+    inputs = [b for b in program.abi_buffers if not b.is_output]
+    arrays = [np.arange(i, i + (b.count or 1), dtype=np.uint32) for i, b in enumerate(inputs)]
+    with cuda_machine(driver_version=driver_version).open() as session:
+        found = session.dispatch(program, arrays, grid=1)["y"]
+        decisions = session.explain(program, inputs=arrays, grid=1).decisions
+    assert found.tolist() == [int(array[i % len(array)]) for i, array in enumerate(arrays)]
+    return {type(each.verdict).__name__ for each in decisions if each.name == policy}
+
+
 def test_another_workgroup_size_covers_the_same_lanes() -> None:
     with cuda_machine().open() as session:
         found = session.dispatch(counting(), [WORDS], DispatchConfig(workgroup=(16, 1, 1)))
@@ -330,7 +378,6 @@ def test_inputs_are_checked() -> None:
 @pytest.mark.parametrize(
     ("config", "what"),
     [
-        (DispatchConfig(grid=(1, 70_000, 1)), "grid size along y is 70000"),
         (DispatchConfig(workgroup=(2048, 1, 1)), "lanes in a workgroup is 2048"),
         (DispatchConfig(workgroup=(1, 1, 65)), "workgroup size along z is 65"),
     ],
@@ -377,7 +424,7 @@ def test_programs_that_are_equal_share_a_module() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_threads_get_lanes_of_their_own(schedule: StreamSchedule, seed: int) -> None:
     """Few and small caches, so that lanes, memory and streams change hands all the time."""
-    options = CudaOptions(lanes=3, cached_device_bytes=8192, cached_host_bytes=4096)
+    options = CudaOptions(slots=3, cached_device_bytes=8192, cached_host_bytes=4096)
     machine = cuda_machine(options, schedule=schedule, seed=seed)
     wrong: list[int] = []
     with machine.open() as session:
@@ -401,7 +448,7 @@ def test_threads_get_lanes_of_their_own(schedule: StreamSchedule, seed: int) -> 
 
 
 def test_idle_lanes_are_given_up_for_others() -> None:
-    machine = cuda_machine(CudaOptions(lanes=2))
+    machine = cuda_machine(CudaOptions(slots=2))
     with machine.open() as session:
         for n in range(1, 9):
             assert session.dispatch(counting(), [np.zeros(n, np.uint32)])["y"].tolist() == [1] * n

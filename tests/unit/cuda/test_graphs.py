@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
+from support.cuda.scenarios import INPUTS, PROGRAM, X, Y
 from support.limits import LIMIT_S
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
@@ -88,7 +88,7 @@ def test_by_default_it_is_recorded_where_that_pays() -> None:
         planning = machine.backend.planning
         assert planning is not None
         assert {plan.work for plan in planning.plans()} == {f"cuda-machine:{program_digest(PROGRAM).hex()[:16]}"}
-        assert all(str(plan.plan.why) and plan.plan.reuse is not None for plan in planning.plans())
+        assert all(str(plan.plan.why) and plan.plan.predicted is not None for plan in planning.plans())
         planning.use_costs(cheap)
         run(machine)
         assert metric(machine, "graph_launches") == replays + 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cuda_scenarios import PROGRAM, X, Y
+from support.cuda.scenarios import PROGRAM, X, Y
 from vyre import ProgramBuilder, bool8, bool_
 from vyre.adapters import dlpack
 from vyre.domain.errors import InvalidInput, InvalidResource

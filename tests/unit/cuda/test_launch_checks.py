@@ -26,7 +26,7 @@ from vyre.adapters.cuda.runtime.launch import check_launch
 from vyre.adapters.cuda.runtime.modules import LoadedKernel
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.app.resident import ResidentArray
-from vyre.app.work_graph.steps import Step
+from vyre.app.sequences.steps import Step
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.names import Dim3
 from vyre.policies.devices.occupancy import ShapeDiagnosisInputs, diagnose_shape

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from support.cuda_scenarios import COUNT_DOWN
+from support.cuda.scenarios import COUNT_DOWN
 from vyre.adapters.cuda.assembler import assemble, newest_assembler
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import work

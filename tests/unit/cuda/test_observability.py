@@ -8,8 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from vyre.adapters.cuda.runtime.counters import NAMES, Counters
+from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.profiling import NullProfiler, NvtxProfiler, profiler_from
+from vyre.domain.errors import InvalidConfig
 
 
 class Variables(dict[str, str]):
@@ -18,7 +19,7 @@ class Variables(dict[str, str]):
 
 def test_counters_start_at_zero_and_say_all_they_know() -> None:
     counters = Counters()
-    assert set(NAMES) < set(counters.metrics())
+    assert set(Counters.names()) < set(counters.metrics())
     assert not any(counters.metrics().values())
 
 
@@ -32,12 +33,18 @@ def test_utilisation_is_elements_over_lanes(slots: int, elements: int, utilisati
     assert (found["utilisation_bps"], found["wasted_thread_slots"]) == (utilisation, wasted)
 
 
-@pytest.mark.parametrize("value", [None, "", "0"])
+@pytest.mark.parametrize("value", [None, "", " ", "0"])
 def test_nobody_asks_for_ranges(value: str | None) -> None:
     profiler = profiler_from(Variables({} if value is None else {"VYRE_NVTX": value}))
     assert isinstance(profiler, NullProfiler)
     with profiler.range("vyre.cuda.host_dispatch"):
         pass
+
+
+@pytest.mark.parametrize("value", ["yes", "2", "on"])
+def test_another_value_is_refused(value: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"VYRE_NVTX=.* is neither 0 nor 1"):
+        profiler_from(Variables({"VYRE_NVTX": value}))
 
 
 def test_without_the_package_there_are_no_ranges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cpu_backends import ADD, ENDLESS
+from support.cpu.backends import ADD, ENDLESS
 from support.limits import LIMIT_S
 from vyre.adapters.cuda.assembler import assemblers
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan

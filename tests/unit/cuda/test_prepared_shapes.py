@@ -50,7 +50,7 @@ def test_a_prepared_shape_makes_nothing_at_its_dispatch() -> None:
 
 
 def test_memory_of_a_shape_that_was_never_dispatched_is_used_behind_its_allocation() -> None:
-    machine = cuda_machine(CudaOptions(lanes=1))
+    machine = cuda_machine(CudaOptions(slots=1))
     machine.backend.lifecycle.prepare()
     pipeline = pipeline_on(machine)
     pipeline.prepare((400,))
@@ -71,7 +71,7 @@ def test_a_shape_that_cannot_be_raises_as_its_dispatch_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "lengths"), [(CudaOptions(), SHAPES + 4), (CudaOptions(lanes=4), 8)], ids=["shapes", "lanes"]
+    ("options", "lengths"), [(CudaOptions(), SHAPES + 4), (CudaOptions(slots=4), 8)], ids=["shapes", "slots"]
 )
 def test_a_session_prepares_what_the_pipeline_forgot(options: CudaOptions, lengths: int) -> None:
     machine = cuda_machine(options)

@@ -24,7 +24,6 @@ from vyre.domain.errors import DispatchTimeout, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
-from vyre.policies.concurrency.async_copy_overlap import Overlap, can_overlap_copy_with_kernel
 from vyre.ports.backend import (
     Backend,
     BackendServices,
@@ -173,16 +172,6 @@ def test_behind_many_accesses_copies_go_the_way_of_the_launches() -> None:
         steps = a.steps(values)
         assert a.run(steps)[0] == wanted(values)
         assert 200 < spent(a, steps)["stream_wait_event"] < 290
-
-
-def test_which_copies_overlap_is_decided_once_and_recorded() -> None:
-    journal = DecisionJournal()
-    with opened(journal=journal) as a:
-        steps = a.steps((2, 3, 4))
-        for _ in range(3):
-            assert a.run(steps)[0] == wanted((2, 3, 4))
-    asked = [d for d in journal.decisions if d.policy is can_overlap_copy_with_kernel]
-    assert [type(decision.verdict) for decision in asked] == [Overlap, Overlap]
 
 
 def test_a_trap_leaves_nothing_behind() -> None:

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from support.cuda_scenarios import PROGRAM
+import vyre
+from support.cuda.scenarios import PROGRAM
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.replay_decision import NODE_LIMIT
@@ -138,17 +139,20 @@ def test_a_single_round_is_recorded_when_it_came_often() -> None:
 @pytest.mark.parametrize(
     ("dear", "once", "samples"),
     [
-        ("launch", (), {4: [0, 2]}),
-        ("launch", (1, 1), {4: [0, 2], 2: [2]}),
-        ("graph_record", (1, 1), {4: [0, 2], 2: [2]}),
-        ("launch", (NODE_LIMIT + 1,), {4: [0, 2]}),
+        ("launch", (), {4: [2]}),
+        ("launch", (1, 1), {4: [2], 2: [2]}),
+        ("graph_record", (1, 1), {4: [2], 2: [2]}),
+        ("launch", (NODE_LIMIT + 1,), {4: [2]}),
     ],
     ids=["all replayed", "one of two replayed", "none replayed", "one of two too long for a graph"],
 )
 def test_a_run_tells_what_its_parts_took_where_all_were_run_alike(
     dear: str, once: tuple[int, ...], samples: dict[int, list[int | None]]
 ) -> None:
-    """``samples``: those that each plan had of its kernels, by steps of the sequence.  No cost is refuted."""
+    """``samples``: those that each plan had of its kernels, by steps of the sequence.  No cost is refuted.
+
+    The first run of a loop has none, and is decided about without a plan.
+    """
     known: dict[str, Any] = {dear: Measured(10**9, 0, 0, 9, Provenance.MEASURED)}
     costs = replace(ASSUMED, **known)
     loop = opened(CudaOptions(costs=costs))
@@ -295,6 +299,24 @@ def test_no_more_graphs_are_kept_than_asked_for() -> None:
             assert loop.machine.driver.live()["graph_exec"] <= 3
     assert metric(loop, "graph_recordings") == metric(loop, "graph_evictions") + 2 > 4
     close(loop)
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(2, "PlainLaunches"), (1000, "RecordAndReplay")])
+def test_a_session_records_the_first_run_of_a_loop_where_its_rounds_pay_for_it(rounds: int, verdict: str) -> None:
+    with vyre.ProgramBuilder("adding", workgroup=32) as p:
+        y = p.inout("y", vyre.u32)
+        y[p.global_id()] = y[p.global_id()] + 1
+    journal = vyre.DecisionJournal()
+    with (
+        vyre.open("cuda-machine", cache=False, journal=journal) as session,
+        session.resident(np.zeros(32, np.uint32)) as counted,
+        session.sequence([vyre.Step(p.build(), {"y": counted})] * 2) as sequence,
+    ):
+        run = sequence(rounds)
+        assert counted.download().tolist() == [2 * rounds] * 32
+    (asked,) = [each for each in journal.decisions if each.name == "decide_command_reuse"]
+    assert type(asked.verdict).__name__ == verdict
+    assert (run.launches == 2 * rounds) is (verdict == "PlainLaunches")
 
 
 def test_sequences_that_are_not_run_any_more_are_forgotten() -> None:

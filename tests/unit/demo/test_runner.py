@@ -12,7 +12,7 @@ from vyre import DispatchFailed, Program, Session
 from vyre.app.demo import DemoRow, run_demo, runner
 from vyre.app.demo.jobs import Job
 from vyre.domain.errors import UnreadableFile
-from vyre.gallery.basics.p02_shift import shift_by_builder
+from vyre.gallery.basics.p02_shift import shift
 from vyre.gallery.example import Array, Dispatcher
 
 RIGHT = np.arange(6, dtype=np.uint8).reshape(2, 3)
@@ -24,7 +24,7 @@ def job(answer: Array | Exception, name: str = "job") -> Job:
             raise answer
         return answer
 
-    return Job(name, "six pixels", shift_by_builder, run, lambda: RIGHT, "by hand", lambda pixels: pixels)
+    return Job(name, "six pixels", lambda: shift.program, run, lambda: RIGHT, "by hand", lambda pixels: pixels)
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ import pytest
 
 import vyre
 from support.called_programs import DEFINITIONS, PROGRAMS
-from support.form_corpus import lit, program, store
+from support.fuzzing.form_corpus import lit, program, store
 from vyre.app.emission import emission_keys
+from vyre.app.sequences.steps import Step
 from vyre.app.session import Session
-from vyre.app.work_graph.steps import Step
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BuildError, InvalidProgram

@@ -28,7 +28,6 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_parser import parse_definition
-from vyre.policies.variants.strategy import select_strategy
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.support import SILENT
 
@@ -177,16 +176,6 @@ def test_a_lowering_may_call_operations_of_its_own(registry: Registry) -> None:
         assert used(session)[0]
     alone = without_calls_inside(INDIRECT)
     assert alone.id == "acme.halve" and "acme.shift" not in str(alone.result)
-
-
-def test_decisions_are_recorded(registry: Registry) -> None:
-    register(SHIFT)
-    assert main(["dialects", "verify", "acme"]) == 0
-    journal = vyre.DecisionJournal()
-    with vyre.open("reference", journal=journal) as session:
-        session.compile(program())
-    found = [each for each in journal.decisions if each.policy is select_strategy]
-    assert [each.verdict.name for each in found] == ["lowering"]  # type: ignore[attr-defined]
 
 
 def test_backends_that_cannot_run_here_are_told(registry: Registry, tmp_path: Path) -> None:

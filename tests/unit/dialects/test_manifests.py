@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.manifest_fuzzing import VALID, campaign
+from support.fuzzing.manifests import VALID, check, mutated
 from vyre.app.cli import main
 from vyre.app.dialects import current
 from vyre.app.dialects.loading import load_manifests
@@ -183,6 +183,7 @@ def test_the_command_lists_manifests(
 
 
 def test_mutated_manifests_give_diagnostics_only() -> None:
-    found = campaign(0, 400)
-    assert found["accepted"] > 10
-    assert {"E-TOML-PARSE", "E-TOML-BAD-BODY", "E-TOML-BAD-LAW", "E-TOML-MANIFEST-REJECTED"} <= set(found["codes"])
+    found = [check(mutated(seed)) for seed in range(400)]
+    assert sum(reading.manifest is not None for reading in found) > 10
+    codes = {diagnostic.code for reading in found for diagnostic in reading.diagnostics}
+    assert {"E-TOML-PARSE", "E-TOML-BAD-BODY", "E-TOML-BAD-LAW", "E-TOML-MANIFEST-REJECTED"} <= codes

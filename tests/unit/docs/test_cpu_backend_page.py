@@ -48,16 +48,16 @@ def test_the_words_of_a_frame_are_those_of_the_code() -> None:
     assert words[str(budget.BUDGET)].startswith("step budget")
     assert words[str(budget.STEPS_USED)].startswith("address of the steps used")
     assert words[f"{FIRST_BUFFER} + 2i"].startswith("address of buffer i")
-    assert (layout.FRAME_CONTROL, layout.FRAME_BUFFERS) == (8 * budget.CONTROL, 8 * FIRST_BUFFER)
+    assert (layout.Frame.control, layout.Frame.buffers) == (8 * budget.CONTROL, 8 * FIRST_BUFFER)
 
 
 def test_the_bytes_of_the_control_block_are_those_of_the_code() -> None:
     found = table(section("The call of a kernel"), "byte")
-    assert "stop flag" in found[str(layout.JOB_STOP)]
-    assert "lock" in found[str(layout.JOB_LOCK)]
-    assert "trapped" in found[str(layout.JOB_TRAP_LANE)]
-    assert "tag" in found[f"{layout.JOB_TRAP_ADDRESS}, {layout.JOB_TRAP_TAG}"]
-    assert "budget" in found[str(layout.JOB_BUDGET_LANE)]
+    assert "stop flag" in found[str(layout.Job.stop)]
+    assert "lock" in found[str(layout.Job.lock)]
+    assert "trapped" in found[str(layout.Job.trap_lane)]
+    assert "tag" in found[f"{layout.Job.trap_address}, {layout.Job.trap_tag}"]
+    assert "budget" in found[str(layout.Job.budget_lane)]
 
 
 def test_the_packages_name_modules_that_exist() -> None:

@@ -11,14 +11,14 @@ from typing import Final
 import pytest
 
 import vyre
-from support import cuda_stub
+from support.cuda import stub as cuda_stub
 from support.small_programs import saxpy_program
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "cuda.md").read_text("utf-8")
 PRELUDE: Final = """
 import json
 import numpy as np
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 kernel = json.loads({document!r})
 xs, ys = np.arange(1000, dtype=np.float32), np.ones(1000, dtype=np.float32)
 """

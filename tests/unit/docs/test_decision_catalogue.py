@@ -18,16 +18,15 @@ import pytest
 import vyre.adapters.cpu.decisions
 import vyre.adapters.cuda.decisions
 import vyre.policies
-from vyre.policies.launching.bindless import BindlessSupport
 
 DOCS = Path(__file__).parents[3] / "docs"
 DECISIONS = DOCS / "decisions"
 PACKAGES = (vyre.policies, vyre.adapters.cuda.decisions, vyre.adapters.cpu.decisions)
-NO_PAGE = {"journal", "record", "ptxas_hazard_table"}
+NO_PAGE = {"decision_records", "journal", "record", "ptxas_hazard_table"}
 """What policies are written with, and a table that one of them reads."""
 NO_REFERENCE = re.compile(
     r"constant_division|grid_sync_mode|backend_ranking|kernel_variant|ptx|arith"
-    r"|vector_width|private_atomics|pipeline_choice|thread_plan"
+    r"|vector_width|private_atomics|effort_choice|thread_plan"
 )
 """Ours alone, or arithmetic."""
 MODULES = {
@@ -109,9 +108,9 @@ def test_thresholds_have_their_defaults() -> None:
 
 
 def test_reasons_are_those_a_verdict_gives() -> None:
-    reasons = page("arm_independence").split("\n## Reasons\n")[1].split()
-    assert " ".join(reasons).startswith("- no slot written by one arm is touched by the other - no byte")
-    assert "- both arms write slot(s) …" in " ".join(reasons)
+    reasons = " ".join(page("persistent_kernel").split("\n## Reasons\n")[1].split())
+    assert reasons.startswith("- a batch of … is below the minimum of … - … launches of … ns cost … ns more")
+    assert "- … launches of … ns cost no more than a setup of … ns" in reasons
 
 
 RULES: dict[str, Callable[[Any, Any], str]] = {
@@ -124,13 +123,7 @@ RULES: dict[str, Callable[[Any, Any], str]] = {
     "param_inlining": lambda length, budget: (
         "Inline" if budget and math.ceil(length / 16) * 16 <= budget else "UniformBuffer"
     ),
-    "bindless": lambda count, device: (
-        "Parameters"
-        if not device[1] and 8 * count <= 400
-        else "PointerTable"
-        if device in ((BindlessSupport.STATIC, False), (BindlessSupport.FULL, False), (BindlessSupport.FULL, True))
-        else "Unsupported"
-    ),
+    "bindless": lambda count, table: "Parameters" if 8 * count <= 400 else "PointerTable" if table else "Unsupported",
     "cache_eviction_heat": lambda age, hits: "evicted" if hits <= 8 * 2 ** (age / 300) else "kept",
 }
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 from support.limits import LIMIT_S
 from support.pages import run_page
 from support.registry import registered
+from vyre.app.cli.commands import _application
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
@@ -145,4 +149,56 @@ def test_every_row_of_the_cuda_crate_says_where_and_by_what_test_or_why_not(sect
     for row in rows(f"vyre-driver-cuda: {section}"):
         here, proof = row[-2:]
         excused = re.match(r"later|no setting of ours|no meaning in Python|nothing:", here) is not None
-        assert excused or ("`src/" in here and "`tests/" in proof), row
+        assert excused or (re.search("`src/|`tests/vectors/seeds/", here) and "`tests/" in proof), row
+
+
+def command_lines(page: Path) -> list[list[str]]:
+    """Returns the words after ``vyre`` and ``python -m`` of the command lines of a page, up to a comment."""
+    text = page.read_text("utf-8")
+    lines = re.findall(r"(?<!`)`((?:vyre|python -m) [^`\n]+)`", text)
+    lines += re.findall(r"^    ((?:vyre|python -m) \S.*)$", text, re.MULTILINE)
+    for block in re.findall(r"^```(?:sh|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        lines += re.findall(r"^(?:\$ )?((?:vyre|python -m) [a-z].*)$", block, re.MULTILINE)
+    return [re.sub(r" {3,}.*| #.*", "", line).split() for line in lines]
+
+
+def unknown_words(words: list[str], commands: Any) -> list[str]:
+    """Returns the command that does not exist, or the options that it does not have, of the words after ``vyre``."""
+    while hasattr(commands, "commands"):
+        if not words or not re.fullmatch(r"-?[a-z-]+", words[0]):  # a page, or a name of a placeholder
+            return [word for word in words[:1] if word[0].islower()]
+        if words[0].startswith("--"):
+            break
+        if words[0] not in commands.commands:
+            return words[:1]
+        commands, words = commands.commands[words[0]], words[1:]
+    known = {option for parameter in commands.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = [re.split(r"[=\]]", word.strip("[],.;:"))[0] for word in words]
+    return [option for option in options if re.match(r"--?[a-z]", option) and option not in known | {"--help"}]
+
+
+@pytest.fixture(scope="module")
+def commands() -> Any:
+    """The tree of commands of ``vyre``, as the command line reads it."""
+    return typer.main.get_command(_application([]))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if command_lines(page)], ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist_with_their_options(page: Path, commands: Any) -> None:
+    wrong = []
+    for first, *words in command_lines(page):
+        if first == "vyre":
+            wrong += [(first, unknown) for unknown in unknown_words(words, commands)]
+        elif words[1].startswith("vyre") and importlib.util.find_spec(words[1]) is None:
+            wrong.append((first, words[1]))
+    assert wrong == []
+
+
+def test_a_command_that_does_not_exist_is_noticed(commands: Any) -> None:
+    assert unknown_words(["check", "kernel.vyre"], commands) == ["check"]
+    assert unknown_words(["cache", "purge"], commands) == ["purge"]
+    assert unknown_words(["run", "k.vyre", "--input", "x=1", "-o", "y.npy", "--out", "y=y.npy"], commands) == [
+        "--input",
+        "-o",
+    ]
+    assert unknown_words(["emit", "k.vyre", "--target", "sm_90", "--json"], commands) == []

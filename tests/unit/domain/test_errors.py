@@ -88,7 +88,6 @@ def test_codes_are_distinct_and_pinned() -> None:
 PINNED = {
     "DEVICE_OUT_OF_MEMORY": 1001,
     "UNSUPPORTED_FEATURE": 1002,
-    "POISONED_LOCK": 1003,
     "KERNEL_COMPILE_FAILED": 1004,
     "DISPATCH_FAILED": 1005,
     "INVALID_PROGRAM": 1006,

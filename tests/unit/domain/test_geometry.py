@@ -20,14 +20,14 @@ sizes = st.integers(1, U32_MAX)
     ("returned", "others", "driven_by_input", "covered"),
     [
         ([], [], False, 1),
-        ([0], [0], False, 1),
+        ([0], [0], False, 0),
         ([3, 7], [100], False, 7),
         ([0], [9], False, 9),
         ([], [9, 4], False, 9),
         ([3], [100], True, 100),
         ([100], [3], True, 100),
         ([1], [], True, 1),
-        ([0], [], True, 1),
+        ([0], [], True, 0),
     ],
 )
 def test_the_elements_a_launch_covers(
@@ -116,3 +116,26 @@ def test_limits_may_not_be_exceeded(grid: Dim3, workgroup: Dim3, message: str) -
         check_geometry(grid, workgroup, LIMITED)
     assert caught.value.message == message
     check_geometry(grid, workgroup, UNLIMITED)
+
+
+FOLDING = LaunchLimits("folding", max_grid_size=(1000, 1000, 1000), unfolded=(1000, 10, 10))
+
+
+@pytest.mark.parametrize(
+    ("grid", "limits", "fix"),
+    [
+        ((65_537, 65_537, U32_MAX), UNLIMITED._replace(unfolded=(U32_MAX, 1, 1)), "use fewer or larger workgroups, or"),
+        ((U32_MAX, U32_MAX, 3), UNLIMITED, "use fewer or larger workgroups."),
+        ((91, 11, 1), FOLDING, "use fewer or larger workgroups, or at most 1000x10x10."),
+        ((1, 11, 91), FOLDING, "use fewer or larger workgroups, or at most 1000x10x10."),
+    ],
+)
+def test_grids_of_more_workgroups_in_all_than_can_run(grid: Dim3, limits: LaunchLimits, fix: str) -> None:
+    axes = "x".join(map(str, grid))
+    with pytest.raises(InvalidConfig, match=f"the grid has {axes} workgroups; .*Fix: {fix}"):
+        check_geometry(grid, (1, 1, 1), limits)
+
+
+@pytest.mark.parametrize("grid", [(1000, 10, 10), (90, 11, 1), (1, 11, 90), (1, 1000, 1)])
+def test_grids_that_run_folded_or_as_they_are(grid: Dim3) -> None:
+    check_geometry(grid, (1, 1, 1), FOLDING)

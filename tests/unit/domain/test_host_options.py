@@ -21,7 +21,7 @@ def test_options_are_kept() -> None:
 
 @pytest.mark.parametrize("threads", [0, -1, MOST_THREADS + 1, True, 1.0, "2"])
 def test_other_numbers_of_threads_are_refused(threads: Any) -> None:
-    with pytest.raises(InvalidConfig, match=r"is not a number from 1 to 1023\. Fix: use a number in that range\."):
+    with pytest.raises(InvalidConfig, match=r"is not an int in 1\.\.1023\. Fix: use 1\.\.1023"):
         vyre.open(catalog=saxpy_catalog(), threads=threads)
     with pytest.raises(InvalidField, match="threads"):
         HostOptions(threads)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.input_identity import domain_separated_exact_input_key, exact_input_key
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidProgram
-from vyre.domain.input_identity import domain_separated_exact_input_key, exact_input_key
 
 tuples = st.lists(st.binary(max_size=6), max_size=4)
 

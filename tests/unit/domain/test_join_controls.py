@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import vyre
-from support.stage_chains import Array, Chain, call, run
+from support.optimizer.stage_chains import Array, Chain, call, run
 from vyre.domain.fusion.dependences import Dependences
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.joining import join_stages

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.stage_chains import Array, call
+from support.optimizer.stage_chains import Array, call
 from vyre import DispatchConfig
 from vyre.domain.fusion.rounds import JoinedRounds, LoopArgument, join_rounds
 from vyre.domain.fusion.stages import CannotJoin, StageCall

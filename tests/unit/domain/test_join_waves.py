@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.stage_chains import Array, call
+from support.optimizer.stage_chains import Array, call
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.fusion.stages import CannotJoin, Refused, StageCall
 from vyre.domain.fusion.wave_rounds import Blocks, Round, divided, pieces_of, shortest_round, unrolled

@@ -62,10 +62,10 @@ def test_a_map_takes_its_size_from_its_input() -> None:
     )
 
 
-def test_inputs_without_elements_are_legal_and_run_one_workgroup() -> None:
+def test_inputs_without_elements_are_legal_and_run_nothing() -> None:
     launch = _launch(MAP, 0)
     assert (launch.counts, launch.nbytes, launch.output_nbytes) == ((0, 0), (0, 0), (0,))
-    assert (launch.element_count, launch.grid) == (1, (1, 1, 1))
+    assert (launch.element_count, launch.grid) == (0, (0, 1, 1))
 
 
 def test_static_counts_fix_the_byte_lengths() -> None:
@@ -182,7 +182,7 @@ def test_atomics_are_found_in_nested_expressions_only_where_they_are() -> None:
     assert not uses_atomics(MAP)
 
 
-@pytest.mark.parametrize(("override", "grid"), [(0, 1), (1, 1), (64, 1), (65, 2), (U32_MAX, 2**26)])
+@pytest.mark.parametrize(("override", "grid"), [(0, 0), (1, 1), (64, 1), (65, 2), (U32_MAX, 2**26)])
 def test_an_element_count_given_by_hand(override: int, grid: int) -> None:
     launch = _launch(MAP, 400, config=DispatchConfig(element_count_override=override))
     assert launch.grid == (grid, 1, 1)

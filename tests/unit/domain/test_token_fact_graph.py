@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.domain.errors import PlanError
-from vyre.domain.graphs.token_fact import (
+from vectors.seeds.token_fact_graph import (
     Edge,
-    EdgeKind,
     GraphShape,
     LayoutInputs,
     Node,
-    NodeKind,
     TokenFactInputs,
     pack_token_fact_graph,
     token_fact_layout,
 )
+from vyre.domain.errors import PlanError
+from vyre.domain.graphs.token_fact import EdgeKind, NodeKind
 
 IDS = [3, 1, 8, 5]
 NODES = tuple(Node(i, kind, i, 2) for i, kind in zip(IDS, NodeKind, strict=False))

@@ -13,7 +13,8 @@ import pytest
 
 from vyre.domain.errors import InvalidField, MalformedJson
 from vyre.domain.record import IntRange, Reason, record
-from vyre.domain.value_json import canonical, from_json, to_json
+from vyre.domain.strict_json import canonical
+from vyre.domain.value_json import from_json, to_json
 
 
 class Colour(Enum):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from blake3 import blake3
 
-from support.form_corpus import CORPUS, FOURTH_CORPUS, LATER_CORPUS, RESERVED_ELEMENTS, THIRD_CORPUS
+from support.fuzzing.form_corpus import CORPUS, RESERVED_ELEMENTS
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DEFINED_DOMAIN, DIGEST_DOMAIN, program_digest
 from vyre.domain.ir.definitions import Definition, Parameter, Version
@@ -20,12 +20,12 @@ from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.wire import semantic_body
+from vyre.domain.ir.wire_encoder import encode_body
 from vyre.testing.program_edits import Path, at, replaced, sites
 
 OUTSIDE: Final = {
     "*": {"loc"},
-    "Program": {"name", "non_composable", "_cache"},
+    "Program": {"name", "non_composable", "sizes", "_cache"},
     "Buffer": {"name", "binding", "hints"},
     "Let": {"name"},
     "Loop": {"var"},
@@ -58,6 +58,7 @@ INSIDE: Final = {
     "Unpack": {"dtype"},
     "WrapCast": {"dtype"},
     "Atomic": {"op", "buffer", "ordering"},
+    "SubgroupReduce": {"op"},
     "SpecConst": {"name", "default"},
     "Assign": {"name"},
     "Store": {"buffer"},
@@ -85,7 +86,7 @@ CHILDREN: Final = {
     "WrapCast": {"operand"},
     "Fma": {"a", "b", "c"},
     "Atomic": {"index", "expected", "value"},
-    "SubgroupAdd": {"value"},
+    "SubgroupReduce": {"value"},
     "SubgroupBallot": {"condition"},
     "SubgroupShuffle": {"value", "lane"},
     "Let": {"value"},
@@ -105,8 +106,7 @@ CHILDREN: Final = {
 """Fields that hold nodes, which are decided themselves."""
 CLASSES: Final = (Program, Buffer, Definition, Parameter, Arm, *EXPR_TYPES, *STMT_TYPES)
 PROGRAMS: Final = [
-    CORPUS[name]
-    for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS, *THIRD_CORPUS, *FOURTH_CORPUS)
+    each for name, each in CORPUS.items() if name not in ("empty", "literals", "operators", "deep", "reserved elements")
 ]
 
 
@@ -122,7 +122,7 @@ def test_the_definition() -> None:
         definitions = [each.digest for each in one.definitions]
         count = len(definitions).to_bytes(4, "little")
         domain = b"".join((DEFINED_DOMAIN, count, *definitions)) if definitions else DIGEST_DOMAIN
-        assert one.digest == blake3(domain + semantic_body(one)).digest() == program_digest(one)
+        assert one.digest == blake3(domain + encode_body(one)).digest() == program_digest(one)
         assert len(one.digest) == 32
 
 

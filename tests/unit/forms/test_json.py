@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from support.form_corpus import CORPUS, lit, program, storage, store
+from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import MalformedJson
 from vyre.domain.ir import json_tree
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.json_form import FORMATS, to_json
+from vyre.domain.ir.json_form import FORMAT, to_json
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Loop
 from vyre.domain.ir.types import ScalarType, f64
@@ -25,7 +25,7 @@ def test_the_shape() -> None:
         program(store(Literal(f64, 0x3FF8_0000_0000_0000)), Loop("k", lit(0), lit(4), lit(1), ()), name="tiny")
     )
     assert value == {
-        "format": "vyre-program/1",
+        "format": "vyre-program/5",
         "entry_op_id": "tiny",
         "non_composable_with_self": False,
         "workgroup_size": [64, 1, 1],
@@ -48,14 +48,14 @@ def test_the_shape() -> None:
 
 
 def test_optional_keys() -> None:
-    small = {"format": FORMATS[1], "workgroup_size": [1, 1, 1], "buffers": [], "entry": []}
+    small = {"format": FORMAT, "workgroup_size": [1, 1, 1], "buffers": [], "entry": []}
     assert from_json(small).name is None
     buffer = {**to_json(program(buffers=(storage("y", 0),)))["buffers"][0], "like": None, "output_byte_range": None}
     assert from_json({**small, "buffers": [buffer]}).buffers == (storage("y", 0),)
 
 
 def with_entry(*entry: object) -> dict[str, Any]:
-    return {"format": FORMATS[1], "workgroup_size": [1, 1, 1], "buffers": [], "entry": list(entry)}
+    return {"format": FORMAT, "workgroup_size": [1, 1, 1], "buffers": [], "entry": list(entry)}
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,12 @@ def with_entry(*entry: object) -> dict[str, Any]:
     [
         ([], "$", "no program of format"),
         ({"workgroup_size": [1, 1, 1], "buffers": [], "entry": []}, "$", "import programs of vyre-driver"),
-        (
-            {**with_entry(), "format": "vyre-program/5"},
-            "$",
-            "no program of format 'vyre-program/1', 'vyre-program/2', 'vyre-program/3', 'vyre-program/4'",
+        *(
+            ({**with_entry(), "format": other}, "$", f"it has the format {other!r}, this vyre reads 'vyre-program/5'")
+            for other in ("vyre-program/1", "vyre-program/2", "vyre-program/3", "vyre-program/4", "vyre-program/6")
         ),
         ({**with_entry(), "extra": 1}, "$", "unknown key 'extra'"),
-        ({"format": FORMATS[1]}, "$", "missing key"),
+        ({"format": FORMAT}, "$", "missing key"),
         ({**with_entry(), "workgroup_size": [1, 1]}, "$.workgroup_size", "three integers"),
         ({**with_entry(), "buffers": {}}, "$.buffers", "expected a list"),
         ({**with_entry(), "buffers": [1]}, "$.buffers[0]", "expected an object, found 1"),

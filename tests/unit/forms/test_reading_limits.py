@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.form_corpus import CORPUS, lit, program, storage, store
+from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.ir import json_tree, text_expressions, text_printer, wire, wire_decoder
 from vyre.domain.ir.collector import collector_paused

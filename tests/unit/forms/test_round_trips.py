@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.form_corpus import CORPUS, conformance_programs, deep_program, lit, oracle_programs, program, store
+from support.fuzzing.form_corpus import CORPUS, conformance_programs, deep_program, lit, oracle_programs, program, store
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.expr import EXPR_TYPES, Binary, Expr, IdKind, LaunchId, Var

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from support.form_corpus import CORPUS, lit, program, storage, store
+from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import InvalidProgram, MalformedText
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Unary, Var
 from vyre.domain.ir.node import SourceLocation

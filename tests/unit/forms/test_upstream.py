@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.form_corpus import conformance_programs, oracle_programs
+from support.fuzzing.form_corpus import conformance_programs, oracle_programs
 from vyre.domain.errors import InvalidProgram, MalformedJson, UnsupportedFeature
 from vyre.domain.ir.bits import bits_value
 from vyre.domain.ir.program import Access

@@ -11,6 +11,7 @@ import pytest
 import vyre
 from support.both_ways import on_reference
 from vyre import In, InOut, KernelSourceError, Static, f32, f64, i32, u32
+from vyre.domain.errors import InvalidInput
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -105,3 +106,27 @@ def scaled[T](k: T, x: InOut[T]) -> None:
 
     _, found = on_reference(bracketed.scaled, np.float32(2), np.arange(3, dtype=np.float32), lanes=3)
     assert found.tolist() == [1, 3, 5]
+
+
+REAL = TypeVar("REAL", f32, f64)
+WHOLE = TypeVar("WHOLE", bound=np.int32)
+
+
+@pytest.mark.parametrize("variable", [REAL, WHOLE], ids=str)
+def test_constraints_and_bounds_are_enforced(variable: Any) -> None:
+    def named(x: In[variable], y: InOut[variable]) -> None:
+        y[0] = x[0]
+
+    k = vyre.kernel(named)
+    admitted, others = ((f32, f64), (i32, u32)) if variable is REAL else ((i32,), (u32, f32))
+    for element in admitted:
+        array = np.ones(1, element.numpy_name)
+        assert on_reference(k, array, array)[1][0] == 1
+        assert k.specialize(**{variable.__name__: element}).name == "named"
+    for element in others:
+        array = np.ones(1, element.numpy_name)
+        message = rf"{variable.__name__} of `named` is .*, and the arguments are {element.text}\. Fix: pass arrays"
+        with pytest.raises(InvalidInput, match=message):
+            on_reference(k, array, array)
+        with pytest.raises(InvalidInput, match=message):
+            k.specialize(**{variable.__name__: element})

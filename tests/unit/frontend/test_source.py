@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib
 import linecache
@@ -190,6 +191,96 @@ def test_a_source_that_changed_after_the_import_is_noticed(module: Any) -> None:
         vyre.kernel(made.k)
 
 
+NESTED = """
+def make():
+    @vyre.kernel
+    def k(x: InOut[f32]):
+        t: f32 = 2
+        x[0] = x[0] * t
+    return k
+
+def other():
+    @vyre.function
+    def k(x):
+        return x[0] * 5
+    return k
+
+def private():
+    class Owner:
+        @staticmethod
+        def of(n):
+            @vyre.kernel
+            def k(x: InOut[f32]):
+                __t = x[0] + n
+                x[0] = __t
+            return k
+    return Owner.of(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "maker"),
+    [
+        ("x[0] * t", "x[0] / t", "make"),
+        ("t: f32 = 2", "t: f32 = 2.0", "make"),
+        ("t: f32 = 2", "t: bool_ = 2", "make"),
+        ("* 5", "* 6", "other"),
+        ("def make", "\n\n\n\n\n\ndef make", "other"),
+        ("class Owner", "class Other", "private"),
+        ("+ n", "- n", "private"),
+        ("return k", "return (k", "make"),
+    ],
+)
+def test_the_text_of_a_kernel_is_that_of_what_python_runs(module: Any, old: str, new: str, maker: str) -> None:
+    made = module(NESTED)
+    path = Path(made.__file__ or "")
+    text = path.read_text()
+    assert getattr(made, maker)()
+    path.write_text(text.replace(old, new))
+    with pytest.raises(KernelSourceError, match="the source of `k` has changed since the function was made"):
+        getattr(made, maker)()
+    path.write_text(text + "\n# more at the end\n")
+    assert getattr(made, maker)()
+
+
+def test_a_cell_whose_statements_are_compiled_one_by_one_is_known() -> None:
+    name = "<cell of statements>"
+    text = HEAD + "class C:\n    @vyre.kernel\n    def k(x: InOut[f32]):\n        x[vyre.global_id()] = 1\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for one in ast.parse(text).body:
+        exec(compile(ast.Module([one], []), name, "exec"), names)
+    assert names["C"].k.program
+    exec(compile(text.replace("class C", "class D"), name, "exec"), names)
+    assert names["D"].k.program
+
+
+def test_a_cell_that_another_one_of_its_name_replaced_is_noticed() -> None:
+    name, text = "<cell of two texts>", HEAD + "def k(x: InOut[f32]):\n    x[0] = 1\n"
+    other = text.replace("= 1", "= 2")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+    linecache.cache[name] = (len(other), None, other.splitlines(keepends=True), name)
+    with pytest.raises(KernelSourceError, match="has changed since"):
+        vyre.kernel(names["k"])
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    assert vyre.kernel(names["k"]).program
+
+
+def test_code_that_was_made_by_hand_is_noticed(module: Any) -> None:
+    made = module("def k(x: InOut[f32]):\n    x[0] = 2.5\n")
+    made.k.__code__ = made.k.__code__.replace(co_consts=(None, 3.5, 0))
+    with pytest.raises(KernelSourceError, match="has changed since"):
+        vyre.kernel(made.k)
+
+
+def test_a_module_without_its_text_is_refused(module: Any) -> None:
+    made = module("def k(x: InOut[f32]):\n    x[0] = 2.5\n")
+    Path(made.__file__ or "").unlink()
+    with pytest.raises(KernelSourceError, match="keeps no source of `k`"):
+        vyre.kernel(made.k)
+
+
 def test_an_error_in_a_function_has_the_line_of_the_function(module: Any) -> None:
     made = module("""
 @vyre.function
@@ -339,7 +430,9 @@ def test_python_c_and_the_interpreter_say_it_too() -> None:
 
 
 def test_lambdas_and_coroutines_are_no_kernels() -> None:
-    with pytest.raises(KernelSourceError, match=r"a lambda cannot become a kernel\. Fix: write it as a `def`\."):
+    with pytest.raises(
+        KernelSourceError, match=r"a lambda cannot become a kernel\. Fix: write it as `def name\(\): \.\.\.`"
+    ):
         vyre.kernel(lambda: None)
     with pytest.raises(KernelSourceError, match=r"the coroutine `later` cannot become a kernel"):
 

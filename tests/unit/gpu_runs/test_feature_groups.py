@@ -39,7 +39,7 @@ CHECKS: Final = (
     "work-queues",
     "waves",
     "fixed-points",
-    "work-graphs",
+    "sequences",
     "e-graphs",
     "asynchrony",
 )

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from gpu_runs.exit_codes import ExitCode
-from support import cuda_stub
+from support.cuda import stub as cuda_stub
 from support.limits import LIMIT_S
 
 pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_COMPILER)
 
 BARE = """
 import json
-from support.cuda_stub import StubControl
+from support.cuda.stub import StubControl
 from gpu_runs.bench.rivals import bindings
 
 sides, control = bindings(256), StubControl()

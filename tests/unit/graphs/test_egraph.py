@@ -11,7 +11,7 @@ from benchmarks.egraph_rivals import rows_of
 from benchmarks.egraph_shapes import chain
 
 import vyre
-from support.egraph_closures import random_egraph
+from support.egraphs.closures import random_egraph
 from vyre import InvalidConfig, InvalidInput, Session
 from vyre.egraph import ClosedEGraph, EGraph
 

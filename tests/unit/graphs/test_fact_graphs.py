@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from support.fact_graphs import SHAPES
-from vyre import InvalidInput, PlanError
-from vyre.domain.graphs.token_fact import (
+from vectors.seeds.token_fact_graph import (
     Edge,
     LayoutInputs,
     Node,
@@ -18,9 +17,9 @@ from vyre.domain.graphs.token_fact import (
     pack_token_fact_graph,
     token_fact_layout,
 )
+from vyre import InvalidInput, PlanError
 from vyre.graphs import EdgeKind, NodeKind, fact_graph
 from vyre.graphs.csr import compressed_rows
-from vyre.graphs.token_fact import EDGE_BYTES, NODE_BYTES
 
 
 def random_inputs(seed: int) -> TokenFactInputs:
@@ -57,7 +56,8 @@ def test_columns_hold_what_the_domain_packs(seed: int) -> None:
     assert graph.rows.rows.tolist() == list(packed.row_offsets)
     assert graph.rows.targets.tolist() == list(packed.column_indices)
     assert [list(EdgeKind)[kind] for kind in graph.rows.kinds] == list(packed.edge_kinds)
-    assert graph.layout(7) == token_fact_layout(LayoutInputs(packed.row_offsets, 107, NODE_BYTES, EDGE_BYTES))
+    layout = token_fact_layout(LayoutInputs(packed.row_offsets, 100, node_record_bytes=5, edge_record_bytes=5))
+    assert graph.nbytes == layout.resident_bytes + 4  # the end of the last row
 
 
 @pytest.mark.parametrize("name", SHAPES)

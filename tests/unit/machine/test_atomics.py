@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from support.ptx_runs import SCHEDULES, Machine, kernel, zeros
+from support.cuda.ptx_runs import SCHEDULES, Machine, kernel, zeros
 from vyre.adapters.cuda.machine.options import RunOptions
 
 M32 = 0xFFFF_FFFF

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.ptx_runs import SCHEDULES, Machine, fault, kernel, run, zeros
+from support.cuda.ptx_runs import SCHEDULES, Machine, fault, kernel, run, zeros
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.options import RunOptions
 

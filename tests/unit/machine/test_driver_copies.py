@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from support.machine_driver import code_of, rig
+from support.machine.driver import code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 

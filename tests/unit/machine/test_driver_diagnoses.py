@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from driver_contract.ptx import STORE, launch_shape
-from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import POINTER_AND_WORD, block, load_kernel, store
+from support.machine.driver import Rig, code_of, rig
+from support.machine.kernels import POINTER_AND_WORD, block, load_kernel, store
 from vyre.adapters.cuda.codes import DIAGNOSED, is_sticky, name_of
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.streams import StreamSchedule

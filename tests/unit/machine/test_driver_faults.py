@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from support.limits import LIMIT_S
-from support.machine_driver import Rig, code_of, rig
+from support.machine.driver import Rig, code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan

@@ -7,8 +7,8 @@ import ctypes
 import pytest
 
 from driver_contract.ptx import STORE, launch_shape
-from support.machine_driver import code_of, rig
-from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
+from support.machine.driver import code_of, rig
+from support.machine.kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.journal import ViolationKind

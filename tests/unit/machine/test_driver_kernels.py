@@ -11,8 +11,8 @@ import pytest
 
 from driver_contract.ptx import HEADER, LOAD, SHARED, STORE, image, launch_shape
 from support.limits import LIMIT_S
-from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import POINTER_AND_WORD, TRAP, TWO_POINTERS, block, load_kernel, store
+from support.machine.driver import Rig, code_of, rig
+from support.machine.kernels import POINTER_AND_WORD, TRAP, TWO_POINTERS, block, load_kernel, store
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
 from vyre.adapters.cuda.machine.faults import FaultKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.machine_driver import code_of, rig
+from support.machine.driver import code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.presets import TINY
 

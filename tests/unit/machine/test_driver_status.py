@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from driver_contract.ptx import HEADER, STORE, image, launch_shape
-from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
+from support.machine.driver import Rig, code_of, rig
+from support.machine.kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import FaultPlan

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from support.limits import LIMIT_S
-from support.machine_driver import Rig, code_of, rig
+from support.machine.driver import Rig, code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.streams import QUEUE_LIMIT, StreamSchedule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.machine_driver import Rig, code_of, rig
+from support.machine.driver import Rig, code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.presets import H200
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from support.machine_engine import MachineEngine
+from support.cuda.ptx_runs import SCHEDULES
+from support.machine.engine import MachineEngine
 from support.programs import Case, Order, generate
-from support.ptx_runs import SCHEDULES
 from support.running import Outcome, run
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.options import RunOptions

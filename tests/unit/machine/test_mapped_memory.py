@@ -11,8 +11,8 @@ import pytest
 
 from driver_contract.ptx import STORE, launch_shape, parameter_block
 from support.limits import LIMIT_S
-from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import load_kernel, store
+from support.machine.driver import Rig, code_of, rig
+from support.machine.kernels import load_kernel, store
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import streams
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan

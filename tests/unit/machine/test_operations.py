@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from support.bit_patterns import f32_bits, f64_bits, patterns
-from support.ptx_runs import Machine, kernel
+from support.cuda.ptx_runs import Machine, kernel
+from support.reference.bit_patterns import f32_bits, f64_bits, patterns
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType

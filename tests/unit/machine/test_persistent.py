@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.ptx_runs import HEADER, SCHEDULES, Machine, zeros
+from support.cuda.ptx_runs import HEADER, SCHEDULES, Machine, zeros
 from vyre.adapters.cuda.machine.options import RunOptions
 
 orders = pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from support.ptx_runs import HEADER, Machine, kernel, run, zeros
+from support.cuda.ptx_runs import HEADER, Machine, kernel, run, zeros
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault, PtxError
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.ptx_syntax import parse

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from support import machine_invariants
-from support.machine_driver import Rig, rig
-from support.ptx_runs import SCHEDULES, kernel, run, zeros
+from support.cuda.ptx_runs import SCHEDULES, kernel, run, zeros
+from support.machine import invariants as machine_invariants
+from support.machine.driver import Rig, rig
 from vyre.adapters.cuda.machine import execution
 from vyre.adapters.cuda.machine.frame import Batch, Parked, Strand
 from vyre.adapters.cuda.machine.launch import Launch

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from support.machine_engine import MachineEngine
-from support.ptx_runs import SCHEDULES
+from support.cuda.ptx_runs import SCHEDULES
+from support.machine.engine import MachineEngine
 from support.running import Outcome, oracle, run
 from support.widened_programs import widened_cases
 from vyre.adapters.cuda.machine.options import RunOptions

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from support.bit_patterns import f32_value, f64_bits
+from support.reference.bit_patterns import f32_value, f64_bits
 from vyre.domain.ir.operators import TRANSCENDENTALS, UnaryOp
 from vyre.domain.numerics import tables
 from vyre.domain.numerics.evaluate import evaluate_bits, evaluate_lanes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.bit_patterns import EDGES, lanes_of, observed, patterns
+from support.reference.bit_patterns import EDGES, lanes_of, observed, patterns
 from vyre.adapters import lanes
 from vyre.domain.ir.operators import BINARY as BINARY_ROWS
 from vyre.domain.ir.operators import (

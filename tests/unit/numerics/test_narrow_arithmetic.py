@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from benchmarks import narrow_rounding
 
-from support.bit_patterns import f32_value
-from support.exact_floats import HALF, NARROW_FLOATS, NarrowFormat, near_midpoints
+from support.reference.bit_patterns import f32_value
+from support.reference.exact_floats import HALF, NARROW_FLOATS, NarrowFormat, near_midpoints
 from vyre.adapters import lanes
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import f16, f32

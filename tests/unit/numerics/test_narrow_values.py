@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from support.bit_patterns import f32_bits, f32_value, f64_bits, f64_value, lanes_of, observed, patterns
-from support.exact_floats import NARROW_FLOATS, NarrowFormat
+from support.reference.bit_patterns import f32_bits, f32_value, f64_bits, f64_value, lanes_of, observed, patterns
+from support.reference.exact_floats import NARROW_FLOATS, NarrowFormat
 from vyre.adapters import lanes
 from vyre.adapters.lanes.types import UnaryRule
 from vyre.domain.ir.types import ScalarType, bf16, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64

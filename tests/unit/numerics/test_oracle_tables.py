@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.bit_patterns import lanes_of, observed
+from support.reference.bit_patterns import lanes_of, observed
 from vyre.adapters import lanes
 from vyre.domain.ir.operators import TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType, bool_

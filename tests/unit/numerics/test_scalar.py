@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from support.bit_patterns import EDGES, f32_bits, f32_value, f64_bits, f64_value, patterns
+from support.reference.bit_patterns import EDGES, f32_bits, f32_value, f64_bits, f64_value, patterns
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from vyre.domain.numerics import scalar

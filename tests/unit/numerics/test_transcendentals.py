@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.bit_patterns import EDGES, f32_bits, f32_value
+from support.reference.bit_patterns import EDGES, f32_bits, f32_value
 from vyre.adapters import lanes
 from vyre.domain.ir.operators import TRANSCENDENTALS, UnaryOp
 from vyre.domain.ir.types import f32

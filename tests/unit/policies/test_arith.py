@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vectors.seeds.ratios import align_up, float_to_u64
-from vyre.policies.arith import U64_MAX, dim_product, float_ratio_bps, float_to_u32, float_unit_bps, unit
+from vectors.seeds.ratios import align_up, float_ratio_bps, float_to_u32, float_to_u64, float_unit_bps, unit
+from vyre.policies.arith import U64_MAX, dim_product
 
 
 def test_products_up_to_the_cap() -> None:

@@ -1,4 +1,4 @@
-"""Vector width, copies for atomics, compile pipeline and threads of the native CPU backend."""
+"""Vector width, copies for atomics, the effort of the compiler and threads of the native CPU backend."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from vyre.adapters.cpu.decisions.pipeline_choice import (
-    FullPipeline,
-    LightPipeline,
-    PipelineInputs,
-    PipelineThresholds,
-    QuickPipeline,
+from vyre.adapters.cpu.decisions.effort_choice import (
+    EffortInputs,
+    EffortThresholds,
+    FullEffort,
+    LightEffort,
+    QuickEffort,
     TextInputs,
-    compile_pipeline,
-    first_pipeline,
+    compiler_effort,
+    first_effort,
 )
 from vyre.adapters.cpu.decisions.private_atomics import (
     AtomicBuffer,
@@ -39,10 +39,8 @@ ADD, MAX = AtomicOp.ADD, AtomicOp.MAX
 LANES = 10**6
 
 
-def counters(
-    *ops: AtomicOp, name: str = "counts", nbytes: int = 1024, aliased: bool = False, rounds: int = 1, **facts: bool
-) -> AtomicBuffer:
-    return AtomicBuffer(AtomicUse(name, ScalarType.U32, frozenset(ops), rounds=rounds, **facts), nbytes, aliased)
+def counters(*ops: AtomicOp, name: str = "counts", nbytes: int = 1024, rounds: int = 1, **facts: bool) -> AtomicBuffer:
+    return AtomicBuffer(AtomicUse(name, ScalarType.U32, frozenset(ops), rounds=rounds, **facts), nbytes)
 
 
 def atomics(*buffers: AtomicBuffer, threads: int = 4, lanes: int = LANES, ordered: bool = False) -> PrivateInputs:
@@ -72,11 +70,11 @@ def _shared(buffer: AtomicBuffer, why: str, lanes: int = LANES) -> Case:
 
 
 def _first(inputs: TextInputs, verdict: object, why: str) -> Case:
-    return Case(first_pipeline, (inputs,), verdict, why)
+    return Case(first_effort, (inputs,), verdict, why)
 
 
-def _pipeline(inputs: PipelineInputs, verdict: object, why: str) -> Case:
-    return Case(compile_pipeline, (inputs,), verdict, why)
+def _pipeline(inputs: EffortInputs, verdict: object, why: str) -> Case:
+    return Case(compiler_effort, (inputs,), verdict, why)
 
 
 def _threads(inputs: ThreadInputs, verdict: ThreadPlan, why: str) -> Case:
@@ -177,7 +175,6 @@ CASES = [
         "`b`: the old value that an atomic returns is used",
     ),
     _shared(counters(ADD, plain=True), "its elements are accessed otherwise than by atomics"),
-    _shared(counters(ADD, aliased=True), "another binding shares its memory"),
     _shared(counters(AtomicOp.EXCHANGE), "the results of atomic_exchange cannot be merged"),
     _shared(counters(ADD, AtomicOp.FETCH_NAND), "the results of atomic_fetch_nand cannot be merged"),
     _shared(counters(ADD, MAX), "it has 2 different operators"),
@@ -226,50 +223,50 @@ CASES = [
         MORE.format(100, 4),
         PrivateThresholds(bytes_per_thread=100),
     ),
-    _pipeline(PipelineInputs(0, 0, 9, stored=True, compiler=False), FullPipeline(), "its full code is stored"),
+    _pipeline(EffortInputs(0, 0, 9, stored=True, compiler=False), FullEffort(), "its full code is stored"),
     _pipeline(
-        PipelineInputs(99, 10**12, 9, compiler=False),
-        LightPipeline(),
+        EffortInputs(99, 10**12, 9, compiler=False),
+        LightEffort(),
         "no compiler is installed that could make full code",
     ),
-    _pipeline(PipelineInputs(1, 10**12, 9), LightPipeline(), "1 launches are fewer than 2"),
+    _pipeline(EffortInputs(1, 10**12, 9), LightEffort(), "1 launches are fewer than 2"),
     _pipeline(
-        PipelineInputs(2, 250_000_000, 10),
-        FullPipeline(),
+        EffortInputs(2, 250_000_000, 10),
+        FullEffort(),
         "full code would have saved 50000000 of 250000000 ns, and takes 50000000 ns to compile",
     ),
     _pipeline(
-        PipelineInputs(2, 250_000_000, 11),
-        LightPipeline(),
+        EffortInputs(2, 250_000_000, 11),
+        LightEffort(),
         "full code would have saved only 50000000 of 250000000 ns, and takes 51000000 ns to compile",
     ),
-    _pipeline(PipelineInputs(1, 10**12, 9, quick=True), QuickPipeline(), "1 launches are fewer than 2"),
+    _pipeline(EffortInputs(1, 10**12, 9, quick=True), QuickEffort(), "1 launches are fewer than 2"),
     _pipeline(
-        PipelineInputs(9, 10**15, 4_096, quick=True),
-        FullPipeline(),
+        EffortInputs(9, 10**15, 4_096, quick=True),
+        FullEffort(),
         "full code would have saved 600000000000000 of 1000000000000000 ns, and takes 20520000000 ns to compile",
     ),
     _pipeline(
-        PipelineInputs(9, 10**15, 4_097, quick=True),
-        QuickPipeline(),
+        EffortInputs(9, 10**15, 4_097, quick=True),
+        QuickEffort(),
         "4097 nodes are more than 4096, too many for full code",
     ),
     _pipeline(
-        PipelineInputs(9, 10**9, 1_000, light_ns=1, quick=True),
-        QuickPipeline(),
+        EffortInputs(9, 10**9, 1_000, light_ns=1, quick=True),
+        QuickEffort(),
         "full code would have saved only 600000000 of 1000000000 ns, and takes 5040000000 ns to compile",
     ),
-    _first(TextInputs(500, 8_000), LightPipeline(), "500 basic blocks and 8000 lines of text are few"),
-    _first(TextInputs(501, 0), QuickPipeline(), "501 basic blocks are more than 500"),
-    _first(TextInputs(0, 8_001), QuickPipeline(), "8001 lines of text are more than 8000"),
+    _first(TextInputs(500, 8_000), LightEffort(), "500 basic blocks and 8000 lines of text are few"),
+    _first(TextInputs(501, 0), QuickEffort(), "501 basic blocks are more than 500"),
+    _first(TextInputs(0, 8_001), QuickEffort(), "8001 lines of text are more than 8000"),
     _pipeline(
-        PipelineInputs(2, 15, 10, light_ns=1),
-        FullPipeline(),
+        EffortInputs(2, 15, 10, light_ns=1),
+        FullEffort(),
         "full code would have saved 3 of 15 ns, and takes 3 ns to compile",
     ),
     _pipeline(
-        PipelineInputs(2, 14, 0, light_ns=1),
-        LightPipeline(),
+        EffortInputs(2, 14, 0, light_ns=1),
+        LightEffort(),
         "full code would have saved only 2 of 14 ns, and takes 3 ns to compile",
     ),
     _threads(
@@ -347,4 +344,4 @@ def test_the_first_piece_of_work_beyond_each_threshold() -> None:
     assert thread_plan(inputs, ThreadThresholds(pieces=1)).grain == 400
     assert thread_plan(inputs, ThreadThresholds(pieces=100, piece_ns=0)).grain == 4
     assert thread_plan(inputs, ThreadThresholds(piece_ns=10**9)).grain == 400
-    assert compile_pipeline(PipelineInputs(0, 10, 0, 1), PipelineThresholds(10_000, 0, 10)) == FullPipeline()
+    assert compiler_effort(EffortInputs(0, 10, 0, 1), EffortThresholds(10_000, 0, 10)) == FullEffort()

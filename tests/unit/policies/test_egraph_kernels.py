@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectors.seeds.egraph_image import (
+    EGraphSnapshot,
+    ENodeRow,
+    ImageShape,
+    KernelViewInputs,
+    kernel_view,
+    pack_device_image,
+    row_signature,
+)
 from vectors.seeds.egraph_plans import (
     Bucket,
     BucketInputs,
     FixedPointInputs,
+    LaunchConfig,
     StructuralInputs,
     UnionInputs,
     WorkInputs,
@@ -25,20 +35,11 @@ from vectors.seeds.egraph_plans import (
     structural_fixed_point,
 )
 from vyre.domain.errors import PlanError
-from vyre.domain.graphs.egraph import (
-    EGraphSnapshot,
-    ENodeRow,
-    ImageShape,
-    KernelViewInputs,
-    kernel_view,
-    pack_device_image,
-    row_signature,
-)
+from vyre.domain.record import U32_MAX
 from vyre.policies.egraphs.egraph_kernels import (
     ClosureInputs,
     ClosureThresholds,
     KernelPass,
-    LaunchConfig,
     plan_closure,
 )
 
@@ -182,11 +183,9 @@ def test_leaders_are_paired_with_the_others_only() -> None:
 
 
 # ---------------------------------------------------------------- closure on a device
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), CONFIGS)
-def test_a_round_covers_classes_rows_and_equalities(
-    rows: int, classes: int, equalities: int, config: LaunchConfig
-) -> None:
-    plan = plan_closure(ClosureInputs(rows, classes, equalities, config=config))
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(1, 15))
+def test_a_round_covers_classes_rows_and_equalities(rows: int, classes: int, equalities: int, most_items: int) -> None:
+    plan = plan_closure(ClosureInputs(rows, classes, equalities, most_items))
     items = {kind: [w for w in plan.waves if w.kernel_pass is kind] for kind in KernelPass}
     covered = {kind: [w.first_item + i for w in waves for i in range(w.item_count)] for kind, waves in items.items()}
     assert covered[KernelPass.CLASS_COMPRESSION] == list(range(classes))
@@ -195,39 +194,39 @@ def test_a_round_covers_classes_rows_and_equalities(
     assert [w.kernel_pass for w in plan.waves] == sorted(
         (w.kernel_pass for w in plan.waves), key=list(KernelPass).index
     )
-    assert all(w.blocks <= config.max_blocks_per_launch for w in plan.waves)
+    assert all(w.item_count <= most_items for w in plan.waves)
     assert plan.readback_bytes == 8 + 4 * (classes + 1)
 
 
 def test_the_table_of_a_closure() -> None:
-    assert plan_closure(ClosureInputs(1000, 1000, 5)).slots == 4000
-    assert plan_closure(ClosureInputs(1000, 1000, 5)).most_gone == 1000
-    assert plan_closure(ClosureInputs(0, 0, 0)).slots == 1
-    given_slots = plan_closure(ClosureInputs(1000, 1000, 5, slots=7))
+    assert plan_closure(ClosureInputs(1000, 1000, 5, U32_MAX)).slots == 4000
+    assert plan_closure(ClosureInputs(1000, 1000, 5, U32_MAX)).most_gone == 1000
+    assert plan_closure(ClosureInputs(0, 0, 0, U32_MAX)).slots == 1
+    given_slots = plan_closure(ClosureInputs(1000, 1000, 5, U32_MAX, slots=7))
     assert (given_slots.slots, given_slots.most_gone) == (7, 1)
     roomy = ClosureThresholds(slots_per_row=8, most_gone_bps=5_000)
-    plan = plan_closure(ClosureInputs(10, 10, 0), roomy)
+    plan = plan_closure(ClosureInputs(10, 10, 0, U32_MAX), roomy)
     assert (plan.slots, plan.most_gone) == (80, 40)
 
 
 def test_the_host_looks_after_as_many_rounds_as_there_may_be_unions() -> None:
-    assert plan_closure(ClosureInputs(10, 10, 3)).round_limit == 1_024
-    assert plan_closure(ClosureInputs(2_000, 2_000, 3)).round_limit == 2_003
+    assert plan_closure(ClosureInputs(10, 10, 3, U32_MAX)).round_limit == 1_024
+    assert plan_closure(ClosureInputs(2_000, 2_000, 3, U32_MAX)).round_limit == 2_003
 
 
 @pytest.mark.parametrize(
     ("inputs", "kind"),
     [
-        (ClosureInputs(2**31 - 2, 1, 0, slots=5), "TooManyRows"),
-        (ClosureInputs(2**31 - 4, 1, 2, slots=5), "TooManyRows"),
-        (ClosureInputs(2**30, 1, 0), "TooManyRows"),
-        (ClosureInputs(5, 5, 0, slots=0), "NoSlots"),
-        (ClosureInputs(5, 5, 0, config=LaunchConfig(0, 1)), "ZeroThreadsPerBlock"),
+        (ClosureInputs(2**31 - 2, 1, 0, U32_MAX, slots=5), "TooManyRows"),
+        (ClosureInputs(2**31 - 4, 1, 2, U32_MAX, slots=5), "TooManyRows"),
+        (ClosureInputs(2**30, 1, 0, U32_MAX), "TooManyRows"),
+        (ClosureInputs(5, 5, 0, U32_MAX, slots=0), "NoSlots"),
+        (ClosureInputs(5, 5, 0, 0), "NoLanes"),
     ],
 )
 def test_closures_that_cannot_be_planned(inputs: ClosureInputs, kind: str) -> None:
     with pytest.raises(PlanError) as error:
         plan_closure(inputs)
     assert error.value.kind == kind
-    assert plan_closure(ClosureInputs(2**31 - 4, 1, 1, slots=5)).slots == 5
-    assert plan_closure(ClosureInputs(2**30 - 1, 1, 0)).slots == 2**32 - 4
+    assert plan_closure(ClosureInputs(2**31 - 4, 1, 1, U32_MAX, slots=5)).slots == 5
+    assert plan_closure(ClosureInputs(2**30 - 1, 1, 0, U32_MAX)).slots == 2**32 - 4

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from vectors.seeds.convergence import ConvergenceInputs, ReadbackPolicy, plan_convergence
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fixpoint import (
-    ConvergenceInputs,
     FixpointExecutor,
     FixpointProfile,
     FixpointThresholds,
-    ReadbackPolicy,
     RoundCosts,
     choose_executor,
     may_pay,
-    plan_convergence,
     rounds_unrolled,
 )
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode

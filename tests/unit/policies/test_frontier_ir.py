@@ -6,17 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from vectors.seeds.frontier_execution import WaveEnvelope
+from vectors.seeds.frontier_ir import FrontierWaveSizes, node_waves, waves_from_frontier_ir
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.frontier_ir import (
-    FrontierDomain,
-    FrontierIr,
-    FrontierNode,
-    FrontierWaveSizes,
-    node_waves,
-    plan_frontier_ir,
-    waves_from_frontier_ir,
-)
-from vyre.policies.frontiers.waves import BarrierInputs, Dependencies, WaveEnvelope, plan_barriers
+from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
+from vyre.policies.frontiers.waves import BarrierInputs, Dependencies, plan_barriers
 from vyre.policies.record import U64_MAX
 
 PARSER, SEMANTIC, DATAFLOW, DIAGNOSTIC = FrontierDomain

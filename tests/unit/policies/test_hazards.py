@@ -8,34 +8,13 @@ from typing import Any
 import pytest
 
 from support.counting import at_most
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import Independent, SerializeRequired, can_dispatch_concurrently
-from vectors.seeds.bindless import BindlessInputs
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, Overlap, Serialize, can_overlap_copy_with_kernel
+from vectors.seeds.bindless import BindlessInputs, BindlessSupport
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, evaluate_dispatch_policy
-from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
-from vyre.domain.errors import InvalidField
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import (
-    CopyOverlapInputs,
-    Overlap,
-    Serialize,
-    can_overlap_copy_with_kernel,
-)
-from vyre.policies.concurrency.hazards import (
-    Access,
-    AccessMode,
-    ConflictReason,
-    HazardInputs,
-    Interval,
-    first_conflict,
-    hazard_graph,
-)
-from vyre.policies.launching.bindless import BindlessSupport
-from vyre.policies.launching.command_reuse import CommandReuseInputs
-from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
-from vyre.policies.prediction.trace_jit import TraceJitInputs
-from vyre.policies.stage_fusion.fusion import (
+from vectors.seeds.fusion import (
     Accept,
-    AccessRelation,
     BufferPlace,
     BufferRelation,
     CrossWorkgroupDependency,
@@ -46,6 +25,21 @@ from vyre.policies.stage_fusion.fusion import (
     KernelShape,
     decide_fusion,
 )
+from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
+from vyre.domain.errors import InvalidField
+from vyre.policies.concurrency.hazards import (
+    Access,
+    AccessMode,
+    ConflictReason,
+    HazardInputs,
+    Interval,
+    first_conflict,
+    hazard_graph,
+)
+from vyre.policies.launching.command_reuse import CommandReuseInputs
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion.launch_fusion import AccessRelation
 
 R, W, RW = AccessMode.READ, AccessMode.WRITE, AccessMode.READ_WRITE
 LOW, HIGH = ((0, 8),), ((8, 16),)

@@ -19,8 +19,13 @@ from vyre.policies.launching.execution_prices import (
     Workload,
     quote,
 )
-from vyre.policies.stage_fusion.fusion import AccessRelation
-from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
+from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
+    BufferUse,
+    DataflowInputs,
+    DataflowStage,
+    StageBuffer,
+)
 
 MIB = 1 << 20
 STAGES = 8

@@ -11,26 +11,22 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.convergence import ConvergenceInputs, plan_convergence
 from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidConfig, InvalidField, MalformedJson, PlanError
 from vyre.domain.value_json import MAX_VALUE_DEPTH
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.frontiers.fixpoint import ConvergenceInputs, plan_convergence
-from vyre.policies.journal import (
-    Decision,
+from vyre.policies.decision_records import (
     DecisionRecord,
     Known,
     Outcome,
-    Policy,
     Replayed,
-    decide,
     from_lines,
-    name_of,
+    record_of,
     replay,
-    sifted,
     to_lines,
-    verdict_label,
 )
+from vyre.policies.journal import Decision, Policy, decide, name_of, sifted, verdict_label
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseThresholds,
@@ -53,7 +49,7 @@ def find(name: str) -> Known | None:
 
 
 def recorded(policy: Policy, *arguments: Any) -> DecisionRecord:
-    return Decision(policy, arguments, policy(*arguments)).record(version)
+    return record_of(Decision(policy, arguments, policy(*arguments)), version)
 
 
 RECORD = recorded(decide_command_reuse, REUSE)
@@ -110,7 +106,7 @@ def test_a_refusal_is_told_and_raised() -> None:
         decide(journal, plan_convergence, inputs)
     (decision,) = journal.decisions
     assert decision.verdict is refusal.value
-    written = decision.record(version)
+    written = record_of(decision, version)
     assert written.verdict == {"$error": "PlanError", "message": str(refusal.value)}
     assert replay(written, find).outcome is Outcome.SAME
 
@@ -191,7 +187,7 @@ def test_a_record_is_one_canonical_line() -> None:
 
 def test_a_version_is_that_of_the_policy() -> None:
     decision = Decision(decide_command_reuse, (REUSE,), decide_command_reuse(REUSE))
-    assert decision.record(name_of).version == decision.name
+    assert record_of(decision, name_of).version == decision.name
 
 
 def test_a_journal_is_a_record_on_each_line() -> None:
@@ -206,12 +202,13 @@ def test_a_journal_is_a_record_on_each_line() -> None:
 
 def test_state_cannot_be_recorded() -> None:
     with pytest.raises(InvalidField):
-        Decision(verdict_label, (len,), "builtin").record(version)
+        record_of(Decision(verdict_label, (len,), "builtin"), version)
 
 
 FIX = "Fix: use the journal as it was written."
 DAMAGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "another form": (lambda r: r.update(form=2), "$: a decision has no form 1"),
+    "no form": (lambda r: r.pop("form"), "$: a decision has no form 1"),
+    "a form in words": (lambda r: r.update(form="1"), "$: a decision has no form 1"),
     "a member less": (
         lambda r: r.pop("verdict"),
         "$: a decision has not the members policy, version, inputs, thresholds, verdict",
@@ -237,11 +234,21 @@ def test_what_is_no_record_is_refused(case: str) -> None:
     assert (str(alone.value), str(second.value)) == (f"{why}. {FIX}", f"line 2 {why}. {FIX}")
 
 
+@pytest.mark.parametrize("form", [0, 2, 17])
+def test_another_form_is_named(form: int) -> None:
+    other = RECORD.to_text().replace('"form":1', f'"form":{form}')
+    with pytest.raises(MalformedJson) as error:
+        DecisionRecord.from_text(other)
+    assert str(error.value) == (
+        f"$: a decision has form {form}, this vyre reads 1. Fix: read it with the vyre that wrote it."
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("", "is not JSON"),
-        ("{", "is not JSON"),
+        ("", "is not JSON (line 1, column 1: Expecting value)"),
+        ("{", "is not JSON (line 1, column 2: Expecting property name enclosed in double quotes)"),
         ("[" * 100_000, "is nested more than 64 deep"),
         ('{"form":1,"verdict":' + "[" * 900 + "]" * 900 + "}", "is nested more than 64 deep"),
         ('{"form":1,"verdict":' + '{"a":' * 70 + "1" + "}" * 71, "is nested more than 64 deep"),
@@ -249,7 +256,7 @@ def test_what_is_no_record_is_refused(case: str) -> None:
         ('{"form":1,"verdict":[-Infinity]}', "holds -Infinity, which JSON does not have"),
         ('{"form":1,"verdict":1e999}', "holds a number beyond the floats"),
         ('{"form":1,"verdict":1,"verdict":2}', "gives a member twice"),
-        ('{"form":1,"verdict":' + "9" * 5000 + "}", "is not JSON"),
+        ('{"form":1,"verdict":' + "9" * 5000 + "}", "holds an integer of more than 40 digits"),
         ("[]", "has no form 1"),
         ("7", "has no form 1"),
     ],
@@ -302,7 +309,7 @@ def test_what_is_written_is_not_too_deep_to_be_read() -> None:
     assert replay(record, lambda name: Known(answer, "v1")).reproduced
     for deeper in (MAX_VALUE_DEPTH + 1, 900, 100_000):
         with pytest.raises(InvalidField, match="nested at most 62 deep"):
-            Decision(answer, (deeper,), nested(deeper)).record(version)
+            record_of(Decision(answer, (deeper,), nested(deeper)), version)
 
 
 def test_lines_end_at_line_feeds_alone() -> None:

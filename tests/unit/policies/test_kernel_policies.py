@@ -10,7 +10,35 @@ from typing import NamedTuple
 
 import pytest
 
-from support.extraction_costs import dag_cost
+from support.egraphs.extraction_costs import dag_cost
+from vectors.seeds import ratios
+from vectors.seeds.device_extraction import (
+    AutotuneRecord,
+    BiasThresholds,
+    CostModel,
+    EClass,
+    ENode,
+    ExtractionInputs,
+    extract_best_for_device,
+    node_cost,
+)
+from vectors.seeds.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
+from vectors.seeds.fusion import (
+    Accept,
+    BufferRelation,
+    CrossWorkgroupDependency,
+    FusionCaps,
+    FusionHazards,
+    FusionInputs,
+    KernelShape,
+    decide_fusion,
+)
 from vectors.seeds.precision_lowering import (
     POLYNOMIALS,
     DefaultF32,
@@ -25,42 +53,15 @@ from vectors.seeds.precision_lowering import (
     select_precision_lowering,
 )
 from vectors.seeds.ratios import align_up, float_to_u64
-from vyre.domain.errors import InvalidField
-from vyre.policies import arith
-from vyre.policies.devices.subgroup import (
+from vectors.seeds.strategy import Strategy, StrategyInputs, select_strategy
+from vectors.seeds.subgroup import (
     ReductionInputs,
     reduction_offsets,
 )
-from vyre.policies.egraphs.device_extraction import (
-    AutotuneRecord,
-    BiasThresholds,
-    CostModel,
-    EClass,
-    ENode,
-    ExtractionInputs,
-    extract_best_for_device,
-    node_cost,
-)
-from vyre.policies.egraphs.extraction_cost import (
-    ExtractionProfile,
-    ExtractionThresholds,
-    NodeCostInputs,
-    NodeHints,
-    device_aware_cost,
-)
+from vyre.domain.errors import InvalidField
+from vyre.policies import arith
 from vyre.policies.prediction.trace_jit import TraceJitInputs
-from vyre.policies.stage_fusion.fusion import (
-    Accept,
-    AccessRelation,
-    BufferRelation,
-    CrossWorkgroupDependency,
-    FusionCaps,
-    FusionHazards,
-    FusionInputs,
-    KernelShape,
-    decide_fusion,
-)
-from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
+from vyre.policies.stage_fusion.launch_fusion import AccessRelation
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_errors_of_polynomials_are_those_of_the_series(op: PolynomialOp, series:
 
 @pytest.mark.parametrize("value", [-2.5, -0.5, 0.49999999999999994, 0.5, 1.5, 2.5, 2.0**52 + 1])
 def test_halves_round_away_from_zero(value: float) -> None:
-    rounded = arith.round_half_away(value)
+    rounded = ratios.round_half_away(value)
     assert abs(rounded - value) <= 0.5
     assert abs(rounded) >= abs(value) or abs(rounded - value) < 0.5
 

@@ -10,8 +10,8 @@ import pytest
 from vectors.seeds.chain_fusion import ChainInputs, ChainStage, plan_launch_fusion
 from vyre.domain.errors import PlanError
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.stage_fusion.fusion import AccessRelation
 from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
     BufferUse,
     DataflowInputs,
     DataflowPlan,

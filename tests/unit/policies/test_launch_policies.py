@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessThresholds, decide_bindless
+from vectors.seeds.arm_independence import ArmAccess
+from vectors.seeds.async_copy_overlap import Overlap, Serialize
+from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessSupport, BindlessThresholds, decide_bindless
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.domain.errors import InvalidProgram
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import Overlap, Serialize
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.launching.bindless import (
-    BindlessSupport,
     Parameters,
     PointerTable,
     ResourceTableInputs,
@@ -40,20 +39,16 @@ def test_bindless_boundary(count: int, chosen: bool) -> None:
     assert isinstance(decide_bindless(inputs), Bindless) == chosen
 
 
-TABLE = ResourceTableInputs(10, BindlessSupport.FULL, False, 20, 100, 5, 10, 50)
+TABLE = ResourceTableInputs(10, True, 20, 100)
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
         ({}, Parameters()),
-        ({"dynamic_indexing": True}, PointerTable()),
-        ({"dynamic_indexing": True, "support": BindlessSupport.STATIC}, Unsupported()),
+        ({"may_use_table": False}, Parameters()),
         ({"parameter_budget_bytes": 99}, PointerTable()),
-        ({"parameter_budget_bytes": 99, "support": BindlessSupport.STATIC}, PointerTable()),
-        ({"parameter_budget_bytes": 99, "support": BindlessSupport.UNSUPPORTED}, Unsupported()),
-        ({"expected_updates": 6}, PointerTable()),
-        ({"expected_updates": 6, "support": BindlessSupport.UNSUPPORTED}, Parameters()),
+        ({"parameter_budget_bytes": 99, "may_use_table": False}, Unsupported()),
     ],
 )
 def test_resource_tables(changed: dict[str, Any], expected: object) -> None:

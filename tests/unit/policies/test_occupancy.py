@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import records
-from vectors.seeds.launch_diagnosis import DiagnosisInputs, diagnose
+from vectors.seeds import launch_diagnosis
+from vectors.seeds.launch_diagnosis import DiagnosisInputs, KernelRequirement, diagnose
 from vectors.seeds.occupancy_choices import (
     BlockSizeInputs,
     Concurrent,
@@ -28,7 +29,6 @@ from vyre.policies.devices.occupancy import (
     AxisLimit,
     AxisLimits,
     DeviceEnvelope,
-    KernelRequirement,
     KernelUsage,
     LaunchShape,
     ShapeDiagnosisInputs,
@@ -49,7 +49,7 @@ USAGES = st.builds(
     block_size=st.integers(0, 1100),
     block_barriers=st.integers(0, 20),
 )
-LIGHT = KernelUsage(16, 0, 0, 256)
+LIGHT = KernelUsage(16, 0, 0, 256, 1)
 
 
 @given(MODELS, USAGES, USAGES)
@@ -73,8 +73,8 @@ def test_blocks_shrink_with_what_they_take(sm: SmModel, usage: KernelUsage, more
 def test_what_is_not_used_does_not_limit() -> None:
     found = estimate(SM_90, KernelUsage(0, 0, 0, 64, 0))
     assert found.limit_regs == found.limit_barriers == NO_LIMIT
-    assert not estimate(SM_90, KernelUsage(0, 0, 0, 0)).runnable
-    assert not estimate(SM_90, KernelUsage(0, 0, 0, 1025)).runnable
+    assert not estimate(SM_90, KernelUsage(0, 0, 0, 0, 1)).runnable
+    assert not estimate(SM_90, KernelUsage(0, 0, 0, 1025, 1)).runnable
 
 
 @given(MODELS, USAGES, st.lists(st.sampled_from([32, 64, 128, 256, 512, 1024]), max_size=6))
@@ -90,7 +90,7 @@ def test_the_best_block_size_is_picked(sm: SmModel, usage: KernelUsage, sizes: l
 
 
 def test_registers_of_one_thread_are_bounded() -> None:
-    few = KernelUsage(256, 0, 0, 32)
+    few = KernelUsage(256, 0, 0, 32, 1)
     assert estimate(SM_90, few).limit_regs == 8
     assert estimate(SM_90, replace(few, regs_per_thread=257)).limit_regs == 0
 
@@ -168,19 +168,20 @@ def test_sharing() -> None:
     assert str(can_run_together(PairInputs(SM_90, LIGHT, LIGHT, True)).why) == "one block of each fits"
 
 
-DEVICE = DeviceEnvelope(9, 0, 1024, 49_152, True, True)
-SHAPE = LaunchShape((4, 1, 1), (256, 1, 1), 0, False, False)
+ROOMY = AxisLimits((2**32 - 1,) * 3, (2**32 - 1,) * 3, 2**32 - 1)
+DEVICE = DeviceEnvelope(1024, 49_152, True, ROOMY)
+SHAPE = LaunchShape((4, 1, 1), (256, 1, 1), 0, False, 0)
 
 
-@given(records(DeviceEnvelope, limits=st.none()), records(KernelRequirement))
-def test_every_failure_is_named(device: DeviceEnvelope, asked: KernelRequirement) -> None:
+@given(records(launch_diagnosis.DeviceEnvelope), records(KernelRequirement))
+def test_every_failure_is_named(device: launch_diagnosis.DeviceEnvelope, asked: KernelRequirement) -> None:
     found = diagnose(DiagnosisInputs("k", device, asked))
     assert found.is_launchable == (not found.failures)
     assert all(str(failure) in found.stable_message for failure in found.failures)
     assert "\n" not in found.stable_message
 
 
-def test_limits_per_axis_and_registers_are_checked_when_known() -> None:
+def test_limits_per_axis_and_registers_are_checked() -> None:
     shape = replace(SHAPE, block=(1, 1, 128), grid=(1, 70_000, 1), regs_per_thread=600)
     inputs = ShapeDiagnosisInputs("k", DEVICE, shape, None)
     assert diagnose_shape(inputs).is_launchable
@@ -191,8 +192,6 @@ def test_limits_per_axis_and_registers_are_checked_when_known() -> None:
         "fix=block_z(requested=128,max=64),grid_y(requested=70000,max=65535),"
         "registers_per_block(requested=76800,max=65536)"
     )
-    roomy = replace(limits, block=(1024, 1024, 1024), grid=(2**31 - 1,) * 3, registers_per_block=100_000)
-    assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=roomy))).is_launchable
     exact = AxisLimits((1, 1, 128), (1, 70_000, 1), 76_800)
     assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=exact))).is_launchable
 
@@ -226,7 +225,7 @@ def test_shapes_never_wrap(shape: LaunchShape, field: str, maximum: int) -> None
 
 
 def test_shared_memory_beyond_32_bits_is_compared_like_any_other() -> None:
-    device = replace(DEVICE, shared_memory_per_block_bytes=2**33)
+    device = launch_diagnosis.DeviceEnvelope(9, 0, 1024, 2**33, True, True)
     asked = KernelRequirement(0, 0, 1, 2**33 + 1, False, False)
     assert diagnose(DiagnosisInputs("k", device, asked)).failures == (SharedMemory(2**33 + 1, 2**33),)
 

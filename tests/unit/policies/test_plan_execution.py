@@ -12,7 +12,6 @@ from vyre.domain.errors import InvalidField
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
 from vyre.domain.shown import shown
 from vyre.policies.concurrency.hazards import AccessMode
-from vyre.policies.launching.command_reuse import CommandReuseThresholds, PlainLaunches, RecordAndReplay
 from vyre.policies.launching.execution_prices import (
     ExecutionMode,
     Fusion,
@@ -24,11 +23,15 @@ from vyre.policies.launching.execution_prices import (
     error_of_difference_ns,
     quote,
 )
-from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelThresholds, StandardLaunches
-from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 from vyre.policies.record import U64_MAX
-from vyre.policies.stage_fusion.fusion import AccessRelation
-from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
+from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
+    BufferUse,
+    DataflowInputs,
+    DataflowStage,
+    StageBuffer,
+)
 
 PLAIN, GRAPH, PERSISTENT, FUSED = ExecutionMode
 COSTS = launch_costs()
@@ -301,9 +304,8 @@ LONG_KERNELS = workload(batch=10, kernel=10**6)
 
 
 def plan_of(given: Workload, incumbent: ExecutionMode | None = PLAIN, costs: LaunchCosts = COSTS, **more: Any) -> Any:
-    thresholds = more.pop("thresholds", ExecutionThresholds())
     executable = more.pop("executable", EVERY_MODE)
-    return plan_execution(ExecutionInputs(given, costs, executable, incumbent), thresholds)
+    return plan_execution(ExecutionInputs(given, costs, executable, incumbent))
 
 
 @pytest.mark.parametrize(
@@ -330,33 +332,6 @@ def test_launches_that_kernels_hide_are_not_saved() -> None:
     assert plan_of(given, costs=launch_costs(launch_gap=0)).mode is PLAIN
 
 
-def test_the_verdicts_on_single_modes_are_told() -> None:
-    found = plan_of(SHORT_LOOP)
-    plain, graph, resident = (price(mode, SHORT_LOOP) for mode in (PLAIN, GRAPH, PERSISTENT))
-    assert found.reuse == RecordAndReplay(plain.total_ns - graph.total_ns)
-    assert found.persistent == PersistentKernel(plain.batch_ns - resident.batch_ns)
-    assert str(found.reuse.why) == (
-        f"100 replays save {plain.total_ns - graph.total_ns} ns after recording for {graph.once_ns} ns"
-    )
-    alone = plan_of(LONG_KERNELS, executable=frozenset())
-    assert (alone.persistent, alone.reuse) == (None, None)
-    long = plan_of(LONG_KERNELS)
-    assert isinstance(long.persistent, StandardLaunches)
-    assert isinstance(long.reuse, PlainLaunches)
-    assert str(long.persistent.why) == "10 launches of 600 ns cost no more than a setup of 48000 ns"
-
-
-def test_replays_are_compared_net_of_kernels() -> None:
-    found = plan_of(workload(batch=3, kernel=9_000, recorded=True), costs=launch_costs(graph_replay=4_000))
-    assert str(found.reuse.why) == "a launch of 5000 ns is no dearer than a replay of 6010 ns"
-
-
-def test_a_resident_kernel_that_is_slow_to_find_an_item_saves_nothing() -> None:
-    given = workload(batch=10_000, kernel=0)
-    found = plan_of(given, costs=launch_costs(persistent_setup=0, persistent_poll=LAUNCH))
-    assert isinstance(found.persistent, StandardLaunches)
-
-
 def test_fused_launches_that_gain_nothing_are_not_built() -> None:
     def fused(build: int) -> Workload:
         fusion = Fusion(stages(True), build=measured(build))
@@ -364,25 +339,6 @@ def test_fused_launches_that_gain_nothing_are_not_built() -> None:
 
     modes = [plan_of(fused(build), None, executable=frozenset({FUSED})).mode for build in (GAP - 1, GAP)]
     assert modes == [FUSED, PLAIN]
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "given", "mode"),
-    [
-        (
-            ExecutionThresholds(persistent=PersistentKernelThresholds(10_001)),
-            workload(batch=10_000, kernel=500),
-            GRAPH,
-        ),
-        (ExecutionThresholds(reuse=CommandReuseThresholds(101)), SHORT_LOOP, PERSISTENT),
-    ],
-)
-def test_a_rule_that_refuses_holds_against_the_price(
-    thresholds: ExecutionThresholds, given: Workload, mode: ExecutionMode
-) -> None:
-    cheapest = plan_of(given, thresholds=thresholds)
-    assert cheapest.mode is mode
-    assert cheapest.predicted.total_ns > plan_of(given).predicted.total_ns
 
 
 def replayed_for(ns: int, error: int = 0) -> LaunchCosts:
@@ -438,7 +394,7 @@ def test_an_incumbent_that_cannot_be_executed_counts_for_nothing() -> None:
 
 def test_an_incumbent_without_a_price_stays() -> None:
     found = plan_of(ONE, GRAPH, launch_costs(graph_gap=None))
-    assert (found.mode, found.predicted, found.reuse) == (GRAPH, None, None)
+    assert (found.mode, found.predicted) == (GRAPH, None)
     assert (found.gain_ns, found.margin_ns) == (0, 0)
     assert str(found.why) == "graph has no price, so nothing has a predicted gain"
 

@@ -12,13 +12,17 @@ from vyre.policies.launching.execution_prices import (
     Fusion,
     Price,
     PriceInputs,
-    Unavailable,
     Workload,
     quote,
 )
 from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
-from vyre.policies.stage_fusion.fusion import AccessRelation
-from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
+from vyre.policies.stage_fusion.launch_fusion import (
+    AccessRelation,
+    BufferUse,
+    DataflowInputs,
+    DataflowStage,
+    StageBuffer,
+)
 
 PLAIN, GRAPH, PERSISTENT, FUSED = ExecutionMode
 COSTS = launch_costs(
@@ -84,16 +88,9 @@ def test_overlapping_hides_what_does_not_overlap_here() -> None:
 
 
 def test_what_is_prepared_first_costs_once() -> None:
-    found, fresh = prices(workload(4, 1, 5)), prices(workload(4, 1, 5, bound=False, recorded=False))
-    assert fresh[PLAIN].once_ns == fresh[PLAIN].total_ns - found[PLAIN].total_ns == 4 * 30_000
+    found, fresh = prices(workload(4, 1, 5)), prices(workload(4, 1, 5, recorded=False))
+    assert fresh[PLAIN] == found[PLAIN]
     assert fresh[GRAPH].once_ns == fresh[GRAPH].total_ns - found[GRAPH].total_ns == 50_000 + 4 * 20_000
-
-
-def test_without_a_cost_of_binding_what_must_be_bound_has_no_price() -> None:
-    given = workload(4, 1, bound=False)
-    found = quote(PriceInputs(given, launch_costs(), EVERY_MODE))[0]
-    assert isinstance(found, Unavailable)
-    assert found.unknown == ("bind",)
 
 
 def test_joined_launches_are_submitted_as_is_cheaper() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.queue_expansion import ExpansionProfile, plan_queue_with_expansion
 from vyre.domain.errors import PlanError
 from vyre.policies.launching.queueing import (
     DrainProfile,
     DrainStrategy,
-    ExpansionProfile,
     HostSync,
     QueueDiscipline,
     QueueGridInputs,
@@ -21,7 +21,6 @@ from vyre.policies.launching.queueing import (
     plan_backpressure,
     plan_queue,
     plan_queue_grid,
-    plan_queue_with_expansion,
 )
 
 QUEUE = QueueProfile(2, 4, 16, 100, HostSync.FINAL_ONLY, 3)

@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
+from vectors.seeds.diagnostics import CompactRange, DiagnosticInputs, DiagnosticPlan, DiagnosticShard, plan_diagnostics
 from vyre.domain.errors import PlanError
 from vyre.policies.transfer.readback import (
-    CompactRange,
     CompactRecord,
-    DiagnosticInputs,
-    DiagnosticPlan,
-    DiagnosticShard,
     ResultInputs,
     ResultPlan,
     ResultSlot,
@@ -21,7 +18,6 @@ from vyre.policies.transfer.readback import (
     SlabPlan,
     SlabReadback,
     SlabThresholds,
-    plan_diagnostics,
     plan_results,
     plan_slab,
 )
@@ -166,40 +162,40 @@ def test_a_budget_may_be_used_up() -> None:
 
 
 def test_a_small_slab_comes_with_its_header() -> None:
-    found = plan_slab(SlabInputs((12, 0, 24, 16), 20, 128))
+    found = plan_slab(SlabInputs((12, 0, 24, 16), 20))
     assert found == SlabPlan(32, 64, 96, SlabReadback.ONE_COPY, 1)
     assert str(found.why) == "header and slab take 96 bytes, a first copy 65536"
 
 
-def test_a_slab_may_fill_its_budget() -> None:
-    assert plan_slab(SlabInputs((64,), 32, 96)).resident_bytes == 96
+def test_a_slab_may_have_all_bytes_that_32_bits_count() -> None:
+    assert plan_slab(SlabInputs((2**32 - 48,), 32)).resident_bytes == 2**32 - 16
 
 
 @pytest.mark.parametrize(("chunk", "copies"), [(96, 1), (95, 2)])
 def test_a_large_slab_comes_after_its_header(chunk: int, copies: int) -> None:
-    found = plan_slab(SlabInputs((64,), 32, 128), SlabThresholds(first_chunk_bytes=chunk))
+    found = plan_slab(SlabInputs((64,), 32), SlabThresholds(first_chunk_bytes=chunk))
     assert found.copies == copies
     assert found.readback is (SlabReadback.ONE_COPY if copies == 1 else SlabReadback.HEADER_FIRST)
 
 
 def test_an_empty_slab_needs_no_copy_of_its_own() -> None:
-    assert plan_slab(SlabInputs((0, 0), 32, 128), SlabThresholds(first_chunk_bytes=8)).copies == 1
+    assert plan_slab(SlabInputs((0, 0), 32), SlabThresholds(first_chunk_bytes=8)).copies == 1
 
 
 def test_default_slab() -> None:
     assert SlabThresholds() == SlabThresholds(16, 65_536)
-    inputs = SlabInputs((65_536 - 16,), 16, TOP)
+    inputs = SlabInputs((65_536 - 16,), 16)
     assert plan_slab(inputs).copies == 1
     assert plan_slab(replace(inputs, header_bytes=17)).copies == 2
-    assert plan_slab(SlabInputs((1, 1), 1, TOP)).resident_bytes == 48
+    assert plan_slab(SlabInputs((1, 1), 1)).resident_bytes == 48
 
 
 @pytest.mark.parametrize(
     ("inputs", "text"),
     [
-        (SlabInputs((64,), 32, 95), "over budget: required_bytes = 96, budget_bytes = 95"),
-        (SlabInputs((TOP,), 0, TOP), "byte count overflow: field = slab bytes"),
-        (SlabInputs((1,), TOP - 15, TOP), "byte count overflow: field = resident bytes"),
+        (SlabInputs((2**32 - 32,), 32), "over budget: required_bytes = 4294967296, budget_bytes = 4294967295"),
+        (SlabInputs((TOP,), 0), "byte count overflow: field = slab bytes"),
+        (SlabInputs((1,), TOP - 15), "byte count overflow: field = resident bytes"),
     ],
 )
 def test_refused_slabs(inputs: SlabInputs, text: str) -> None:

@@ -11,9 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import can_dispatch_concurrently
-from vectors.seeds.bindless import BindlessInputs, decide_bindless
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
+from vectors.seeds.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vectors.seeds.dispatch_policy import select_primary_execution_mode
 from vectors.seeds.fused_speculation import race_variants
+from vectors.seeds.fusion import BufferRelation, FusionCaps, FusionHazards, FusionInputs, KernelShape, decide_fusion
+from vectors.seeds.pipeline_fusion import decide_cross_pipeline_fusion
 from vectors.seeds.precision_lowering import (
     DefaultHint,
     F16Eligible,
@@ -22,20 +27,20 @@ from vectors.seeds.precision_lowering import (
     TranscendentalPolynomial,
     select_precision_lowering,
 )
+from vectors.seeds.routing import KeyDistribution, select_sort_backend
+from vectors.seeds.speculate import PathInputs, SpeculatorSettings, SpeculatorState, VariantRaceInputs, choose_path
+from vectors.seeds.speculation import SpeculationObservation, decide_speculation
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.evidence.claims import ClaimInputs, MeasuredSide, judge_claim
-from vyre.policies.launching.bindless import BindlessSupport, ResourceTableInputs, plan_resource_table
+from vyre.policies.launching.bindless import ResourceTableInputs, plan_resource_table
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     PlainLaunches,
     RecordAndReplay,
     decide_command_reuse,
 )
-from vyre.policies.launching.dispatch_policy import select_primary_execution_mode
 from vyre.policies.launching.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.launching.persistent_kernel import (
     PersistentKernel,
@@ -44,28 +49,10 @@ from vyre.policies.launching.persistent_kernel import (
     decide_persistent_kernel,
 )
 from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds
-from vyre.policies.prediction.speculate import (
-    PathInputs,
-    SpeculatorSettings,
-    SpeculatorState,
-    VariantRaceInputs,
-    choose_path,
-)
-from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
 from vyre.policies.prediction.trace_jit import TraceJitInputs, decide_trace_jit_speculation
 from vyre.policies.record import Reason, verdict, why_field
-from vyre.policies.stage_fusion.fusion import (
-    AccessRelation,
-    BufferRelation,
-    FusionCaps,
-    FusionHazards,
-    FusionInputs,
-    KernelShape,
-    decide_fusion,
-)
-from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
+from vyre.policies.stage_fusion.launch_fusion import AccessRelation
 from vyre.policies.tuning.paired_race import PairedRace, RaceThresholds, judge_race
-from vyre.policies.variants.routing import KeyDistribution, select_sort_backend
 
 
 class Case(NamedTuple):
@@ -160,28 +147,14 @@ CASES = [
     Case(decide_bindless, (BindlessInputs(25, FULL, False),), "25 resources reach the threshold of 24"),
     Case(
         plan_resource_table,
-        (ResourceTableInputs(2, FULL, True, 0, 99, 0, 0, 0),),
-        "resources are indexed at run time",
-    ),
-    Case(
-        plan_resource_table,
-        (ResourceTableInputs(2, FULL, False, 4, 19, 0, 0, 0),),
+        (ResourceTableInputs(2, True, 4, 19),),
         "20 bytes of parameters exceed the 19 there are",
     ),
+    Case(plan_resource_table, (ResourceTableInputs(2, True, 4, 20),), "20 bytes of parameters fit 20"),
     Case(
         plan_resource_table,
-        (ResourceTableInputs(2, FULL, False, 4, 21, 3, 7, 20),),
-        "updates of 21 ns cost more than a table of 20 ns",
-    ),
-    Case(
-        plan_resource_table,
-        (ResourceTableInputs(2, FULL, False, 4, 21, 3, 7, 22),),
-        "20 bytes of parameters fit 21",
-    ),
-    Case(
-        plan_resource_table,
-        (ResourceTableInputs(2, NONE, True, 0, 99, 0, 0, 0),),
-        "resources are indexed at run time",
+        (ResourceTableInputs(2, False, 4, 19),),
+        "20 bytes of parameters exceed the 19 there are",
     ),
     Case(decide_command_reuse, (CommandReuseInputs(1, 9, 9, 9),), "1 run(s) are below the minimum of 2"),
     Case(

@@ -8,42 +8,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from vectors.seeds.bindless import BindlessInputs
+from vectors.seeds.arm_independence import ArmAccess
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs
+from vectors.seeds.bindless import BindlessInputs, BindlessSupport
 from vectors.seeds.cache_invalidation import InvalidationInputs
+from vectors.seeds.convergence import ConvergenceInputs, plan_convergence
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs
 from vectors.seeds.fused_speculation import CounterTail, read_fused_result
+from vectors.seeds.fusion import BufferPlace
+from vectors.seeds.fusion_pressure import FusionPressureInputs, fusion_pressures
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.pass_selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
+from vectors.seeds.queue_expansion import ExpansionProfile, plan_queue_with_expansion
 from vectors.seeds.ratios import align_up, float_to_u64
-from vectors.seeds.speedup_gate import HEADER, GateInputs, SpeedupSample, parse_csv
-from vectors.seeds.speedup_gate import validate as validate_samples
-from vyre.adapters.caching.cost_eviction import CostEviction
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.domain.errors import VyreError
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
-from vyre.policies.concurrency.hazards import Access, AccessMode
-from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
-from vyre.policies.egraphs.egraph_kernels import LaunchConfig
-from vyre.policies.frontiers import fixpoint
-from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
-from vyre.policies.launching.bindless import BindlessSupport
-from vyre.policies.launching.command_reuse import CommandReuseInputs
-from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
-from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
-from vyre.policies.launching.queueing import (
-    DrainProfile,
-    ExpansionProfile,
-    HostSync,
-    QueueDiscipline,
-    QueueProfile,
-    plan_backpressure,
-    plan_queue,
-    plan_queue_with_expansion,
-)
-from vyre.policies.prediction.trace_jit import TraceJitInputs
-from vyre.policies.stage_fusion.fusion import BufferPlace
-from vyre.policies.transfer.residency import (
+from vectors.seeds.residency import (
     GraphQuery,
     QueryBatch,
     Readback,
@@ -52,8 +30,29 @@ from vyre.policies.transfer.residency import (
     plan_queries,
     plan_session,
 )
+from vectors.seeds.speedup_gate import HEADER, GateInputs, SpeedupSample, parse_csv
+from vectors.seeds.speedup_gate import validate as validate_samples
+from vectors.seeds.subgroup import ReductionInputs, reduction_offsets
+from vectors.seeds.topology import FrontierSample, Topology, WaveMemory, memory_of
+from vyre.adapters.caching.cost_eviction import CostEviction
+from vyre.domain.errors import VyreError
+from vyre.policies.concurrency.hazards import Access, AccessMode
+from vyre.policies.egraphs.egraph_kernels import ClosureInputs, plan_closure
+from vyre.policies.frontiers import fixpoint
+from vyre.policies.launching.command_reuse import CommandReuseInputs
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
+from vyre.policies.launching.queueing import (
+    DrainProfile,
+    HostSync,
+    QueueDiscipline,
+    QueueProfile,
+    plan_backpressure,
+    plan_queue,
+)
+from vyre.policies.prediction.trace_jit import TraceJitInputs
 from vyre.policies.tuning.paired_race import PairedRace
-from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
 
 TOP = 2**64 - 1
 ANY_VALUES = "Fix: change the values named, or plan for less."
@@ -117,7 +116,7 @@ BOUNDS = [
         Refusal(
             MegakernelPlanCache,
             (size,),
-            f"MegakernelPlanCache.max_entries = {size} is not an int in 0..{TOP}. Fix: pass an int in 0..{TOP}.",
+            f"max_entries={size} is not an int in 0..{TOP}. Fix: use 0..{TOP}, or leave it out.",
         )
         for size in (-1, TOP + 1, True)
     ),
@@ -177,8 +176,11 @@ def gate(*samples: SpeedupSample, required: float = 1.0) -> tuple[GateInputs]:
 
 
 PLANS = [
-    Refusal(LaunchConfig(0, 1).require_positive, (), f"zero threads per block. {ANY_VALUES}"),
-    Refusal(LaunchConfig(1, 0).require_positive, (), f"zero max blocks per launch. {ANY_VALUES}"),
+    Refusal(
+        plan_closure,
+        (ClosureInputs(1, 1, 0, 0),),
+        "no lanes: most_items = 0. Fix: take a device whose grids have lanes.",
+    ),
     Refusal(
         ResidencyCounters(0, 1).delta_since,
         (ResidencyCounters(0, 2),),
@@ -345,15 +347,15 @@ PLANS = [
         (replace(DRAIN, total_items=1),),
         f"total items below initial: total_items = 1, initial_items = 2. {ANY_VALUES}",
     ),
-    Refusal(fixpoint.plan_convergence, (fixpoint.ConvergenceInputs(0, 4, 0),), f"empty iteration budget. {ANY_VALUES}"),
+    Refusal(plan_convergence, (ConvergenceInputs(0, 4, 0),), f"empty iteration budget. {ANY_VALUES}"),
     Refusal(
-        fixpoint.plan_convergence,
-        (fixpoint.ConvergenceInputs(1, 8, 0),),
+        plan_convergence,
+        (ConvergenceInputs(1, 8, 0),),
         "invalid changed flag width: bytes = 8. Fix: a flag takes 4 bytes.",
     ),
     Refusal(
-        fixpoint.plan_convergence,
-        (fixpoint.ConvergenceInputs(1, 4, 2),),
+        plan_convergence,
+        (ConvergenceInputs(1, 4, 2),),
         "host polled convergence: polls = 2. Fix: read the flag once, after the loop.",
     ),
     Refusal(

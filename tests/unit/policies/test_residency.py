@@ -12,6 +12,16 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vectors.seeds.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
+from vectors.seeds.pass_selection import PassCandidate, SelectionInputs, SkipReason, WorkloadSample, select_passes
+from vectors.seeds.residency import (
+    GraphQuery,
+    QueryBatch,
+    Readback,
+    ResidencyCounters,
+    SessionProfile,
+    plan_queries,
+    plan_session,
+)
 from vectors.seeds.speedup_gate import (
     HEADER,
     GateInputs,
@@ -22,16 +32,6 @@ from vectors.seeds.speedup_gate import (
     validate,
 )
 from vyre.domain.errors import PlanError
-from vyre.policies.transfer.residency import (
-    GraphQuery,
-    QueryBatch,
-    Readback,
-    ResidencyCounters,
-    SessionProfile,
-    plan_queries,
-    plan_session,
-)
-from vyre.policies.variants.selection import PassCandidate, SelectionInputs, SkipReason, WorkloadSample, select_passes
 
 COUNTERS = records(ResidencyCounters, **{n: st.integers(0, 2**62) for n in ResidencyCounters.__annotations__})
 

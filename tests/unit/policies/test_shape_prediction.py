@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from vyre.app.shape_predictor import ShapePredictor
-from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, Prediction, PredictionThresholds, ShapeHistory
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, Prediction, PredictionThresholds
 
 K = TypeVar("K", bound=Hashable)
 
@@ -28,13 +28,6 @@ def hits(predictor: ShapePredictor[K], shapes: Iterable[K]) -> int:
         found += guess is not None and guess.shape == shape
         predictor.record(shape)
     return found
-
-
-def test_histories_keep_their_window() -> None:
-    history = ShapeHistory(window=2)
-    for item in (1, 2, 3):
-        history = history.record((item,))
-    assert history == ShapeHistory(((2,), (3,)), 2)
 
 
 def test_nothing_seen_is_nothing_guessed() -> None:

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vectors.seeds.fused_speculation import CounterTail, counter_tail, read_fused_result
-from vyre.domain.dispatch import SpeculationMode
-from vyre.domain.errors import InvalidField, InvalidProgram
-from vyre.policies.prediction.speculate import (
+from vectors.seeds.speculate import (
     ADAPTIVE,
     PairedWindow,
     PathInputs,
@@ -20,12 +18,14 @@ from vyre.policies.prediction.speculate import (
     VariantRaceInputs,
     choose_path,
 )
-from vyre.policies.prediction.speculation import (
+from vectors.seeds.speculation import (
     SpeculationChoice,
     SpeculationObservation,
     SpeculationThresholds,
     decide_speculation,
 )
+from vyre.domain.dispatch import SpeculationMode
+from vyre.domain.errors import InvalidField, InvalidProgram
 
 
 def test_racing_without_a_minimum_needs_no_dispatches() -> None:

@@ -21,15 +21,17 @@ import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vectors.rows import FILES
 from vectors.runner import Tally, run_file
+from vectors.seeds import fusion
+from vectors.seeds.speculate import ADAPTIVE, SpeculatorSettings
 from vyre.adapters.caching import cost_eviction
 from vyre.adapters.caching.cost_eviction import CostEviction
-from vyre.adapters.cpu.decisions.pipeline_choice import (
-    PipelineInputs,
-    PipelineThresholds,
+from vyre.adapters.cpu.decisions.effort_choice import (
+    EffortInputs,
+    EffortThresholds,
     TextInputs,
     TextThresholds,
-    compile_pipeline,
-    first_pipeline,
+    compiler_effort,
+    first_effort,
 )
 from vyre.adapters.cpu.decisions.private_atomics import (
     AtomicBuffer,
@@ -40,27 +42,20 @@ from vyre.adapters.cpu.decisions.private_atomics import (
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, ThreadThresholds, thread_plan
 from vyre.app import shape_predictor
 from vyre.app.shape_predictor import ShapePredictor
-from vyre.app.work_graph import plan_cache as plan_cache_held
-from vyre.app.work_graph.plan_cache import DEFAULT_CAPACITY
 from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.analysis.lane_facts import LaneFacts
+from vyre.domain.device import EngineKind
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch_costs import Measured, Provenance
+from vyre.domain.record import U32_MAX
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
 from vyre.policies.caching.cost_eviction import CostThresholds
-from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
-from vyre.policies.egraphs.egraph_kernels import ClosureInputs, ClosureThresholds, LaunchConfig, plan_closure
-from vyre.policies.egraphs.extraction_cost import (
-    ExtractionProfile,
-    ExtractionThresholds,
-    NodeCostInputs,
-    NodeHints,
-    device_aware_cost,
-)
+from vyre.policies.egraphs.egraph_kernels import ClosureInputs, ClosureThresholds, plan_closure
 from vyre.policies.evidence.claims import ClaimInputs, ClaimThresholds, MeasuredSide, judge_claim
 from vyre.policies.evidence.shadow import ShadowLoad, admit_sample
 from vyre.policies.frontiers.fixpoint import FixpointProfile, RoundCosts, choose_executor, may_pay
+from vyre.policies.frontiers.wave_kernel import WaveKernelInputs, choose_wave_kernel
 from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
@@ -72,12 +67,8 @@ from vyre.policies.launching.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
-from vyre.policies.optimizing.pass_placement import PassTime, PlacementInputs, place_passes
-from vyre.policies.optimizing.program_passes import MEASURED, EngineKind, PassGain, PassInputs, choose_passes
-from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory
-from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
-from vyre.policies.prediction.trace_jit import TraceJitInputs
-from vyre.policies.stage_fusion import fusion
+from vyre.policies.optimizing.program_passes import MEASURED, PassGain, PassInputs, choose_passes
+from vyre.policies.prediction.shape_prediction import LEARNING, WINDOW, PredictionThresholds
 from vyre.policies.transfer.packing import Packer, PackingInputs, plan_packing
 from vyre.policies.transfer.readback import SlabInputs, plan_slab
 from vyre.policies.transfer.transfers import ReadRequest
@@ -99,16 +90,8 @@ from vyre.policies.tuning.workgroup_candidates import (
 )
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
-STEMS = {
-    "fixpoint": "device_convergence",
-    "fusion_pressure": "megakernel_scheduler",
-    "plan_cache": "megakernel_plan_cache",
-    "topology": "megakernel_execution",
-}
+STEMS = {"fixpoint": "device_convergence"}
 """Vector file of a module, where the names differ."""
-
-PINNED_ELSEWHERE = {"topology"}
-"""Modules whose own tests move every limit both ways: see ``test_a_limit_is_where_it_is_said_to_be``."""
 
 
 class Default(NamedTuple):
@@ -170,7 +153,7 @@ def modules() -> Iterator[ModuleType]:
     for package in (vyre.policies, vyre.adapters.cpu.decisions):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(found.name)
-    yield from (cost_eviction, plan_cache_held, shape_predictor)
+    yield from (cost_eviction, shape_predictor)
 
 
 def found_defaults() -> dict[Default, Any]:
@@ -209,10 +192,6 @@ def seen_by_vectors(default: Default, monkeypatch: pytest.MonkeyPatch) -> bool:
         return failures(default.module) > 0
 
 
-CONSTANT = NodeHints(compile_time_constant=True)
-PROFILE = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=False)
-
-
 def lower_bound(thresholds: ClaimThresholds) -> float | None:
     """Of 2 252 ratios, for which 25 000 and 25 001 ppm are on two sides of a rank."""
     count = 2252
@@ -224,16 +203,6 @@ def race(t: RaceThresholds) -> tuple[PairedRace, RaceVerdict]:
     """Where a race starts, and how one stands after 200 pairs and a bet that is worth a little less than 40."""
     nearly = Bet(0.0, True, capitals=(39.8,) * 4)
     return PairedRace.start(t), judge_race(PairedRace(t, nearly, nearly, nearly, (0.0,) * 200))
-
-
-def biased(hints: NodeHints, **inputs: Any) -> Callable[[BiasThresholds], object]:
-    asked = ExtractionInputs((), 0, PROFILE, **inputs)
-    return lambda t: node_cost(asked, ENode(0, 10**6, hints), t)
-
-
-def priced(base: int, **others: Any) -> Callable[[ExtractionThresholds], object]:
-    asked = NodeCostInputs(PROFILE, base, NodeHints())
-    return lambda t: device_aware_cost(asked, replace(t, **others))
 
 
 def learned(thresholds: CostThresholds) -> object:
@@ -304,18 +273,18 @@ def round_of(*counts: int) -> Callable[[HalvingThresholds], object]:
 
 
 def length(blocks: int, lines: int) -> Callable[[TextThresholds], object]:
-    """The first pipeline for a text of this length."""
-    return lambda t: first_pipeline(TextInputs(blocks, lines), t)
+    """The first effort for a text of this length."""
+    return lambda t: first_effort(TextInputs(blocks, lines), t)
 
 
-def hot_and_quick(spent_ns: int, nodes: int) -> Callable[[PipelineThresholds], object]:
+def hot_and_quick(spent_ns: int, nodes: int) -> Callable[[EffortThresholds], object]:
     """The pipeline for a kernel with quick code that was launched nine times."""
-    return lambda t: compile_pipeline(PipelineInputs(9, spent_ns, nodes, quick=True), t)
+    return lambda t: compiler_effort(EffortInputs(9, spent_ns, nodes, quick=True), t)
 
 
-def hot(launches: int, spent_ns: int, light_ns: int | None = None) -> Callable[[PipelineThresholds], object]:
+def hot(launches: int, spent_ns: int, light_ns: int | None = None) -> Callable[[EffortThresholds], object]:
     """The pipeline for a kernel of ten nodes that was launched so often."""
-    return lambda t: compile_pipeline(PipelineInputs(launches, spent_ns, 10, light_ns), t)
+    return lambda t: compiler_effort(EffortInputs(launches, spent_ns, 10, light_ns), t)
 
 
 def copied(lanes: int, nbytes: int) -> Callable[[PrivateThresholds], object]:
@@ -338,10 +307,6 @@ SIX_READS = reads(None, (0, 1), (126_872, 1), *((10**6 * i, 1) for i in range(1,
 """Packing them costs 1 ns less than reading the first gap and making five copies."""
 
 
-def placed(engine: EngineKind) -> Callable[[Any], object]:
-    return lambda t: str(place_passes(PlacementInputs(engine=engine, nodes=1), t))
-
-
 OFTEN = PassInputs(engine=EngineKind.INTERPRETER, nodes=1, runs=1 << 21, laws=1)
 """A program that has run often enough for every pass."""
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
@@ -350,20 +315,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
         for place in range(len(MEASURED.interpreter))
         for field in fields(PassGain)
     },
-    **{
-        ("PlacementTables", f"{engine.value}.{place}.{field.name}"): placed(engine)
-        for engine in (EngineKind.INTERPRETER, EngineKind.NATIVE)
-        for place in range(3)
-        for field in fields(PassTime)
-    },
     ("FixpointThresholds", "paid_rounds"): lambda t: may_pay(
         FixpointProfile(2**32 - 1, None, True, costs=RoundCosts(1, 0, 0, 0, 100_000)), t
     ),
     ("ClaimThresholds", "error_ppm"): lower_bound,
-    ("BiasThresholds", "tile_bps"): biased(NodeHints(fp16_eligible=True), autotune=AutotuneRecord(1, (2, 1, 1))),
-    ("BiasThresholds", "speculate_bps"): biased(CONSTANT, trace_jit=TraceJitInputs(9, 9_000, 0, 100)),
-    ("BiasThresholds", "extraction.max_scale_bps"): lambda t: priced(10**6, cold_bps=50_000)(t.extraction),
-    ("BiasThresholds", "extraction.forbid_zero"): lambda t: priced(1, cold_bps=1)(t.extraction),
     ("CandidateThresholds", "max_lanes"): sizes(sizes=(1024, 1025)),
     **{("CandidateThresholds", f"sizes.{place}"): sizes() for place in range(6)},
     ("HalvingThresholds", "first_round"): round_of(5, 5, 5),
@@ -385,16 +340,15 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("PredictionThresholds", "max_order"): lambda t: guesses(t, every_order=False),
     ("ExecutionThresholds", "standard_errors"): execution(graph_replay=measured(8_000, 200)),
     ("ExecutionThresholds", "min_gain_bps"): execution(graph_replay=9_799),
-    ("ExecutionThresholds", "persistent.min_batch"): execution(persistent_setup=0, persistent_poll=0),
-    ("ExecutionThresholds", "reuse.min_repeats"): execution(),
-    ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
-    ("ExtractionThresholds", "forbid_zero"): priced(1, cold_bps=1),
     **{
-        ("ClosureThresholds", field.name): lambda t: plan_closure(ClosureInputs(10_000, 10_000, 0), t)
+        ("ClosureThresholds", field.name): lambda t: plan_closure(ClosureInputs(10_000, 10_000, 0, U32_MAX), t)
         for field in fields(ClosureThresholds)
     },
     ("FixpointThresholds", "max_unrolled_steps"): lambda t: choose_executor(
         FixpointProfile(1025, GridSyncInputs(False, 1, 1, 1), False), t
+    ),
+    ("WaveKernelThresholds", "min_gain_bps"): lambda t: (
+        choose_wave_kernel(WaveKernelInputs(2, 6_999, 3_001), t).one_kernel
     ),
     ("HeatThresholds", "half_life_s"): lambda t: heat(HeatEntry(1, 1, 0.0), 300.0, t),
     ("ParamInliningPolicy", "max_inline_bytes"): lambda p: decide_param_inlining(
@@ -402,14 +356,14 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ),
     ("ParamInliningPolicy", "align_bytes"): lambda p: decide_param_inlining(ParamInliningInputs(4), p),
     ("ParamInliningPolicy", "allow_padding_to_align"): lambda p: decide_param_inlining(ParamInliningInputs(3), p),
-    ("PipelineThresholds", "saving_bps"): hot(2, 250_000_000 - 1),
-    ("PipelineThresholds", "min_launches"): hot(2, 250_000_000),
-    ("PipelineThresholds", "light_multiple"): hot(2, 15_000_000, 1_000_000),
-    ("PipelineThresholds", "compile_ns"): hot(2, 250_000_000),
-    ("PipelineThresholds", "node_ns"): hot(2, 250_000_000),
-    ("PipelineThresholds", "quick_saving_bps"): hot_and_quick(150_000_000 - 1, 10),
-    ("PipelineThresholds", "quick_node_ns"): hot_and_quick(150_000_000, 10),
-    ("PipelineThresholds", "most_nodes"): hot_and_quick(10**12, 4_097),
+    ("EffortThresholds", "saving_bps"): hot(2, 250_000_000 - 1),
+    ("EffortThresholds", "min_launches"): hot(2, 250_000_000),
+    ("EffortThresholds", "light_multiple"): hot(2, 15_000_000, 1_000_000),
+    ("EffortThresholds", "compile_ns"): hot(2, 250_000_000),
+    ("EffortThresholds", "node_ns"): hot(2, 250_000_000),
+    ("EffortThresholds", "quick_saving_bps"): hot_and_quick(150_000_000 - 1, 10),
+    ("EffortThresholds", "quick_node_ns"): hot_and_quick(150_000_000, 10),
+    ("EffortThresholds", "most_nodes"): hot_and_quick(10**12, 4_097),
     ("TextThresholds", "most_blocks"): length(501, 0),
     ("TextThresholds", "most_lines"): length(0, 8_001),
     ("PrivateThresholds", "locked_ns"): copied(2, 4 * 9),
@@ -437,10 +391,8 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ShadowLimits", "most_waiting"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 8, 0, 0), t),
     ("ShadowLimits", "dispatch_ns"): lambda t: admit_sample(ShadowLoad(10**6, 50 * 10**6, 1, 0, 0, 0), t),
     ("ShadowLimits", "most_bytes"): lambda t: admit_sample(ShadowLoad(0, 0, 0, 0, 0, (64 << 20) + 1), t),
-    ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
-    ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
-        SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)
-    ),
+    ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1), t),
+    ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(SlabInputs((65_536,), 1), replace(t, alignment=1)),
 }
 """What no vector sees, and an answer in which it shows."""
 
@@ -451,11 +403,11 @@ def test_thresholds_are_found() -> None:
     assert WITNESSES.keys() <= found
 
 
-@pytest.mark.parametrize("module", sorted({d.module for d in ALL} - PINNED_ELSEWHERE))
+@pytest.mark.parametrize("module", sorted({d.module for d in ALL}))
 def test_every_default_of_a_module_is_seen(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unseen = []
     for default, record in ALL.items():
-        if default.module != module or type(record).__module__.rpartition(".")[2] in PINNED_ELSEWHERE:
+        if default.module != module:
             continue
         witness = WITNESSES.get((default.record, ".".join(map(str, default.path))))
         if witness is not None:
@@ -480,10 +432,8 @@ def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
         (fusion.HIGH_END_CAPS, fusion.FusionCaps(131_072, 1_024)),
         (SpeculatorSettings(), SpeculatorSettings(15, 0, False)),
         (ADAPTIVE, SpeculatorSettings(15, 64, True)),
-        (LaunchConfig(), LaunchConfig(256, 65_535)),
-        (ShapeHistory().window, 16),
+        (WINDOW, 16),
         (LEARNING, PredictionThresholds(20, 4096, 8, 8_000, 9_800, 1)),
-        (DEFAULT_CAPACITY, 256),
     ],
     ids=str,
 )

@@ -9,23 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.domain.errors import PlanError
-from vyre.domain.graphs.token_fact import LayoutInputs, TokenFactLayout, token_fact_layout
-from vyre.policies.frontiers.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
-from vyre.policies.frontiers.topology import FrontierSample
-from vyre.policies.frontiers.waves import Dependencies, WaveEnvelope, fused_wave_bytes
-from vyre.policies.launching.queueing import NO_QUEUE
-from vyre.policies.transfer.residency import (
+from vectors.seeds.frontier_execution import WaveEnvelope, fused_wave_bytes
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
+from vectors.seeds.queue_expansion import NO_QUEUE
+from vectors.seeds.residency import ResidencyCounters
+from vectors.seeds.token_fact_graph import LayoutInputs, TokenFactLayout, token_fact_layout
+from vectors.seeds.token_fact_plan import (
     GraphResidency,
     QueueScope,
-    ResidencyCounters,
     TokenFactFrontier,
     TokenFactPlan,
     TokenFactProfile,
     plan_new_token_fact,
     plan_token_fact,
 )
+from vectors.seeds.topology import FrontierSample
+from vyre.domain.errors import PlanError
+from vyre.policies.frontiers.waves import Dependencies
 
 DEVICE = MegakernelDeviceKey(9, 0, 32, supports_grid_sync=True, supports_tensor_cores=True, max_workgroup_size=1024)
 LAYOUT = token_fact_layout(LayoutInputs((0, 3, 5, 6, 6), payload_bytes=100, node_record_bytes=8, edge_record_bytes=4))

@@ -7,11 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from vectors.seeds.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vectors.seeds.telemetry_samples import FrontierCount, TelemetryInputs, sample_from_telemetry
-from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
-from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.frontiers.topology import (
+from vectors.seeds.topology import (
     DEFAULT_THRESHOLDS,
     FrontierSample,
     GraphSize,
@@ -25,6 +23,8 @@ from vyre.policies.frontiers.topology import (
     memory_of,
     select,
 )
+from vectors.seeds.wave_execution import ExecutionInputs, MemoryInputs, execution_plan, memory_plan
+from vyre.domain.errors import PlanError
 
 SPARSE, WARP = Topology.SPARSE_FRONTIER, Topology.WARP_SPARSE_FRONTIER
 DENSE, BLOCK = Topology.DENSE_FRONTIER, Topology.BLOCK_DENSE_FRONTIER

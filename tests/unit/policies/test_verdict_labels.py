@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline, QuickPipeline
+from vyre.adapters.cpu.decisions.effort_choice import FullEffort, LightEffort, QuickEffort
 from vyre.adapters.cpu.decisions.private_atomics import PrivateAtomics
 from vyre.adapters.cpu.decisions.thread_plan import ThreadPlan
 from vyre.adapters.cpu.decisions.vector_width import VectorWidth
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.policies.concurrency.hazards import HazardGraph
 from vyre.policies.devices.occupancy import (
+    AxisLimits,
     DeviceEnvelope,
     LaunchShape,
     ShapeDiagnosis,
@@ -27,10 +28,9 @@ REFUSED = (RefusedSize(32, Reason("it wraps")),)
 
 
 def diagnosed(blocks: int, resident: int | None) -> ShapeDiagnosis:
-    device = DeviceEnvelope(9, 0, 1024, 48 << 10, True, False)
-    return diagnose_shape(
-        ShapeDiagnosisInputs("k", device, LaunchShape((blocks, 1, 1), (32, 1, 1), 0, True, False), resident)
-    )
+    device = DeviceEnvelope(1024, 48 << 10, True, AxisLimits((1024,) * 3, (1024,) * 3, 65_536))
+    shape = LaunchShape((blocks, 1, 1), (32, 1, 1), 0, True, 32)
+    return diagnose_shape(ShapeDiagnosisInputs("k", device, shape, resident))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def diagnosed(blocks: int, resident: int | None) -> ShapeDiagnosis:
         (VectorWidth(16, (16, 8, 4)), "16 lanes"),
         (PrivateAtomics(("counts",), 4), "copies"),
         (PrivateAtomics(()), "no copies"),
-        (QuickPipeline(), "quick"),
-        (LightPipeline(), "light"),
-        (FullPipeline(), "full"),
+        (QuickEffort(), "quick"),
+        (LightEffort(), "light"),
+        (FullEffort(), "full"),
         (ThreadPlan(1, 9), "one thread"),
         (ThreadPlan(2, 9), "several threads"),
         (Step((0, 1), challenger=1), "measure"),

@@ -6,21 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
-from vyre.policies.frontiers.topology import FrontierSample, GraphSize, Topology
-from vyre.policies.frontiers.waves import (
-    BarrierInputs,
-    Dependencies,
+from vectors.seeds.frontier_execution import (
     FrontierExecutionInputs,
     FrontierInputs,
     WaveEnvelope,
     fused_wave_bytes,
-    plan_barriers,
     plan_frontier,
     plan_frontier_execution,
 )
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
+from vectors.seeds.topology import FrontierSample, GraphSize, Topology
+from vyre.domain.errors import PlanError
+from vyre.policies.frontiers.waves import BarrierInputs, Dependencies, plan_barriers
 
 WAVES = (WaveEnvelope(10, 5, 10), WaveEnvelope(30, 0, 10), WaveEnvelope(0, 10, 0))
 EACH = 40

@@ -1,4 +1,4 @@
-"""Every decision is asked by code that runs, or stands on the list of those that wait, with what will ask it."""
+"""Every decision is asked by code that runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("decision_askers")
 
 
-def test_nobody_asks_exactly_those_that_wait(read: Any) -> None:
-    idle = {name for name, asked in read.askers(SOURCE).items() if not asked.anybody}
-    assert sorted(idle - set(read.WAITING)) == [], "asked by nobody; let something ask it, or say what will"
-    assert sorted(set(read.WAITING) - idle) == [], "asked by now; take it off the list"
+def test_every_decision_is_asked(read: Any) -> None:
+    idle = [name for name, asked in read.askers(SOURCE).items() if not asked.anybody]
+    assert idle == [], "asked by nobody; let something ask it, or move it to the seeds"
 
 
-def test_every_function_of_a_decision_is_asked_or_belongs_to_one_that_waits(read: Any) -> None:
+def test_every_function_of_a_decision_is_asked(read: Any) -> None:
     assert read.idle_functions(SOURCE) == (), "nobody asks; let something ask it, or move it to tests/vectors/seeds"
 
 
@@ -43,13 +42,46 @@ def test_a_function_that_nobody_asks_is_found_beside_one_that_is_asked(read: Any
     assert read.idle_functions(package) == ("policies.launching.new.decide_old", "policies.launching.new.helper")
 
 
+def test_an_input_that_every_caller_passes_as_one_constant_is_none(read: Any) -> None:
+    assert read.constant_inputs(SOURCE) == (), "no input: let it vary, or write the comparison where it is used"
+
+
+@pytest.mark.parametrize(
+    ("calls", "constant"),
+    [
+        (["NewInputs(1, b=size)"], {"a", "c"}),
+        (["NewInputs(a=1, b=2, c=size)"], {"a", "b"}),
+        (["NewInputs(size, size + 1)", "NewInputs(1, 2, 3)"], set()),  # ``c`` is its default, and 3
+        (["NewInputs(1, size)", "NewInputs(1, 2, 0)"], {"a", "c"}),
+        (["NewInputs(*size)"], set()),
+        (["NewInputs(1, **size)"], set()),
+        (["replace(NewInputs(1, size), a=size)"], {"c"}),
+        (["NewInputs(Kind.ONE, FIRST)"], {"a", "b", "c"}),
+    ],
+)
+def test_constants_are_found_in_calls(read: Any, package: Path, calls: list[str], constant: set[str]) -> None:
+    write(
+        package / "policies" / "launching" / "new.py",
+        "@record\nclass NewInputs:\n    a: int\n    b: int\n    c: int = 0\n\n"
+        "@record\nclass NewThresholds:\n    least: int = 1\n\n"
+        "def decide_new(inputs: NewInputs, thresholds: NewThresholds = NewThresholds()) -> int:\n    return 1\n",
+    )
+    for place, call in enumerate(calls):
+        write(
+            package / "app" / f"user_{place}.py",
+            "from vyre.policies.launching.new import NewInputs, decide_new\n\n"
+            f"def use(size) -> int:\n    decide_new({call})\n",
+        )
+    forget(read)
+    assert set(read.constant_inputs(package)) == {f"new.NewInputs.{field}" for field in constant}
+    forget(read)
+
+
 def test_who_asks_is_named(read: Any) -> None:
     asked = read.askers(SOURCE)
     assert "app/selection.py" in asked["backend_ranking"].by
-    assert asked["dispatch_policy"].by == () and "plan_execution" in asked["dispatch_policy"].through
     assert asked["egraph_kernels"].by == ("graphs/egraph_closing.py",)
     assert asked["claims"].by == ("app/evidence/claims.py",)
-    assert asked["routing"].text.startswith("not yet called; planned: ")
 
 
 @pytest.fixture

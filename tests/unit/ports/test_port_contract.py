@@ -22,6 +22,7 @@ from vyre.ports import (
     lifecycle,
     persistent,
     planning,
+    resident_buffer,
     support,
     tunable,
 )
@@ -54,7 +55,7 @@ def _describe(cls: type) -> dict[str, Any]:
 def _contract() -> dict[str, Any]:
     modules = (
         *(aot, backend, bundles, cost_probe, emission, gathering),
-        *(lifecycle, persistent, planning, support, tunable),
+        *(lifecycle, persistent, planning, resident_buffer, support, tunable),
     )
     classes = [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
     shared = [device.DeviceProfile, dispatch.DispatchTiming, dispatch.DispatchConfig]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from support import ptx_digests
+from support.cuda import ptx_digests
 
 
 def test_nothing_emits_other_ptx_than_recorded() -> None:
-    """After a change that is meant: ``PYTHONPATH=src:tests python -m support.ptx_digests``."""
+    """After a change that is meant: ``PYTHONPATH=src:tests python -m support.cuda.ptx_digests``."""
     emitted, recorded = ptx_digests.digests(), ptx_digests.recorded()
     assert {name: digest for name, digest in emitted.items() if recorded.get(name) != digest} == {}
     assert sorted(recorded.keys() - emitted.keys()) == []

@@ -11,9 +11,9 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.fuzzing.reproducer import filetest
 from support.profiles import examples
 from support.programs import Case, Order, cases
-from support.reproducer import filetest
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import ErrorCode, InvalidConfig, MalformedText
 from vyre.domain.ir.program import Program
@@ -22,7 +22,7 @@ from vyre.domain.ir.text_lexer import END, tokenize
 from vyre.domain.ir.types import ScalarType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from vyre.testing.execution import open_backend
 from vyre.testing.filetest_syntax import ExpectedError, filetest_text, parse_filetest
-from vyre.testing.filetest_values import take_values, values_text
+from vyre.testing.filetest_values import Room, take_values, values_text
 from vyre.testing.filetests import load_filetests, main, run_filetest
 from vyre.testing.outcomes import Verdict
 
@@ -31,9 +31,15 @@ BACKEND = open_backend("reference-scalar")
 
 def value(element: ScalarType, text: str) -> bytes:
     cursor = Cursor(tokenize(text, "value"))
-    data = take_values(cursor, element)
+    data = take_values(cursor, element, Room())
     assert cursor.kind == END
     return data
+
+
+@pytest.mark.parametrize("text", ["iota(1048577)", "0*1048577", "[0*1048576, 0*1]", "rnd(1, 999999999999)"])
+def test_a_few_letters_make_no_gigabytes(text: str) -> None:
+    with pytest.raises(MalformedText, match="a number of elements is"):
+        value(u8, text)
 
 
 @pytest.mark.parametrize(

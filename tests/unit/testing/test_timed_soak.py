@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from support.timed_soak import KINDS, Kind, run_process, soak
+from support.fuzzing.timed_soak import KINDS, Kind, run_process, soak
 
 
 class _Clock:

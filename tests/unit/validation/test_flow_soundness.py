@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.flow_programs import Extra, flow_program
-from support.lane_traces import Event, trace
+from support.validation.flow_programs import Extra, flow_program
+from support.validation.lane_traces import Event, trace
 from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import print_program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from support.kernels import load as load_of
 from support.profiles import examples
 from support.programs import Case, Order, cases, generate
 from support.running import run
-from support.watched_accesses import Access, WatchedEngine
+from support.validation.watched_accesses import Access, WatchedEngine
 from vyre import Program, ProgramBuilder, max_, u32
 from vyre.domain.analysis.index_flow import survey
 from vyre.domain.diagnostics import Diagnostic, Severity
@@ -425,3 +426,8 @@ def test_deep_and_shared_expressions_and_long_runs_of_accesses_are_walked_throug
     body: list[Stmt] = [Let("v", lit(0)), *(Assign("v", op(BinaryOp.ADD, value, lit(k))) for k in range(200))]
     assert {lint.code for lint in validate(kernel(*body)).lints} == {"L002"}
     assert validate(program("".join(f"y[i * 4000u + {k}u] = x[i]\n" for k in range(4000)))).lints == ()
+
+
+def test_no_fix_that_authors_of_kernels_in_python_get_speaks_of_the_builder() -> None:
+    kernels_can_get = [*LINTS.values(), RULES["V019"], RULES["V033"]]
+    assert [rule.code for rule in kernels_can_get if re.search(r"`let`|\bp\.", rule.fix)] == []

@@ -20,8 +20,8 @@ from support.kernels import (
     var,
     when,
 )
-from vyre.domain.ir.expr import Atomic, Cast, Fma, Select, SubgroupAdd
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.expr import Atomic, Cast, Fma, Select, SubgroupReduce
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncWait, Barrier, Let, Region, Return, Stmt, Trap
 from vyre.domain.ir.types import ScalarType, f32, i32, u8, u32
@@ -85,7 +85,7 @@ ACCEPTED = {
     "N12 atomic on i32": _with(i32, Access.READ_WRITE, Let("o", Atomic(AtomicOp.ADD, "b", lit(0), None, lit(1, i32)))),
     "N14 two outputs": kernel(buffers=_TWO_OUTPUTS),
     "N20 i32 loop bounds": kernel(loop("k", lit(2, i32), store(lit(1)), start=lit(0, i32), step=lit(1, i32))),
-    "N25 subgroup sum": kernel(Let("x", SubgroupAdd(lit(1)))),
+    "N25 subgroup sum": kernel(Let("x", SubgroupReduce(SubgroupOp.ADD, lit(1)))),
     "N26 no root region": kernel(store(lit(1))),
     "N30 sum of narrow loads": _with(u8, Access.READ_ONLY, Let("a", add(load("b"), load("b")))),
 }

@@ -20,8 +20,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Block, Let
 from vyre.domain.ir.text import parse_program
 from vyre.domain.ir.types import f32, u32, u64
+from vyre.domain.validation.known import order_sensitive
 from vyre.domain.validation.report import Report
-from vyre.domain.validation.validator import order_sensitive, validate
+from vyre.domain.validation.validator import validate
 
 _TEXT = """workgroup_size 64, 1, 1
 buffer out @0 read_write u32[runtime]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.counting import at_most
-from support.form_corpus import CORPUS
+from support.fuzzing.form_corpus import CORPUS
 from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
 from support.profiles import examples
 from vyre.domain.analysis.uniformity import uniformity
@@ -21,7 +21,7 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.limits import check_writable, is_known_valid
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
 from vyre.domain.ir.wire_encoder import encode_body
@@ -52,7 +52,7 @@ def _expressions(below: st.SearchStrategy[x.Expr]) -> st.SearchStrategy[x.Expr]:
         st.builds(x.Bitcast, dtypes, below),
         st.builds(x.Fma, below, below, below),
         st.builds(x.Atomic, st.sampled_from(AtomicOp), _names, below, st.none() | below, below, _orderings),
-        st.builds(x.SubgroupAdd, below),
+        st.builds(x.SubgroupReduce, st.sampled_from(SubgroupOp), below),
         st.builds(x.SubgroupBallot, below),
         st.builds(x.SubgroupShuffle, below, below),
     )

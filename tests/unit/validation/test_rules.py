@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.kernels import located
-from support.rule_cases import RULE_CASES, RuleCase
-from support.wide_rule_cases import WIDE_RULE_CASES
+from support.validation.rule_cases import RULE_CASES, RuleCase
+from support.validation.wide_rule_cases import WIDE_RULE_CASES
 from vyre.domain.diagnostics import Severity
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.validation import rules

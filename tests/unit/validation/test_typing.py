@@ -16,14 +16,14 @@ from vyre.domain.ir.expr import (
     Literal,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
 )
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, SubgroupOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType, bool_, f32, f64, i32, u32, u64
 from vyre.domain.validation.typing import static_type
@@ -76,8 +76,8 @@ def test_loads_widen(element: ScalarType) -> None:
         (Atomic(AtomicOp.ADD, "sh", LID, None, LID), u32),
         (Atomic(AtomicOp.ADD, "i32", LID, None, lit(1, i32)), i32),
         (Atomic(AtomicOp.ADD, "f32", LID, None, lit(1.0, f32)), None),
-        (SubgroupAdd(var("x")), f64),
-        (SubgroupAdd(TRUE), None),
+        (SubgroupReduce(SubgroupOp.ADD, var("x")), f64),
+        (SubgroupReduce(SubgroupOp.ADD, TRUE), None),
         (SubgroupBallot(less(LID, lit(2))), u32),
         (SubgroupShuffle(TRUE, lit(0)), bool_),
         (SpecConst("n", lit(1.0, f32)), f32),

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from support.agreement import ANY_CHUNK, CANONICAL, ENGINE, agreed, ramp, words
 from support.programs import Case, Order
+from support.reference.agreement import ANY_CHUNK, CANONICAL, ENGINE, agreed, ramp, words
 from support.running import Outputs, run
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program

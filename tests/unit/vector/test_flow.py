@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.agreement import ANY_CHUNK, CANONICAL, agreed, agreed_failure, ramp, words
+from support.reference.agreement import ANY_CHUNK, CANONICAL, agreed, agreed_failure, ramp, words
 from vyre.domain.errors import StepBudgetExceeded, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Binary, IdKind, LaunchId, Literal, Load, Var

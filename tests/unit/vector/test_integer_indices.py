@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from support.agreement import Array, agreed, ramp
+from support.reference.agreement import Array, agreed, ramp
 
 LANES = 40
 COUNT = 23

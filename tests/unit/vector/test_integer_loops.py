@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from support.agreement import agreed, agreed_failure
+from support.reference.agreement import agreed, agreed_failure
 from vyre.domain.errors import StepBudgetExceeded
 
 _DTYPES = {"u32": np.uint32, "i32": np.int32, "u64": np.uint64, "i64": np.int64}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.agreement import CANONICAL, agreed, ramp, words
+from support.reference.agreement import CANONICAL, agreed, ramp, words
 
 _SUBGROUPS = """
 program subgroups

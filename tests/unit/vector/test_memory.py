@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from support.agreement import ENGINE
+from support.reference.agreement import ENGINE
 from vyre.adapters.reference.engine import RunOptions
 from vyre.adapters.reference.vector.engine import CHUNK_BYTES
 from vyre.domain.dispatch import DispatchConfig

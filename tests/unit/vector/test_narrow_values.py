@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
-from support.agreement import Array, agreed
+from support.reference.agreement import Array, agreed
 from vyre.app.host_arrays import HostInputs
 from vyre.domain.ir.program import Program
 

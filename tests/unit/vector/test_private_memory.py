@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.agreement import ENGINE, Array, agreed, ramp
+from support.reference.agreement import ENGINE, Array, agreed, ramp
 from vyre.adapters.reference.engine import RunOptions
 from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.vector.engine import CHUNK_BYTES, PRIVATE_CHUNK_BYTES

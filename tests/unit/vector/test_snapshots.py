@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.agreement import CANONICAL, agreed, ramp
+from support.reference.agreement import CANONICAL, agreed, ramp
 
 _BODIES = {
     "let before a store": "let v = a[gid.x]\n a[gid.x] = 1u\n b[gid.x] = v",

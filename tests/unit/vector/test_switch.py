@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from support.agreement import CANONICAL, ENGINE, agreed, agreed_failure, ramp, words
 from support.counting import at_most
+from support.reference.agreement import CANONICAL, ENGINE, agreed, agreed_failure, ramp, words
 from vyre.adapters.reference.engine import RunOptions
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import TrapError

@@ -6,23 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row, camel_case, snake_case
-from vectors.seeds.egraph_plans import (
-    BucketInputs,
-    FixedPointInputs,
-    StructuralInputs,
-    UnionInputs,
-    WorkInputs,
-    output_sizing,
-    pair_rows,
-    plan_signature_buckets,
-    plan_structural_equivalences,
-    plan_union_compaction,
-    plan_work,
-    structural_fixed_point,
-)
-from vyre.domain.device_signature import DeviceSignature
-from vyre.domain.errors import PlanError
-from vyre.domain.graphs.egraph import (
+from vectors.seeds.egraph_image import (
     WORD_BYTES,
     Columns,
     EGraphSnapshot,
@@ -34,15 +18,26 @@ from vyre.domain.graphs.egraph import (
     pack_device_image,
     row_signature,
 )
-from vyre.domain.graphs.token_fact import (
-    Edge,
-    EdgeKind,
-    Node,
-    NodeKind,
-    pack_token_fact_graph,
-    token_fact_layout,
+from vectors.seeds.egraph_plans import (
+    BucketInputs,
+    FixedPointInputs,
+    LaunchConfig,
+    StructuralInputs,
+    UnionInputs,
+    Wave,
+    WorkInputs,
+    output_sizing,
+    pair_rows,
+    plan_signature_buckets,
+    plan_structural_equivalences,
+    plan_union_compaction,
+    plan_work,
+    structural_fixed_point,
 )
-from vyre.policies.egraphs.egraph_kernels import LaunchConfig, Wave
+from vectors.seeds.token_fact_graph import Edge, Node, pack_token_fact_graph, token_fact_layout
+from vyre.domain.device_signature import DeviceSignature
+from vyre.domain.errors import PlanError
+from vyre.domain.graphs.token_fact import EdgeKind, NodeKind
 
 
 def _node(raw: dict[str, Any]) -> Node:
@@ -164,7 +159,10 @@ def _fixed_point(rows: tuple[ENodeRow, ...]) -> dict[str, Json]:
 
 
 def _generation(id: str, architecture_generation: int | None, generation: int) -> bool:
-    return DeviceSignature(id, "any", architecture_generation).matches_generation(generation)
+    """The declared generation, or the number after the last ``_`` of the id; a bare ``_`` counts as 0."""
+    _, found, tail = id.rpartition("_")
+    named = int(tail or 0) if found and (tail.isdecimal() or not tail) else None
+    return generation in (architecture_generation, named)
 
 
 def _device_name(device_name_contains: tuple[str, ...], device_name: str) -> bool:

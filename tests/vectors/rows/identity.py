@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vectors.codec import Codec, Row, bits_of_float
-from vyre.domain.dispatch import ReadableBuffer
-from vyre.domain.input_identity import domain_separated_exact_input_key, exact_input_key
-from vyre.domain.ir.program import Dim3
-from vyre.domain.ir.types import SCALAR_BY_TEXT, DataType, ReservedType
-from vyre.domain.specialization import (
+from vectors.seeds.input_identity import domain_separated_exact_input_key, exact_input_key
+from vectors.seeds.specialization_keys import (
     SpecCacheKey,
-    SpecKind,
-    SpecMap,
-    SpecValue,
     dtype_tag,
+    map_hash,
+    pipeline_f64,
+    value_hash,
     versioned_specialization_artifact_key,
     vsa_specialization_key,
 )
+from vyre.domain.dispatch import ReadableBuffer
+from vyre.domain.ir.program import Dim3
+from vyre.domain.ir.types import SCALAR_BY_TEXT, DataType, ReservedType
+from vyre.domain.specialization import SpecKind, SpecMap, SpecValue
 
 
 def _data_type(name: str) -> DataType:
@@ -50,11 +51,11 @@ CODEC: Final = Codec({DataType: _data_type, SpecValue: _spec_value, SpecMap: _sp
 
 
 def _dtype_tag(dtype: DataType) -> dict[str, object]:
-    return {"tag": dtype_tag(dtype), "cache_hash": SpecValue.dtype(dtype).cache_hash()}
+    return {"tag": dtype_tag(dtype), "cache_hash": value_hash(SpecValue.dtype(dtype))}
 
 
 def _describe_value(constant: SpecValue) -> dict[str, object]:
-    return {"cache_hash": constant.cache_hash(), "as_pipeline_f64": bits_of_float(constant.as_pipeline_f64())}
+    return {"cache_hash": value_hash(constant), "as_pipeline_f64": bits_of_float(pipeline_f64(constant))}
 
 
 def _describe_map(inserts: SpecMap) -> dict[str, object]:
@@ -62,15 +63,15 @@ def _describe_map(inserts: SpecMap) -> dict[str, object]:
         "len": len(inserts),
         "is_empty": not inserts,
         "ordered_names": list(inserts),
-        "cache_hash": inserts.cache_hash(),
-        "numeric_constants": [[name, bits_of_float(x)] for name, x in inserts.to_numeric_constants().items()],
+        "cache_hash": map_hash(inserts),
+        "numeric_constants": [[name, bits_of_float(pipeline_f64(value))] for name, value in inserts.items()],
     }
 
 
 def _known_collision(a: SpecMap, b: SpecMap) -> dict[str, object]:
     """The maps differ and their interchange hashes do not; the canonical encodings must."""
     assert a.canonical_bytes() != b.canonical_bytes()
-    return {"a_hash": a.cache_hash(), "b_hash": b.cache_hash(), "equal": a.cache_hash() == b.cache_hash()}
+    return {"a_hash": map_hash(a), "b_hash": map_hash(b), "equal": map_hash(a) == map_hash(b)}
 
 
 def _cache_key(

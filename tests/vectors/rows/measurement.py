@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from vectors.codec import Json, PlanCodec, Row
-from vectors.seeds.launch_diagnosis import DiagnosisInputs, LaunchDiagnosis, diagnose
+from vectors.seeds.launch_diagnosis import (
+    DiagnosisInputs,
+    LaunchDiagnosis,
+    LaunchFailure,
+    ShapeDiagnosis,
+    ShapeDiagnosisInputs,
+    TensorCores,
+    diagnose,
+    diagnose_shape,
+)
 from vectors.seeds.speedup_gate import HEADER, GateInputs, SpeedupEvidence, format_csv, parse_csv, validate
 from vyre.policies.devices.occupancy import (
     SM_MODELS,
     CooperativeLaunch,
     KernelUsage,
-    LaunchFailure,
     Occupancy,
-    ShapeDiagnosis,
-    ShapeDiagnosisInputs,
-    TensorCores,
-    diagnose_shape,
     estimate,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vectors.codec import Row
+from vectors.seeds import ratios
 from vectors.seeds.ratios import align_up, compose_bps, float_to_u64, scale_floor_min
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
@@ -40,7 +41,7 @@ def _scale_floor(base: int, scale_bps: int, min_value: int) -> int:
 
 
 def _scale_round(base: int, scale_bps: int, zero_scale_value: int, max_scale_bps: int) -> int:
-    return arith.scale_round_clamped(base, scale_bps, if_zero=zero_scale_value, max_bps=max_scale_bps)
+    return ratios.scale_round_clamped(base, scale_bps, if_zero=zero_scale_value, max_bps=max_scale_bps)
 
 
 def _align(value: int, alignment: int, min_value: int) -> int:
@@ -52,21 +53,21 @@ def _weighted(value: int, basis_points: int) -> int:
 
 
 def _trunc(value: float) -> int:
-    return arith.float_to_u32(value, rounded=False)
+    return ratios.float_to_u32(value, rounded=False)
 
 
 def _round(value: float) -> int:
-    return arith.float_to_u32(value, rounded=True)
+    return ratios.float_to_u32(value, rounded=True)
 
 
 def _unit(value: float, invalid_value: int) -> int:
-    return arith.float_unit_bps(value, invalid_value)
+    return ratios.float_unit_bps(value, invalid_value)
 
 
 def _ratio(
     numerator: float, denominator: float, invalid_numerator_value: int, invalid_denominator_value: int, rounded: bool
 ) -> int:
-    return arith.float_ratio_bps(
+    return ratios.float_ratio_bps(
         numerator,
         denominator,
         rounded=rounded,

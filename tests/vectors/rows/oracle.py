@@ -10,13 +10,19 @@ from typing import Final
 
 from vectors.codec import Json, Row, bits_of_float, float_of_bits, matches
 from vectors.rows.identity import CODEC as IDENTITY
+from vectors.seeds import ratios
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import SerializeRequired, can_dispatch_concurrently
-from vectors.seeds.bindless import BindlessInputs, decide_bindless
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
+from vectors.seeds.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vectors.seeds.dispatch_policy import RunCommandReuse, RunPersistentKernel, select_primary_execution_mode
+from vectors.seeds.input_identity import domain_separated_exact_input_key, exact_input_key
 from vectors.seeds.ratios import align_up, compose_bps, float_to_u64, scale_floor_min
+from vectors.seeds.specialization_keys import map_hash, pipeline_f64, value_hash, versioned_specialization_artifact_key
+from vectors.seeds.subgroup import ReductionInputs, reduction_offsets
 from vyre.domain.errors import VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits, infer_grid
-from vyre.domain.input_identity import domain_separated_exact_input_key, exact_input_key
-from vyre.domain.specialization import SpecMap, SpecValue, versioned_specialization_artifact_key
+from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
 from vyre.policies.caching.cache_eviction import (
@@ -25,11 +31,7 @@ from vyre.policies.caching.cache_eviction import (
     eviction_basis_points,
     select_retention_set,
 )
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vyre.policies.concurrency.hazards import ConflictReason
-from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
-from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseVerdict,
@@ -37,7 +39,6 @@ from vyre.policies.launching.command_reuse import (
     RecordAndReplay,
     decide_command_reuse,
 )
-from vyre.policies.launching.dispatch_policy import RunCommandReuse, RunPersistentKernel, select_primary_execution_mode
 from vyre.policies.launching.param_inlining import (
     Inline,
     ParamInliningInputs,
@@ -81,14 +82,14 @@ def _or_none(answer: Callable[[], Json]) -> Json:
 def _spec_value(given: Json) -> Json:
     kind, value = given
     constant: SpecValue = IDENTITY.decode(SpecValue, {"kind": kind, "value": value})
-    number = bits_of_float(constant.as_pipeline_f64())
-    return {"cache_hash": f"{constant.cache_hash():016x}", "pipeline_f64_bits": number.removeprefix("0x")}
+    number = bits_of_float(pipeline_f64(constant))
+    return {"cache_hash": f"{value_hash(constant):016x}", "pipeline_f64_bits": number.removeprefix("0x")}
 
 
 def _spec_map(given: Json) -> Json:
     inserts = [[name, {"kind": kind, "value": value}] for name, (kind, value) in given]
     constants: SpecMap = IDENTITY.decode(SpecMap, inserts)
-    return {"cache_hash": f"{constants.cache_hash():016x}", "iteration_order": list(constants)}
+    return {"cache_hash": f"{map_hash(constants):016x}", "iteration_order": list(constants)}
 
 
 def _artifact_key(given: Json) -> Json:
@@ -191,7 +192,7 @@ def _scale(given: Json) -> Json:
     base, bps = int(given["base"]), given["scale_bps"]
     return {
         "floor_min1": scale_floor_min(base, bps, 1),
-        "round_clamped": arith.scale_round_clamped(
+        "round_clamped": ratios.scale_round_clamped(
             base, bps, if_zero=int(given["zero_value"]), max_bps=given["max_bps"]
         ),
         "weighted_u128": arith.weighted(base, bps),
@@ -201,10 +202,10 @@ def _scale(given: Json) -> Json:
 def _float_to_int(given: Json) -> Json:
     value = float_of_bits(given)
     return {
-        "u32_round": arith.float_to_u32(value, rounded=True),
-        "u32_trunc": arith.float_to_u32(value, rounded=False),
+        "u32_round": ratios.float_to_u32(value, rounded=True),
+        "u32_trunc": ratios.float_to_u32(value, rounded=False),
         "u64_round": _or_none(lambda: float_to_u64(value)),
-        "unit_bps_trunc_invalid42": arith.float_unit_bps(value, 42),
+        "unit_bps_trunc_invalid42": ratios.float_unit_bps(value, 42),
     }
 
 

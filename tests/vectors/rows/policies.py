@@ -12,10 +12,24 @@ from typing import Any, Final
 
 from vectors.codec import Codec, Json, Row, except_for, float_of_bits, matches, snake_case, within
 from vectors.seeds.arm_verdicts import BindingSlotSet, can_dispatch_concurrently
+from vectors.seeds.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
 from vectors.seeds.bindless import BindlessInputs, decide_bindless
 from vectors.seeds.cache_invalidation import InvalidationInputs, impacted_entries
+from vectors.seeds.device_extraction import AutotuneRecord, EClass, ENode, ExtractionInputs, extract_best_for_device
 from vectors.seeds.dispatch_bundle import DispatchDecisions, DispatchPolicyInputs, evaluate_dispatch_policy
+from vectors.seeds.dispatch_policy import PrimaryMode, select_primary_execution_mode
 from vectors.seeds.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
+from vectors.seeds.extraction_cost import ExtractionProfile, NodeCostInputs, NodeHints, device_aware_cost
+from vectors.seeds.fusion import (
+    CONSERVATIVE_CAPS,
+    HIGH_END_CAPS,
+    FusionCaps,
+    FusionInputs,
+    FusionVerdict,
+    KernelShape,
+    decide_fusion,
+)
+from vectors.seeds.pipeline_fusion import decide_cross_pipeline_fusion
 from vectors.seeds.pipeline_segments import FusionPlanInputs, plan_cross_pipeline_fusion
 from vectors.seeds.precision_lowering import (
     DefaultHint,
@@ -24,15 +38,10 @@ from vectors.seeds.precision_lowering import (
     TranscendentalPolynomial,
     select_precision_lowering,
 )
-from vyre.policies.caching.cache_eviction import (
-    EvictionCounts,
-    RetentionInputs,
-    eviction_basis_points,
-    select_retention_set,
-)
-from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
-from vyre.policies.devices.subgroup import (
+from vectors.seeds.routing import observe, select_sort_backend
+from vectors.seeds.shape_history import Fingerprint, ShapeHistory
+from vectors.seeds.strategy import Strategy, StrategyInputs, select_strategy
+from vectors.seeds.subgroup import (
     ReductionInputs,
     SubgroupCapabilities,
     SubgroupFeatureRange,
@@ -40,16 +49,14 @@ from vyre.policies.devices.subgroup import (
     from_feature_range,
     reduction_offsets,
 )
-from vyre.policies.egraphs.device_extraction import (
-    AutotuneRecord,
-    EClass,
-    ENode,
-    ExtractionInputs,
-    extract_best_for_device,
+from vyre.policies.caching.cache_eviction import (
+    EvictionCounts,
+    RetentionInputs,
+    eviction_basis_points,
+    select_retention_set,
 )
-from vyre.policies.egraphs.extraction_cost import ExtractionProfile, NodeCostInputs, NodeHints, device_aware_cost
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
 from vyre.policies.launching.command_reuse import CommandReuseVerdict, decide_command_reuse
-from vyre.policies.launching.dispatch_policy import PrimaryMode, select_primary_execution_mode
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.launching.param_inlining import (
     DISABLED,
@@ -61,20 +68,7 @@ from vyre.policies.launching.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.launching.persistent_kernel import PersistentKernelVerdict, decide_persistent_kernel
-from vyre.policies.prediction.shape_prediction import Fingerprint, ShapeHistory
 from vyre.policies.prediction.trace_jit import TraceJitInputs, decide_trace_jit_speculation
-from vyre.policies.stage_fusion.fusion import (
-    CONSERVATIVE_CAPS,
-    HIGH_END_CAPS,
-    FusionCaps,
-    FusionInputs,
-    FusionVerdict,
-    KernelShape,
-    decide_fusion,
-)
-from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
-from vyre.policies.variants.routing import observe, select_sort_backend
-from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 _CODEC: Final = Codec()
 

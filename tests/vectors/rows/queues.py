@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row
-from vyre.adapters.host.ring import HostRing, RingItem
+from vectors.seeds.convergence import plan_convergence
+from vectors.seeds.host_ring import HostRing, RingItem
+from vectors.seeds.queue_expansion import plan_queue_with_expansion
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers import fixpoint
-from vyre.policies.launching.queueing import plan_backpressure, plan_queue, plan_queue_with_expansion
+from vyre.policies.launching.queueing import plan_backpressure, plan_queue
 
 CODEC: Final = PlanCodec()
 
@@ -63,7 +64,7 @@ FILES: Final[Mapping[str, Mapping[str, Row]]] = {
         "plan_device_work_queue_with_expansion": Row(plan_queue_with_expansion, fallible=True),
         "plan_device_work_queue_backpressure": Row(plan_backpressure, fallible=True),
     },
-    "device_convergence": {"plan_device_convergence": Row(fixpoint.plan_convergence, fallible=True)},
+    "device_convergence": {"plan_device_convergence": Row(plan_convergence, fallible=True)},
     "persistent_ring": {
         "try_new": Row(_strict, fallible=True),
         "new": Row(_rounded, fallible=True),

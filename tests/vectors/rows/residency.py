@@ -7,8 +7,8 @@ from typing import Final
 
 from vectors.codec import Row
 from vectors.seeds.capture import plan_capture
-from vyre.policies.transfer.residency import ResidencyCounters, plan_queries, plan_session
-from vyre.policies.variants.selection import select_passes
+from vectors.seeds.pass_selection import select_passes
+from vectors.seeds.residency import ResidencyCounters, plan_queries, plan_session
 
 
 def _add(left: ResidencyCounters, right: ResidencyCounters) -> ResidencyCounters:

@@ -13,9 +13,7 @@ from vectors.seeds.fused_speculation import (
     race_variants,
     read_fused_result,
 )
-from vyre.domain.dispatch import SpeculationMode
-from vyre.domain.errors import ErrorCode, InvalidProgram
-from vyre.policies.prediction.speculate import (
+from vectors.seeds.speculate import (
     PairedWindow,
     PathInputs,
     SpeculationPath,
@@ -25,7 +23,9 @@ from vyre.policies.prediction.speculate import (
     VariantRaceInputs,
     choose_path,
 )
-from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
+from vectors.seeds.speculation import SpeculationObservation, decide_speculation
+from vyre.domain.dispatch import SpeculationMode
+from vyre.domain.errors import ErrorCode, InvalidProgram
 
 _CONFIRMED: Final = "bb"
 """What the confirm callback of the files returns."""

@@ -8,13 +8,10 @@ from typing import Any, Final
 
 from vectors.codec import Json, PlanCodec, Row
 from vectors.seeds.device_keys import device_key
-from vectors.seeds.telemetry_samples import sample_from_telemetry
-from vectors.seeds.wave_execution import execution_plan, memory_plan
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.domain.errors import PlanError
-from vyre.policies.devices.occupancy import DeviceEnvelope
-from vyre.policies.frontiers.fusion_pressure import fusion_pressures
-from vyre.policies.frontiers.plan_cache import (
+from vectors.seeds.fusion_pressure import fusion_pressures
+from vectors.seeds.launch_diagnosis import DeviceEnvelope
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
     MegakernelDeviceKey,
@@ -24,7 +21,8 @@ from vyre.policies.frontiers.plan_cache import (
     WavePressures,
     plan_key,
 )
-from vyre.policies.frontiers.topology import (
+from vectors.seeds.telemetry_samples import sample_from_telemetry
+from vectors.seeds.topology import (
     FrontierSample,
     GraphSize,
     MemoryDemand,
@@ -33,6 +31,8 @@ from vyre.policies.frontiers.topology import (
     WaveMemory,
     select,
 )
+from vectors.seeds.wave_execution import execution_plan, memory_plan
+from vyre.domain.errors import PlanError
 
 CODEC: Final = PlanCodec()
 

@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 
 from vectors.codec import Json, PlanCodec, Row
 from vectors.seeds.chain_fusion import plan_launch_fusion
+from vectors.seeds.diagnostics import plan_diagnostics
 from vyre.domain.errors import PlanError
-from vyre.policies.transfer.readback import plan_diagnostics, plan_results
+from vyre.policies.transfer.readback import plan_results
 from vyre.policies.transfer.transfers import ReadInputs, ReadPlan, Write, WriteInputs, fuse_reads, fuse_writes
 
 T = TypeVar("T")

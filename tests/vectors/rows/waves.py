@@ -6,31 +6,21 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from vectors.codec import Json, PlanCodec, Row
-from vyre.app.work_graph.plan_cache import MegakernelPlanCache
-from vyre.policies.frontiers.frontier_ir import (
-    FrontierIr,
-    FrontierIrPlan,
-    FrontierWaves,
-    FrontierWaveSizes,
-    NodeDependencies,
-    plan_frontier_ir,
-    waves_from_frontier_ir,
-)
-from vyre.policies.frontiers.waves import (
-    BarrierInputs,
-    BarrierPlan,
-    Dependencies,
+from vectors.seeds.frontier_execution import (
     FrontierExecutionInputs,
     FrontierExecutionPlan,
     FrontierInputs,
     FrontierPlan,
     WaveEnvelope,
     fused_wave_bytes,
-    plan_barriers,
     plan_frontier,
     plan_frontier_execution,
 )
-from vyre.policies.transfer.residency import TokenFactProfile, plan_token_fact
+from vectors.seeds.frontier_ir import FrontierWaves, FrontierWaveSizes, waves_from_frontier_ir
+from vectors.seeds.megakernel_plan_cache import MegakernelPlanCache
+from vectors.seeds.token_fact_plan import TokenFactProfile, plan_token_fact
+from vyre.policies.frontiers.frontier_ir import FrontierIr, FrontierIrPlan, NodeDependencies, plan_frontier_ir
+from vyre.policies.frontiers.waves import BarrierInputs, BarrierPlan, Dependencies, plan_barriers
 
 Given: TypeAlias = dict[str, Any]
 

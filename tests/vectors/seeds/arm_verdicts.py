@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from vyre.policies.concurrency.arm_independence import ArmAccess, judge_arms
+from vectors.seeds.arm_independence import ArmAccess, judge_arms
 from vyre.policies.concurrency.hazards import ConflictReason
 from vyre.policies.record import U32, Reason, record, verdict, why_field
 

@@ -6,10 +6,23 @@ O(1).
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TypeAlias
 
-from vyre.policies.launching.bindless import BindlessSupport
 from vyre.policies.record import U32, Reason, record, verdict, why_field
+
+
+class BindlessSupport(Enum):
+    """Support for resource tables.
+
+    - ``FULL``: any index at run time.
+    - ``STATIC``: a table whose slots are indexed by constants only.
+    - ``UNSUPPORTED``: no tables.
+    """
+
+    FULL = "full"
+    STATIC = "static"
+    UNSUPPORTED = "unsupported"
 
 
 @record

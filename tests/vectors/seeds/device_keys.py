@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.policies.devices.occupancy import DeviceEnvelope
-from vyre.policies.frontiers.plan_cache import MegakernelDeviceKey
+from vectors.seeds.launch_diagnosis import DeviceEnvelope
+from vectors.seeds.plan_cache import MegakernelDeviceKey
 
 _GRID_SYNC_SM_MAJOR: Final = 6
 

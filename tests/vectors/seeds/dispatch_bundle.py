@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vectors.seeds.arm_independence import ArmAccess
 from vectors.seeds.arm_verdicts import ArmVerdict, can_dispatch_concurrently
+from vectors.seeds.async_copy_overlap import CopyOverlapVerdict, Serialize, judge_copy
 from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessThresholds, BindlessVerdict, decide_bindless
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapVerdict, Serialize, judge_copy
-from vyre.policies.concurrency.hazards import Interval, check_intervals
+from vectors.seeds.dispatch_policy import PrimaryMode, select_primary_execution_mode
+from vectors.seeds.intervals import check_intervals
+from vyre.policies.concurrency.hazards import Interval
 from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseThresholds,
@@ -23,7 +25,6 @@ from vyre.policies.launching.command_reuse import (
     RecordAndReplay,
     decide_command_reuse,
 )
-from vyre.policies.launching.dispatch_policy import PrimaryMode, select_primary_execution_mode
 from vyre.policies.launching.persistent_kernel import (
     PersistentKernel,
     PersistentKernelInputs,

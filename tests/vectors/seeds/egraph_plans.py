@@ -11,17 +11,67 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from enum import Enum
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow, intern_operators, row_signature
-from vyre.policies.egraphs.egraph_kernels import KernelPass, LaunchConfig, Wave, chunks_of, waves_of
+from vectors.seeds.egraph_image import EGraphSnapshot, ENodeRow, intern_operators, row_signature
+from vyre.domain.errors import PlanError
 from vyre.policies.record import U32, U64, record, verdict
 
 PAIR_BYTES: Final = 8
 """Bytes of a pair of classes."""
 COUNTER_BYTES: Final = 8
 """Bytes of the counter of pairs."""
+
+
+@record
+class LaunchConfig:
+    """The threads of a block and the most blocks of a launch, both at least 1."""
+
+    threads_per_block: U32 = 256
+    max_blocks_per_launch: U32 = 65_535
+
+    def require_positive(self) -> None:
+        """Raises ``PlanError`` if the configuration launches nothing."""
+        if self.threads_per_block == 0:
+            raise PlanError("ZeroThreadsPerBlock")
+        if self.max_blocks_per_launch == 0:
+            raise PlanError("ZeroMaxBlocksPerLaunch")
+
+
+class KernelPass(Enum):
+    """Passes of the scan and of the union, each in launch order."""
+
+    ROW_SCAN = "row_scan"
+    CHILD_EDGE_SCAN = "child_edge_scan"
+    ECLASS_GROUP_SCAN = "eclass_group_scan"
+    UNION_PAIRS = "union_pairs"
+    CANONICAL_REWRITES = "canonical_rewrites"
+
+
+def chunks_of(items: int, config: LaunchConfig) -> Iterable[tuple[int, int, int]]:
+    """Yields the launches that cover so many items in order: the first item, and the numbers of items and blocks."""
+    per_launch = config.threads_per_block * config.max_blocks_per_launch
+    for first in range(0, items, per_launch):
+        count = min(per_launch, items - first)
+        yield first, count, -(-count // config.threads_per_block)
+
+
+class Wave(NamedTuple):
+    """One launch of a pass."""
+
+    kernel_pass: KernelPass
+    first_item: int
+    item_count: int
+    blocks: int
+    threads_per_block: int
+
+
+def waves_of(passes: Iterable[tuple[KernelPass, int]], config: LaunchConfig) -> tuple[Wave, ...]:
+    threads = config.threads_per_block
+    return tuple(Wave(kind, *chunk, threads) for kind, items in passes for chunk in chunks_of(items, config))
 
 
 @record

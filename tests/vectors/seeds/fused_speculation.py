@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+from vectors.seeds.speculate import SpeculationReport, VariantRaceInputs
 from vyre.domain.errors import InvalidProgram
-from vyre.policies.prediction.speculate import SpeculationReport, VariantRaceInputs
 from vyre.policies.record import Count, Reason, record, verdict, why_field
 
 TAIL_BYTES: Final = 8

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from vyre.policies.concurrency.arm_independence import ArmAccess
+from vectors.seeds.arm_independence import ArmAccess
 from vyre.policies.concurrency.hazards import ConflictReason, HazardInputs, first_conflict, hazard_graph
 from vyre.policies.record import record, verdict
 

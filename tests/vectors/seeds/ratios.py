@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.arith import BPS, U32_MAX, U64_MAX, round_half_away
+from vyre.policies.arith import BPS, U32_MAX, U64_MAX
 
 
 def compose_bps(left: int, right: int, cap: int = U32_MAX) -> int:
@@ -41,3 +41,54 @@ def float_to_u64(value: float) -> int:
         if 0 <= rounded <= U64_MAX:
             return rounded
     raise InvalidField(record="float_to_u64", field="value", value=value, expected="a finite float in 0..2^64-1")
+
+
+def round_half_away(value: float) -> int:
+    """Returns the integer nearest to a finite float; halves round away from zero."""
+    whole = math.floor(abs(value))
+    whole += abs(value) - whole >= 0.5
+    return whole if value >= 0 else -whole
+
+
+def float_to_u32(value: float, *, rounded: bool) -> int:
+    """Truncates or rounds a float into 0..2^32-1.
+
+    A value that is too large or not finite gives 2^32-1, a negative one 0.
+    """
+    if not math.isfinite(value):
+        return U32_MAX
+    return min(max(round_half_away(value) if rounded else math.floor(value), 0), U32_MAX)
+
+
+def float_ratio_bps(
+    numerator: float, denominator: float, *, rounded: bool, if_bad_numerator: int, if_bad_denominator: int
+) -> int:
+    """Returns ``numerator / denominator`` in basis points as a u32; a numerator of at most 0 gives 0.
+
+    A numerator that is not finite gives ``if_bad_numerator``; a denominator that is not a finite positive number gives
+    ``if_bad_denominator``.
+    """
+    if not math.isfinite(numerator):
+        return if_bad_numerator
+    if not math.isfinite(denominator) or denominator <= 0:
+        return if_bad_denominator
+    return float_to_u32(max(numerator, 0.0) / denominator * BPS, rounded=rounded)
+
+
+def float_unit_bps(value: float, if_invalid: int) -> int:
+    """Returns a ratio as basis points, truncated into a u32, or ``if_invalid`` when the ratio is not finite."""
+    return float_to_u32(value * BPS, rounded=False) if math.isfinite(value) else if_invalid
+
+
+def unit(value: float) -> float:
+    """Returns ``value`` clamped to 0..1; 0 if it is not finite."""
+    return min(value, 1.0) if 0.0 < value < math.inf else 0.0
+
+
+def scale_round_clamped(base: int, bps: int, *, if_zero: int, max_bps: int) -> int:
+    """Returns ``base`` times ``bps`` rounded half up, at most 2^64-1; ``if_zero`` when ``bps`` is 0.
+
+    ``bps`` is first clamped to ``max_bps``; a ``max_bps`` of 0 means no clamp.
+    """
+    effective = min(bps, max_bps) if max_bps else bps
+    return min((base * effective + BPS // 2) // BPS, U64_MAX) if bps else if_zero

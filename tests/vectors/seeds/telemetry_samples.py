@@ -6,8 +6,8 @@ nothing about the graph; a counted frontier replaces it.  O(1).
 
 from __future__ import annotations
 
+from vectors.seeds.topology import FrontierSample
 from vyre.policies.arith import BPS
-from vyre.policies.frontiers.topology import FrontierSample
 from vyre.policies.record import U64, BasisPoints, record
 
 

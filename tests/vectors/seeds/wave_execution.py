@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vyre.policies.frontiers.topology import (
+from vectors.seeds.topology import (
     DEFAULT_THRESHOLDS,
     ExecutionPlan,
     FrontierSample,

@@ -8,6 +8,7 @@ from typing import Final
 from vyre.ir import (
     Atomic,
     Binary,
+    BinaryOp,
     Bitcast,
     BufferLength,
     Cast,
@@ -24,6 +25,7 @@ from vyre.ir import (
     SubgroupLane,
     SubgroupSize,
     Unary,
+    UnaryOp,
     Unpack,
     Var,
     WrapCast,
@@ -31,7 +33,7 @@ from vyre.ir import (
     children,
     unary_result,
 )
-from vyre.lowering import TRANSCENDENTALS
+from vyre.lowering import TRANSCENDENTALS, lowered
 from vyre_opencl import memory, operators
 from vyre_opencl.functions import definition, function_name
 from vyre_opencl.types import Value, literal
@@ -114,22 +116,33 @@ class _Statement:
         expected = None if expr.expected is None else self.value(expr.expected)
         return memory.atomic(self._w, expr.op, self._w.places[expr.buffer], index, expected, self.value(expr.value))
 
+    def literal(self, dtype: ScalarType, bits: int) -> Value:
+        return Value(literal(Literal(dtype, bits)), dtype)
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: Value, right: Value) -> Value:
+        if op not in operators.OWN:
+            return lowered(op, dtype, left, right, self)
+        result = binary_result(op, dtype, count)
+        assert result is not None, "validated"
+        return self._w.keep(operators.binary(op, dtype, left.text, right.text), result)
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: Value) -> Value:
+        result = unary_result(op, dtype)
+        assert result is not None, "validated"
+        if op in TRANSCENDENTALS:
+            self._w.functions[function_name(op)] = definition(op)
+            return self._w.keep(f"{function_name(op)}({operand.text})", result)
+        return self._w.keep(operators.unary(op, dtype, operand.text), result)
+
     def _computed(self, expr: Expr, operands: list[Value]) -> Value:
         """Writes a node whose value depends on its operands alone."""
         w, texts = self._w, [operand.text for operand in operands]
         source = operands[0].dtype if operands else U32
         match expr:
             case Binary(op):
-                result = binary_result(op, source, operands[1].dtype)
-                assert result is not None, "validated"
-                return w.keep(operators.binary(op, source, *texts), result)
+                return self.binary(op, source, operands[1].dtype, *operands)
             case Unary(op):
-                result = unary_result(op, source)
-                assert result is not None, "validated"
-                if op in TRANSCENDENTALS:
-                    w.functions[function_name(op)] = definition(op)
-                    return w.keep(f"{function_name(op)}({texts[0]})", result)
-                return w.keep(operators.unary(op, source, texts[0]), result)
+                return self.unary(op, source, operands[0])
             case Select():
                 return w.keep(f"{texts[0]} ? {texts[1]} : {texts[2]}", operands[1].dtype)
             case Cast(target):

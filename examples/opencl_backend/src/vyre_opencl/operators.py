@@ -30,6 +30,13 @@ _TESTS: Final = {
     _U.IS_INF: "isinf",
     _U.IS_FINITE: "isfinite",
 }
+OWN: Final = frozenset(
+    {
+        *(*_COMPARISONS, *_WRAPPING, *_BITWISE, *_FUNCTIONS, _B.DIV, _B.MOD, _B.SHL, _B.SHR),
+        *(_B.ROTATE_LEFT, _B.ROTATE_RIGHT, _B.ABS_DIFF, _B.SATURATING_MUL),
+    }
+)
+"""The binary operators that have C of their own; the others are made of these."""
 
 
 def binary(op: BinaryOp, dtype: ScalarType, a: str, b: str) -> str:

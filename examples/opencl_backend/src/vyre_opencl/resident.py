@@ -192,6 +192,8 @@ class ClMemory:
             name, written = binding.buffer.name, binding.buffer.is_writable
             if isinstance(resource, ResidentBuffer):
                 own = self._own(resource)
+                if binding.buffer.is_push:
+                    raise InvalidResource(f"parameter `{name}` is bound to {own!r}", fix="pass its bytes.")
                 check_alignment(name, binding.element_size, own.offset, own)
                 ranges.append((name, written, own.address, own.address + own.nbytes))
                 lengths.append(_seen(binding, own.nbytes))

@@ -9,6 +9,7 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.aot import AotRegistry, AotTargetId
@@ -44,7 +45,9 @@ def build_bundle(
         vyre=version("vyre"),
         workgroup=config.workgroup or program.workgroup_size,
         driven_by_input=interface.driven_by_input,
+        reach=interface.reach(),
         buffers=program.abi_buffers,
+        sizes=written_sizes(program.sizes, program.abi_buffers),
         spec=tuple(SpecConstant(name, value.dtype.text, value.bits) for name, value in sorted(literals.items())),
         builds=tuple(registry.emit(AotTargetId(target), forms.get(target, program), config) for target in targets),
     )

@@ -12,6 +12,7 @@ from vyre.adapters.bundles.manifest import Loaded, decode, encode
 from vyre.adapters.files import write_files
 from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile
 from vyre.ports.bundles import BuildForm, Bundle
+from vyre.ports.interrupts import whole
 
 
 def read_bundle(path: Path, forms: Sequence[BuildForm], expect: str | None = None) -> Loaded:
@@ -45,6 +46,7 @@ def check_digest(what: str, expect: str | None, actual: bytes) -> None:
         raise UnexpectedDigest(what=what, expected=expect, actual=actual.hex())
 
 
+@whole
 def _read(path: Path) -> bytes:
     """Returns the content of a regular file of at most ``MAX_BYTES``; a longer file is refused unread."""
     try:
@@ -55,5 +57,5 @@ def _read(path: Path) -> bytes:
             if facts.st_size > MAX_BYTES:
                 raise MalformedBundle(f"{path}: it has {facts.st_size} bytes, more than {MAX_BYTES}")
             return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: no path at all, such as one with a NUL in it
+        raise UnreadableFile(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None

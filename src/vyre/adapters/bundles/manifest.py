@@ -15,11 +15,13 @@ from typing import Any, Final, NamedTuple
 
 from vyre.adapters.bundles.container import seal, unseal
 from vyre.domain.errors import InvalidProgram, MalformedBundle
+from vyre.domain.geometry import NO_REACH, LaneReach, Reach
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
+from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.names import Dim3
-from vyre.domain.nesting import NestedTooDeep, read_json
 from vyre.domain.plain_values import counts, flags, texts
+from vyre.domain.strict_json import parse
 from vyre.ports.bundles import Build, BuildForm, Bundle, SpecConstant
 
 FORMAT: Final = "vyre-bundle/1"
@@ -51,12 +53,10 @@ def decode(data: bytes, forms: Sequence[BuildForm]) -> Loaded:
     """
     digest, manifest, blobs = unseal(data)
     try:
-        bundle = _bundle(read_json(manifest), blobs, forms)
+        bundle = _bundle(parse(manifest), blobs, forms)
         _check(bundle)
         if _manifest(bundle) != manifest:
             raise ValueError("it is not written canonically")
-    except NestedTooDeep:
-        raise MalformedBundle("its manifest is nested too deeply") from None
     except KeyError as missing:
         raise MalformedBundle(f"its manifest lacks, or does not know, {missing}") from None
     except (ValueError, TypeError, AttributeError, OverflowError, InvalidProgram) as error:
@@ -76,6 +76,11 @@ def _manifest(bundle: Bundle) -> bytes:
         "buffers": [_buffer_json(buffer) for buffer in bundle.buffers],
         "builds": [_build_json(build) for build in bundle.builds],
     }
+    if bundle.reach != NO_REACH:
+        parts = [[part.buffer, part.axis, *part.ids, part.more, part.of_groups] for part in bundle.reach.axes[0]]
+        value["reach"] = {"axes": sorted(bundle.reach.reads), "x": parts}
+    if bundle.sizes:
+        value["sizes"] = bundle.sizes
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.encode("utf-8", "surrogatepass")  # names of buffers may hold anything that a str does
 
@@ -117,6 +122,8 @@ def _bundle(value: dict[str, Any], blobs: memoryview, forms: Sequence[BuildForm]
         vyre=value["vyre"],
         workgroup=_dim3(value["workgroup"]),
         driven_by_input=value["driven_by_input"],
+        reach=_reach(value["reach"]) if "reach" in value else NO_REACH,
+        sizes=tuple((name, array, axis) for name, array, axis in value.get("sizes", ())),
         buffers=tuple(map(_buffer, value["buffers"])),
         spec=tuple(SpecConstant(name, dtype, bits) for name, dtype, bits in value["spec"]),
         builds=tuple(_build(build, cutter, forms) for build in value["builds"]),
@@ -146,6 +153,11 @@ class _Cutter:
         """Raises ``ValueError`` if bytes are left."""
         if self._rest:
             raise ValueError(f"{len(self._rest)} bytes belong to no member")
+
+
+def _reach(value: dict[str, Any]) -> LaneReach:
+    parts = tuple(Reach(name, axis, (a, b), more, 0, groups) for name, axis, a, b, more, groups in value["x"])
+    return LaneReach(frozenset(value["axes"]), (parts, (), ()))
 
 
 def _build(value: dict[str, Any], cutter: _Cutter, forms: Sequence[BuildForm]) -> Build:
@@ -241,6 +253,17 @@ def _problems(bundle: Bundle) -> Iterator[str]:
         yield "a name is no text"
     if not flags(bundle.driven_by_input):
         yield "driven_by_input is no bool"
+    if not counts(*bundle.reach.reads, most=2):
+        yield "the axes of ids are none"
+    names = {buffer.name for buffer in bundle.buffers}
+    for part in bundle.reach.axes[0]:
+        is_known = texts(part.buffer) and part.buffer in names and part.axis in (None, 0) and flags(part.of_groups)
+        if not (is_known and counts(*part.ids, least=1) and counts(part.more)):
+            yield f"{part.buffer!r} is reached by no number of lanes"
+    if not all(texts(*names) and counts(-axis) for *names, axis in bundle.sizes) or (
+        written_sizes(bundle.sizes, bundle.buffers) != bundle.sizes
+    ):
+        yield "a parameter holds no size of an axis"
     if not _sizes(*bundle.workgroup):
         yield f"the workgroup is {bundle.workgroup}"
     for constant in bundle.spec:

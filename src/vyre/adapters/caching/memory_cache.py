@@ -12,7 +12,7 @@ entries that are hit that often are not at risk of eviction.
 from __future__ import annotations
 
 import itertools
-import threading
+import sys
 import time
 import weakref
 from collections import Counter, deque
@@ -22,12 +22,14 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
-from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.single_flight import SingleFlight
+from vyre.adapters.forks import is_held_here, process_lock
+from vyre.adapters.on_use import OnUse
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
 from vyre.policies.record import U64_MAX, Reason
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.adapters.caching.retention import Retention
@@ -141,11 +143,13 @@ class MemoryCache(Generic[K, V]):
     ) -> None:
         self._budget = budget if budget is not None else MemoryBudget()
         self._decisions = None if sink is None else HeldDecisions(sink)
-        self._retention: Retention[K] = retention if retention is not None else CostEviction[K](sink=self._decisions)
+        self._retention: Retention[K] = (
+            OnUse(partial(_cost_eviction, self._decisions)).facet() if retention is None else retention
+        )
         self._now_ns = now_ns
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._flights: SingleFlight[K, V] = SingleFlight(name)
-        self._values: dict[K, V] = {}
+        self._values: dict[K, tuple[V, K]] = {}  # with the key as it was built, which a log of hits keeps alive, too
         self._log: list[K] = []
         self._new: dict[K, _Held] = {}  # what the policy does not know yet: its first entry in the log is its arrival
         self._held: dict[K, _Held] = {}
@@ -162,10 +166,10 @@ class MemoryCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Returns the value if it is held, else None; a miss is not counted."""
         try:
-            value = self._values[key]
+            value, own = self._values[key]
         except KeyError:
             return None
-        self._log.append(key)
+        self._log.append(own)
         if len(self._log) >= LOG:
             self._shorten_log()
         return value
@@ -178,17 +182,19 @@ class MemoryCache(Generic[K, V]):
         ``UnfinishedBuild`` if a build waits for itself, and ``DispatchTimeout``.  A failure leaves no entry.
         """
         try:
-            value = self._values[key]
+            value, own = self._values[key]
         except KeyError:
-            return self._miss(key, build, timeout_s)
-        self._log.append(key)  # as in `get`, without the cost of another call
-        if len(self._log) >= LOG:
-            self._shorten_log()
-        return value
+            pass  # built below, so that no error of a build is told as one that came while this was handled
+        else:
+            self._log.append(own)  # as in `get`, without the cost of another call
+            if len(self._log) >= LOG:
+                self._shorten_log()
+            return value
+        return self._miss(key, build, timeout_s)
 
     def discard(self, key: K) -> bool:
         """Drops a value that is no longer valid, even while it is built or used; returns whether it was held."""
-        with self._lock:
+        with self._lock, sealed:
             left = self._discard([key])
         return len(left) > 0
 
@@ -196,7 +202,7 @@ class MemoryCache(Generic[K, V]):
         """Discards the keys for which ``selects``, which must not call the cache, is true; returns how many were
         held.
         """
-        with self._lock:
+        with self._lock, sealed:
             left = self._discard([key for key in (*self._held, *self._gone, *self._wanted) if selects(key)])
         return len(left)
 
@@ -212,7 +218,7 @@ class MemoryCache(Generic[K, V]):
 
     def stats(self) -> MemoryCacheStats:
         """Returns a consistent snapshot."""
-        with self._lock:
+        with self._lock, sealed:
             leased = list(self._leases.values())
             return MemoryCacheStats(
                 entries=len(self._held),
@@ -229,14 +235,19 @@ class MemoryCache(Generic[K, V]):
 
     def departures(self) -> tuple[Departure, ...]:
         """Returns the latest ``DEPARTURES`` of them, oldest first."""
-        with self._lock:
+        with self._lock, sealed:
             return tuple(self._departures)
 
     # ---- misses
     def _miss(self, key: K, build: Callable[[], Built[V]], timeout_s: float | None) -> V:
+        if is_held_here(self._lock):  # a finaliser inside of a change of this cache, which keeps nothing for it
+            built = build()
+            if built.unload is not None:
+                self._to_unload(built.value, _Held(next(self._lease_numbers), 0, 0, None), built.unload)
+            return built.value
         value, own = self._flights.run(key, partial(self._fill, key, build), timeout_s)
         if not own:
-            with self._lock:
+            with self._lock, sealed:
                 self._shared += 1
         elif self._decisions is not None:
             self._decisions.tell()
@@ -246,10 +257,10 @@ class MemoryCache(Generic[K, V]):
         """Builds the value, on the one thread that does."""
         ticket = object()
         left: list[V] = []
-        with self._lock:
+        with self._lock, sealed:
             if key in self._values:  # another build ended between the look-up and this one
                 self._log.append(key)
-                return self._values[key]
+                return self._values[key][0]
             value = self._revive(key, left) if self._gone else None
             if value is None:
                 self._misses += 1
@@ -264,11 +275,11 @@ class MemoryCache(Generic[K, V]):
             if built.unload is not None:
                 held = self._to_unload(built.value, held, built.unload)
         except BaseException:
-            with self._lock:
+            with self._lock, sealed:
                 self._failures += 1
                 self._is_wanted(key, ticket)
             raise
-        with self._lock:
+        with self._lock, sealed:
             if self._is_wanted(key, ticket):
                 self._keep(key, built.value, held, left)
             else:
@@ -324,7 +335,7 @@ class MemoryCache(Generic[K, V]):
         while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
             self._read_log()
             victim = self._retention.evict()
-            evicted = self._values.pop(victim.key)
+            evicted = self._values.pop(victim.key)[0]
             left.append(evicted)
             held = self._held.pop(victim.key)
             self._nbytes -= held.nbytes
@@ -332,7 +343,7 @@ class MemoryCache(Generic[K, V]):
             self._remember(victim.key, self._depart(victim.key, evicted, held, cause, victim.why))
         self._new[key] = self._held[key] = new
         self._log.append(key)  # before any hit of it
-        self._values[key] = value
+        self._values[key] = value, key
         self._nbytes += new.nbytes
 
     def _depart(self, key: K, value: V, held: _Held, cause: Cause, why: Reason = _NOT_ASKED) -> _Held:
@@ -356,15 +367,18 @@ class MemoryCache(Generic[K, V]):
     def _discard(self, keys: Iterable[K]) -> list[V]:
         """Returns the values that were held, which the caller drops outside the lock."""
         left: list[V] = []
-        self._read_log()  # none of its entries counts for a later value of a key
+        decides = not sys.is_finalizing()  # when the policy can no longer be imported
+        if decides:
+            self._read_log()  # none of its entries counts for a later value of a key
         for key in keys:
             self._flights.forget(key)
             self._wanted.pop(key, None)
             self._gone.pop(key, None)
-            self._retention.discard(key)
+            if decides:
+                self._retention.discard(key)
             if key in self._held:
                 held = self._held.pop(key)
-                value = self._values.pop(key)
+                value = self._values.pop(key)[0]
                 left.append(value)
                 self._nbytes -= held.nbytes
                 self._depart(key, value, held, Cause.DISCARDED)
@@ -380,7 +394,9 @@ class MemoryCache(Generic[K, V]):
 
     def _shorten_log(self) -> None:
         """Passes the new values in the older half of the log to the policy, and drops the hits in it."""
-        with self._lock:
+        if is_held_here(self._lock):
+            return
+        with self._lock, sealed:
             for key in self._taken(max(len(self._log) - LOG // 2, 0)):
                 if not self._arrived(key):
                     self._logged += 1
@@ -405,3 +421,10 @@ def _let_go(leases: dict[int, int], lease: int, unload: Callable[[], object] | N
     leases.pop(lease, None)
     if unload is not None:
         unload()
+
+
+def _cost_eviction(sink: DecisionSink | None) -> Retention[Any]:
+    """Returns the usual retention; a cache with room to spare never asks it."""
+    from vyre.adapters.caching.cost_eviction import CostEviction
+
+    return CostEviction(sink=sink)

@@ -12,7 +12,10 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from vyre.adapters.forks import process_lock
 from vyre.domain.errors import DispatchTimeout, UnfinishedBuild, VyreError
+from vyre.domain.float_mode import in_default_mode
+from vyre.ports.interrupts import sealed, undisturbed, wait_at
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -43,8 +46,7 @@ class _Flight(Generic[V]):
     def wait(self, timeout_s: float | None) -> bool:
         """Waits until it has landed; returns whether it has within so many seconds."""
         assert self.gate is not None
-        if not self.landed and self.gate.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
-            self.gate.release()  # for the next one that waits
+        wait_at(self.gate, lambda: self.landed, timeout_s)
         return self.landed
 
 
@@ -56,19 +58,29 @@ class SingleFlight(Generic[K, V]):
 
     def __init__(self, name: Callable[[K], str] = repr) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._flights: dict[K, _Flight[V]] = {}
         self._waiting: dict[int, _Flight[V]] = {}
 
+    @in_default_mode
     def run(self, key: K, build: Callable[[], V], timeout_s: float | None = None) -> tuple[V, bool]:
         """Returns the result of ``build``, and whether this thread ran it.
 
         ``timeout_s`` bounds the wait for another thread, not the own build.  Raises what ``build`` raises,
-        ``UnfinishedBuild``, and ``DispatchTimeout`` when the wait times out; the build then continues.
+        ``UnfinishedBuild``, and ``DispatchTimeout`` when the wait times out; the build then continues.  An exception
+        of a signal handler ends the call, and the build continues on a thread of its own.
         """
+        return undisturbed(self._run, key, build, timeout_s)
+
+    def forget(self, key: K) -> None:
+        """Detaches a running build: later requests do not get its result."""
+        self._flights.pop(key, None)  # one call, which needs no lock
+
+    # ---- details
+    def _run(self, key: K, build: Callable[[], V], timeout_s: float | None) -> tuple[V, bool]:
         own: _Flight[V] = _Flight(threading.get_ident())
         try:
-            with self._lock:
+            with self._lock, sealed:
                 flight = self._flights.setdefault(key, own)
             if flight is not own:
                 flight = self._join(key, own)
@@ -82,15 +94,9 @@ class SingleFlight(Generic[K, V]):
             self._land(key, own)
         return self._wait(key, flight, timeout_s), False
 
-    def forget(self, key: K) -> None:
-        """Detaches a running build: later requests do not get its result."""
-        with self._lock:
-            self._flights.pop(key, None)
-
-    # ---- details
     def _join(self, key: K, own: _Flight[V]) -> _Flight[V]:
         """Returns the flight to wait for, or ``own`` if it is the first."""
-        with self._lock:
+        with self._lock, sealed:
             flight = self._flights.get(key)
             if flight is None or flight.landed:  # it lands before it leaves the table
                 self._flights[key] = own
@@ -116,7 +122,7 @@ class SingleFlight(Generic[K, V]):
         try:
             landed = flight.wait(timeout_s)
         finally:
-            with self._lock:
+            with self._lock, sealed:
                 self._waiting.pop(threading.get_ident(), None)
         if not landed:
             raise DispatchTimeout(
@@ -131,7 +137,7 @@ class SingleFlight(Generic[K, V]):
         flight.landed = True  # first: who closes the gate too late to be seen here sees this
         if flight.gate is not None:
             flight.gate.release()  # lets the waiting threads go on
-        with self._lock:
+        with self._lock, sealed:
             if self._flights.get(key) is flight:
                 del self._flights[key]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.adapters.cpu.decisions.vector_width import vector_width
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.features import AARCH64, host
+from vyre.domain.device import EngineKind
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import decide
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.emission import EmissionOptions
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class CpuEmission:
         """
         from vyre.adapters.cpu.native.compilation import llvm_version
         from vyre.adapters.cpu.pool.options import default_threads, options_from
-        from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys
+        from vyre.adapters.cpu.runtime.artifact_keys import object_keys
         from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
         from vyre.adapters.kernel_source import KernelSource
         from vyre.adapters.system import ProcessEnvironment
@@ -164,7 +164,7 @@ class CpuEmission:
         threads = found.threads or default_threads(found.affinity)
         usual = variants_of(VariantInputs(program, host(), threads, passes=options.passes), None).usual
         compiler = llvm_version() or ""
-        return (ObjectKeys(host(), usual, compiler).key(KernelSource.of(program, spec)),)
+        return (object_keys(host(), usual, compiler).key(program, KernelSource.of(program, spec).spec),)
 
 
 def _refuse(program: Program) -> None:

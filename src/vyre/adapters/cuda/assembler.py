@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from vyre.ports.interrupts import undisturbed
+
 TIMEOUT_S: Final = 300.0
 """The time limit of one assembly."""
 
@@ -51,8 +53,8 @@ def assemblers() -> tuple[Assembler, ...]:
     found: dict[str, Assembler] = {}
     for path in find_tools("ptxas"):
         try:
-            text = subprocess.run(
-                [str(path), "--version"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+            text = undisturbed(
+                subprocess.run, [str(path), "--version"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
             ).stdout
         except (OSError, subprocess.SubprocessError):  # found, but it does not run here
             continue
@@ -81,7 +83,7 @@ def assemble(assembler: Assembler, ptx: str, target: str, *options: str) -> tupl
         source.write_text(ptx)
         command = [str(assembler.path), f"-arch={target}", "-v", *options, str(source), "-o", str(cubin)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+            done = undisturbed(subprocess.run, command, capture_output=True, text=True, timeout=TIMEOUT_S)
         except (OSError, subprocess.SubprocessError) as error:
             raise AssemblyFailed(str(error)) from error
         log = done.stdout + done.stderr

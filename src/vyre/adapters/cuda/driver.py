@@ -44,6 +44,7 @@ from vyre.adapters.cuda.seam import (
     Stream,
     WhileNode,
 )
+from vyre.domain.unique import Unique
 
 BINARY_IMAGES: Final = (b"\x7fELF", b"P\xed\x55\xba")
 """The first bytes of a cubin and of a fat binary; any other image is text."""
@@ -56,8 +57,12 @@ _ASSIGN_AT_LAUNCH: Final = 1
 _MAX_PARAMETERS: Final = 8192
 
 
-class RealDriver(DriverCalls):
+class RealDriver(Unique, DriverCalls):
     """``CudaDriver`` of this machine.  Every method may be called from any thread."""
+
+    @property
+    def lock(self) -> None:
+        """Returns None: no Python runs in its calls."""
 
     @property
     def checks_races(self) -> bool:
@@ -164,6 +169,9 @@ class RealDriver(DriverCalls):
     def stream_ready(self, stream: Stream) -> bool:
         """Implements ``stream_ready`` by ``cuStreamQuery``."""
         return self._ready("cuStreamQuery", self._own_stream(stream, "cuStreamQuery"))
+
+    def abandon(self, stream: Stream) -> None:
+        """Does nothing: work on a GPU ends by itself."""
 
     def stream_wait_event(self, stream: Stream, event: Event) -> None:
         """Implements ``stream_wait_event`` by ``cuStreamWaitEvent``."""

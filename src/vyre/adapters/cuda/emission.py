@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
+from vyre.domain.device import EngineKind
 from vyre.domain.errors import UnsupportedFeature
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.emission import NATIVE, EmissionOptions
 
 if TYPE_CHECKING:

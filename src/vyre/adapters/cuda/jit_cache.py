@@ -16,6 +16,9 @@ LEAST_BYTES: Final = 1 << 30
 """The size that the driver uses by default on most systems, but not on all; a quarter of the largest that it allows."""
 
 
+_DIGITS: Final = 20
+
+
 class JitCacheSettings(NamedTuple):
     """Settings of the driver's cache: ``add`` holds variables that the user has not set.
 
@@ -33,7 +36,7 @@ def jit_cache_settings(environment: Mapping[str, str]) -> JitCacheSettings:
     size = environment.get(SIZE, "")
     if not size:
         return JitCacheSettings({SIZE: str(LEAST_BYTES)})
-    if not (size.isascii() and size.isdigit()):
+    if not (size.isascii() and size.isdigit() and len(size) <= _DIGITS):
         return JitCacheSettings({}, f"{SIZE}={size!r} is no number of bytes")
     if int(size) < LEAST_BYTES:
         return JitCacheSettings({}, f"{SIZE}={size} is less than the {LEAST_BYTES} bytes that vyre would take")

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda import ids
-from vyre.adapters.cuda.drivers import machine_driver, real_driver
 from vyre.domain.device import DeviceProfile
 from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Backend:
     from vyre.adapters.cuda.code_tools import find_code_tool
+    from vyre.adapters.cuda.drivers import real_driver
     from vyre.adapters.cuda.jit_cache import jit_cache_settings
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
@@ -42,6 +42,8 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
 
 
 def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
+    from vyre.adapters.cuda.drivers import real_driver
+
     driver = real_driver()  # first, because without a driver no other module need be imported
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.probe import probe
@@ -51,6 +53,7 @@ def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
 
 
 def _machine(services: BackendServices, options: CudaOptions | None = None) -> Backend:
+    from vyre.adapters.cuda.drivers import machine_driver
     from vyre.adapters.cuda.runtime.backend import make_backend
 
     driver = machine_driver()
@@ -60,6 +63,7 @@ def _machine(services: BackendServices, options: CudaOptions | None = None) -> B
 
 
 def _probe_machine(options: CudaOptions | None = None) -> DeviceProfile:
+    from vyre.adapters.cuda.drivers import machine_driver
     from vyre.adapters.cuda.runtime.probe import probe
 
     return probe(machine_driver(), ids.MACHINE, _machine_options(options))

@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.names import Dim3
 from vyre.domain.races import LanePlace
+from vyre.domain.unique import Unique
 
 Context: TypeAlias = int
 Stream: TypeAlias = int
@@ -135,7 +137,7 @@ class ParameterSlot(NamedTuple):
     format: str
 
 
-class ParameterBlock:
+class ParameterBlock(Unique):
     """The parameters of one launch, packed as the kernel declares them, at a fixed address.
 
     A block is made once and rewritten in place: ``pack`` is ``struct.Struct.pack_into`` bound to the whole block, in
@@ -254,6 +256,13 @@ class CudaDriver(Protocol):
         ...
 
     @property
+    def lock(self) -> threading.RLock | None:
+        """The lock that its calls hold while they run Python, where a finaliser may come; None for the driver of the
+        system.
+        """
+        ...
+
+    @property
     def checks_races(self) -> bool:
         """Whether launches can be watched for data races."""
         ...
@@ -331,6 +340,12 @@ class CudaDriver(Protocol):
 
     def stream_ready(self, stream: Stream) -> bool:
         """Returns whether all work queued on a stream has ended, without waiting."""
+        ...
+
+    def abandon(self, stream: Stream) -> None:
+        """Notes that nobody waits for what is queued on a stream.  It is no call of the API, where work then goes on;
+        an emulated device ends it soon.
+        """
         ...
 
     def stream_wait_event(self, stream: Stream, event: Event) -> None:

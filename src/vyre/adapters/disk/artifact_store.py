@@ -6,32 +6,31 @@ import errno
 import heapq
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.caching.cost_eviction import CostEviction
-from vyre.adapters.caching.held_decisions import HeldDecisions
-from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
-from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
+from vyre.adapters.disk.entry_directory import RECENT_NS, EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.inventory import key_of_entry, listing
 from vyre.adapters.disk.layout import Place, place_of
-from vyre.adapters.disk.ledger import Totals
-from vyre.adapters.disk.space import RECENT_NS, Space
+from vyre.adapters.forks import process_lock
+from vyre.adapters.on_use import OnUse
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import VyreError
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.adapters.caching.held_decisions import HeldDecisions
     from vyre.adapters.caching.retention import Retention
+    from vyre.adapters.disk.space import Space
     from vyre.policies.journal import DecisionSink
     from vyre.ports.support import Environment, Telemetry
 
@@ -44,6 +43,10 @@ _FIXES: Final = {
     errno.EPERM: "make the directory readable and writable for you, or set VYRE_CACHE_DIR to another one.",
 }
 _OTHER_FIX: Final = "check the disk with `vyre cache verify`, or set VYRE_CACHE_DIR to a directory on another one."
+
+
+LOGGED_USES: Final = 256
+"""The uses of entries that are kept until the next eviction, at most."""
 
 
 class _Layer(NamedTuple):
@@ -76,9 +79,13 @@ class DiskArtifactStore:
         user: Callable[[], int] = os.geteuid,
     ) -> None:
         self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
-        self._lock = Lock()
-        self._decisions = None if sink is None else HeldDecisions(sink)
-        self._space_lock = Lock()  # held while entries are evicted; hits do not wait for it
+        self._lock = process_lock()
+        self._decisions: HeldDecisions | None = None
+        if sink is not None:
+            from vyre.adapters.caching.held_decisions import HeldDecisions
+
+            self._decisions = HeldDecisions(sink)
+        self._space_lock = process_lock()  # held while entries are evicted; hits do not wait for it
         self._prepared = False
         self._counts: Counter[str] = Counter()
         self._complaints = Complaints(telemetry, "vyre.cache.unusable", str(settings.directory))
@@ -86,10 +93,8 @@ class DiskArtifactStore:
         lower = [self._opened(path, files, user()) for path in settings.layers]
         self._layers = [_Layer(self._own, "own")] if self._own is not None else []
         self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
-        if self._own is not None:
-            limits = Totals(settings.max_entries, settings.max_bytes)
-            retention = retention or retention_of(settings.eviction, self._decisions)
-            self._space = Space(self._own, files, limits, retention, now_ns)
+        self._uses: Final[deque[str]] = deque(maxlen=LOGGED_USES)
+        self._space = OnUse(partial(self._make_space, files, retention))
 
     # ---- the port
     def get(self, key: ArtifactKey, /) -> Artifact | None:
@@ -136,6 +141,8 @@ class DiskArtifactStore:
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
         """Implements ``ArtifactStore.neighbours``: the most recently used ones."""
+        from vyre.adapters.disk.inventory import key_of_entry
+
         place = place_of(key)
         latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda found: found[1].used_ns)
         keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
@@ -143,6 +150,8 @@ class DiskArtifactStore:
 
     def entries(self) -> Iterator[StoredEntry]:
         """Implements ``ArtifactStore.entries``; entries of another version of vyre count as unreadable."""
+        from vyre.adapters.disk.inventory import listing
+
         for directory, _ in self._layers:
             layer = "" if directory is self._own else directory.layout.root
             for entry in listing(directory):
@@ -162,7 +171,7 @@ class DiskArtifactStore:
     def stats(self) -> StoreStats:
         """Implements ``ArtifactStore.stats``; ``entries`` and ``nbytes`` come from a scan of the writable directory."""
         found = [] if self._own is None else [entry.nbytes for entry in self._own.scan()]
-        with self._lock:
+        with self._lock, sealed:
             counts = self._counts
             return StoreStats(
                 entries=len(found),
@@ -203,7 +212,7 @@ class DiskArtifactStore:
 
     def _note_use(self, directory: EntryDirectory, path: str, used_ns: int) -> None:
         """Records a use.  Times of use have a resolution of an hour, so that most hits do not write."""
-        self._space.used(path)
+        self._uses.append(path)
         now_ns = self._now_ns()
         if abs(now_ns - used_ns) > RECENT_NS:
             with suppress(OSError):  # the only consequence is an earlier eviction
@@ -223,10 +232,11 @@ class DiskArtifactStore:
         if not self._prepared:  # checked again, because it may not have existed when the store was opened
             directory.prepare()
             self._prepared = True
-        with self._space_lock:
-            before = self._space.evicted
-            has_room = self._space.reserve(place.path, len(data))
-            evicted = self._space.evicted - before
+        with self._space_lock, sealed:
+            space = self._space()
+            before = space.evicted
+            has_room = space.reserve(place.path, len(data))
+            evicted = space.evicted - before
         if self._decisions is not None:
             self._decisions.tell()
         if evicted:
@@ -235,9 +245,20 @@ class DiskArtifactStore:
             self._complaints.say(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
             return False
         directory.write(place, data, self._settings.durability)
-        with self._space_lock:
-            self._space.kept(place.path, len(data), cost_ns)
+        with self._space_lock, sealed:
+            self._space().kept(place.path, len(data), cost_ns)
         return True
+
+    def _make_space(self, files: FileOperations, retention: Retention[str] | None) -> Space:
+        """Returns the limits of the writable directory; only what writes to it needs them."""
+        from vyre.adapters.disk.ledger import Totals
+        from vyre.adapters.disk.space import Space
+
+        assert self._own is not None
+        settings = self._settings
+        limits = Totals(settings.max_entries, settings.max_bytes)
+        retention = retention or retention_of(settings.eviction, self._decisions)
+        return Space(self._own, files, limits, retention, self._now_ns, self._uses)
 
     # ---- telling
     def _opened(self, path: Path, files: FileOperations, user: int) -> EntryDirectory | None:
@@ -254,7 +275,7 @@ class DiskArtifactStore:
         return None
 
     def _count(self, what: str, value: int = 1, **labels: str) -> None:
-        with self._lock:
+        with self._lock, sealed:
             self._counts[what] += value
         self._telemetry.count(f"vyre.cache.{what}", value, **labels)
 
@@ -266,8 +287,12 @@ def retention_of(eviction: Eviction, sink: DecisionSink | None = None) -> Retent
     """Returns the retention that implements ``eviction``."""
     match eviction:
         case Eviction.COST:
+            from vyre.adapters.caching.cost_eviction import CostEviction
+
             return CostEviction[str](sink=sink)
         case Eviction.HEAT:
+            from vyre.adapters.caching.retention import HeatRetention
+
             return HeatRetention[str](sink=sink)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Final
 
+from vyre.adapters.forks import process_lock
+from vyre.ports.interrupts import sealed
 from vyre.ports.support import Telemetry
 
 
@@ -13,7 +14,7 @@ class Complaints:
 
     def __init__(self, telemetry: Telemetry, event: str, directory: str) -> None:
         self._telemetry, self._event, self._directory = telemetry, event, directory
-        self._lock: Final = Lock()
+        self._lock: Final = process_lock()
         self._causes: set[object] = set()
 
     def of_error(self, error: OSError, fix: str) -> None:
@@ -24,7 +25,7 @@ class Complaints:
     def say(self, problem: str, fix: str, *, cause: object = None) -> None:
         """Reports a problem.  ``cause``: None means the text of the problem."""
         cause = problem if cause is None else cause
-        with self._lock:
+        with self._lock, sealed:
             if cause in self._causes:
                 return
             self._causes.add(cause)

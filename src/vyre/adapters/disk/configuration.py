@@ -101,7 +101,10 @@ def config_of(cache: CacheOption) -> CacheConfig:
 
 def _absolute(path: Path) -> Path:
     # Not resolve(): the check of the directory must see a link, and refuse it.
-    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+    try:
+        return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+    except RuntimeError:
+        raise InvalidConfig(f"{path} begins with the home of nobody", fix="write the path in full.") from None
 
 
 def _directory(environment: Environment) -> Path | None:

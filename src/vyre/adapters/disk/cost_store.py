@@ -39,7 +39,7 @@ class DiskCostStore:
         data = self._files.read(source)
         if data is None:
             return None
-        found = _parsed(data)
+        found = from_text(data.removesuffix(b"\n"))
         if found.source != source:
             raise ForeignCosts(expected=str(source), actual=str(found.source))
         return found
@@ -54,15 +54,6 @@ def costs_of_file(path: Path) -> LaunchCosts:
     it.
     """
     try:
-        return _parsed(read_file(path, max_bytes=MAX_FILE_BYTES))
+        return from_text(read_file(path, max_bytes=MAX_FILE_BYTES).removesuffix(b"\n"))
     except MalformedJson as error:
         raise MalformedJson(error.message.removeprefix(f"{error.path}: "), fix=error.fix, path=str(path)) from None
-
-
-def _parsed(data: bytes) -> LaunchCosts:
-    try:
-        return from_text(data.decode().removesuffix("\n"))
-    except UnicodeDecodeError:
-        raise MalformedJson(
-            "not launch costs: it is not text", fix="measure them again, or plan with assumed ones."
-        ) from None

@@ -18,12 +18,10 @@ from vyre.adapters.disk.file_operations import FileOperations
 from vyre.adapters.disk.layout import Layout, Name, Place, parse_path, shards
 from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
 from vyre.domain.cache_config import Durability
+from vyre.ports.interrupts import whole
 
 # O_NONBLOCK so that a pipe in place of an entry does not block; it has no effect on regular files.
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_FILE: Final = 0o600
 _PRIVATE_DIRECTORY: Final = 0o700
 _ATTEMPTS: Final = 16
 """Number of times that a directory may vanish before a put gives up."""
@@ -31,6 +29,9 @@ QUARANTINE_FILES: Final = 16
 QUARANTINE_BYTES: Final = 64 << 20
 STALE_S: Final = 3600
 """Age in seconds at which a temporary file is abandoned: writing one takes seconds at most."""
+
+RECENT_NS: Final = 3600 * 1_000_000_000
+"""Age in ns at which the cost of an entry counts half; also the resolution of times of use."""
 
 
 class Untrusted(Exception):
@@ -95,21 +96,15 @@ class EntryDirectory:
             return 0
 
     def _read(self, path: str, limit: int | None = None) -> Read:
-        files = self._files
-        descriptor = files.open(f"{self.layout.entries}/{path}", _READ)
-        try:
-            found = files.fstat(descriptor)
+        def checked(found: os.stat_result) -> int:
             problem = check_file(found, self._owners)
             if problem is not None:
                 raise Untrusted(problem)
             if found.st_size > MAX_ENTRY_BYTES:
                 raise Damaged(f"it has {found.st_size} bytes")
-            wanted = found.st_size if limit is None else limit
-            data = files.read(descriptor, wanted)
-            while len(data) < wanted and (more := files.read(descriptor, wanted - len(data))):
-                data += more
-        finally:
-            files.close(descriptor)
+            return found.st_size if limit is None else limit
+
+        data, found = self._files.read_file(f"{self.layout.entries}/{path}", checked)
         return Read(data, found.st_ino, found.st_mtime_ns)
 
     def scan(self) -> Iterator[Found]:
@@ -152,25 +147,12 @@ class EntryDirectory:
             self._make(path)
         self.check()
 
+    @whole
     def write(self, place: Place, data: bytes, durability: Durability) -> None:
         """Writes an entry to its place, whole or not at all."""
-        files = self._files
         temporary = f"{self.layout.temporary}/{os.urandom(16).hex()}"
-        descriptor = files.open(temporary, _CREATE, _PRIVATE_FILE)
-        try:
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[files.write(descriptor, view) :]
-                if durability is not Durability.NONE:
-                    files.fsync(descriptor)
-            finally:
-                files.close(descriptor)  # some file systems report only here that the disk is full
-            self._rename(temporary, place)
-        except OSError:
-            with suppress(OSError):
-                files.unlink(temporary)
-            raise
+        synced = durability is not Durability.NONE
+        self._files.write_file(temporary, data, lambda: self._rename(temporary, place), synced=synced)
         if durability is Durability.DIR:
             self._sync_directory(f"{self.layout.entries}/{place.name.shard}")
             self._sync_directory(self.layout.entries)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
+
+from vyre.ports.interrupts import whole
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,39 @@ class FileOperations:
     replace: Callable[[str, str], None] = os.replace
     unlink: Callable[[str], None] = os.unlink
     utime: Callable[..., None] = os.utime
+
+    @whole
+    def read_file(self, path: str, wanted: Callable[[os.stat_result], int]) -> tuple[bytes, os.stat_result]:
+        """Returns the first bytes of a file that is no link, as many as ``wanted`` says of its facts, and these."""
+        descriptor = self.open(path, _READ)
+        try:
+            found = self.fstat(descriptor)
+            left, parts = wanted(found), list[bytes]()
+            while left and (part := self.read(descriptor, left)):
+                parts.append(part)
+                left -= len(part)
+        finally:
+            self.close(descriptor)
+        return b"".join(parts), found
+
+    @whole
+    def write_file(self, temporary: str, data: bytes, rename: Callable[[], object], *, synced: bool = False) -> None:
+        """Writes a new file, which only this user may read, and calls ``rename``; on failure there is no such file."""
+        descriptor = self.open(temporary, _CREATE, 0o600)
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[self.write(descriptor, view) :]
+                if synced:
+                    self.fsync(descriptor)
+            finally:
+                self.close(descriptor)  # some file systems report only here that the disk is full
+            rename()
+        except OSError:
+            with suppress(OSError):
+                self.unlink(temporary)
+            raise
 
 
 REAL_FILES: Final = FileOperations()

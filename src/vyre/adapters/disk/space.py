@@ -12,20 +12,20 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.caching.retention import Retention
-from vyre.adapters.disk.entry_directory import EntryDirectory, Found
+from vyre.adapters.disk.entry_directory import RECENT_NS, EntryDirectory, Found
 from vyre.adapters.disk.file_operations import FileOperations
 from vyre.adapters.disk.ledger import Ledger, Totals
+from vyre.ports.interrupts import whole
 
 SLACK: Final = 16
 """An eviction frees at least this fraction (1/16) of the limits, so that not every put has to scan."""
-RECENT_NS: Final = 3600 * 1_000_000_000
-"""Age in ns at which cost counts half; also the resolution of times of use."""
-LOG: Final = 256
-"""Maximum number of uses that are logged until the next scan."""
 
 
 class Space:
-    """The limits of one cache directory; not safe for concurrent use, except ``used``."""
+    """The limits of one cache directory; not safe for concurrent use.
+
+    Others append the paths of entries that were used to ``uses``, at any time.
+    """
 
     def __init__(
         self,
@@ -34,13 +34,15 @@ class Space:
         limits: Totals,
         retention: Retention[str],
         now_ns: Callable[[], int],
+        uses: deque[str] | None = None,
     ) -> None:
         self._directory, self._limits, self._retention, self._now_ns = directory, limits, retention, now_ns
         self._ledger = Ledger(files, directory.layout.announced)
         self._known: dict[str, int] = {}
-        self._log: deque[str] = deque(maxlen=LOG)
+        self._uses = deque[str]() if uses is None else uses
         self.evicted: int = 0
 
+    @whole
     def reserve(self, path: str, nbytes: int) -> bool:
         """Evicts entries for one that is about to be written; returns whether it fits.  Raises ``OSError``."""
         totals = self._ledger.announce(nbytes)
@@ -54,15 +56,13 @@ class Space:
         self._ledger.scanned(totals)
         return self._fits(totals)
 
+    @whole
     def kept(self, path: str, nbytes: int, cost_ns: int) -> None:
         """Records that the entry was written."""
         self._known[path] = self._now_ns()
         self._retention.admit(path, nbytes, cost_ns)
 
-    def used(self, path: str) -> None:
-        """Records a use of the entry."""
-        self._log.append(path)
-
+    @whole
     def evict_to_fit(self) -> int:
         """Evicts entries that exceed the limits; returns how many."""
         before = self.evicted
@@ -94,8 +94,8 @@ class Space:
         for path in self._known.keys() - found.keys():
             del self._known[path]
             self._retention.discard(path)
-        while self._log:
-            self._retention.hit(self._log.popleft())
+        while self._uses:
+            self._retention.hit(self._uses.popleft())
         for entry in sorted(found.values(), key=lambda e: e.used_ns):
             before = self._known.get(entry.path)
             if before is None:

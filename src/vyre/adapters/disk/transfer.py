@@ -18,6 +18,7 @@ from vyre.adapters.disk.inventory import verified
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire, UnreadableFile
 from vyre.ports.artifact_store import ArtifactStore
+from vyre.ports.interrupts import whole
 
 _END: Final = "end-of-vyre-cache"
 _MARKER: Final = b"vyre cache\n"
@@ -38,6 +39,7 @@ class Imported(NamedTuple):
     refused: tuple[str, ...]
 
 
+@whole
 def export_entries(directory: EntryDirectory, target: Path) -> Exported:
     """Writes every entry that verifies to ``target``, whole or not at all; equal caches give equal files.
 

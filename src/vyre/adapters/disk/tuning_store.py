@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
@@ -27,8 +26,10 @@ from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.trust import check_directory
 from vyre.adapters.disk.whole_files import WholeFiles
+from vyre.adapters.forks import process_lock
 from vyre.domain.errors import MalformedJson, UnreadableFile
 from vyre.domain.tuning import TuningKey, TuningRecord, from_line, merge, to_line
+from vyre.ports.interrupts import sealed
 from vyre.ports.tuning_store import TuningStoreStats
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class DiskTuningStore:
         self._directory: Final = f"{root}/{DIRECTORY}"
         self._telemetry, self._files, self._now_ns, self._user = telemetry, files, now_ns, user()
         self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
-        self._lock = Lock()
+        self._lock = process_lock()
         self._counts: Counter[str] = Counter()
         self._complaints = Complaints(telemetry, "vyre.tuning.unusable", self._directory)
 
@@ -95,7 +96,7 @@ class DiskTuningStore:
 
     def stats(self) -> TuningStoreStats:
         """Implements ``TuningStore.stats``."""
-        with self._lock:
+        with self._lock, sealed:
             return TuningStoreStats(**{name: self._counts[name] for name in TuningStoreStats._fields})
 
     # ---- reading
@@ -129,8 +130,8 @@ class DiskTuningStore:
         found = []
         for line in data.splitlines():
             try:
-                found.append(from_line(line.decode()))
-            except (MalformedJson, UnicodeDecodeError):
+                found.append(from_line(line))
+            except MalformedJson:
                 self._count("corrupt")
         return found
 
@@ -198,7 +199,7 @@ class DiskTuningStore:
 
     # ---- telling
     def _count(self, what: str) -> None:
-        with self._lock:
+        with self._lock, sealed:
             self._counts[what] += 1
         self._telemetry.count(f"vyre.tuning.{what}")
 

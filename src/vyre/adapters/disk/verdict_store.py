@@ -76,15 +76,13 @@ class DiskVerdictStore:
         try:
             if not check_directory(self._files, self.directory, self._user):
                 return None
-            return verdict_of_text(self._whole.read(f"{self.directory}/{name}").decode().removesuffix("\n"))
+            return verdict_of_text(self._whole.read(f"{self.directory}/{name}").removesuffix(b"\n"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             self._complaints.of_error(error, _FIX)
         except (UnreadableFile, MalformedJson) as refusal:
             self._complaints.say(refusal.message, refusal.fix)
-        except UnicodeDecodeError:
-            self._complaints.say("a verdict on a lowering is no text", _FIX)
         return None
 
     def put(self, verdict: LoweringVerdict, /) -> bool:

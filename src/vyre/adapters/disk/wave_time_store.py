@@ -24,7 +24,7 @@ class DiskWaveTimeStore:
         data = self._files.read(source)
         if data is None:
             return None
-        found = from_text(data.decode("utf-8", "replace").removesuffix("\n"))
+        found = from_text(data.removesuffix(b"\n"))
         if found.source != source:
             raise ForeignCosts(expected=str(source), actual=str(found.source))
         return found

@@ -14,8 +14,6 @@ TEMPORARY: Final = ".tmp"
 """Suffix of files that are being written."""
 STALE_S: Final = 3600
 """Age in seconds at which such a file is abandoned."""
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WholeFiles:
@@ -31,21 +29,16 @@ class WholeFiles:
         """Returns the content; raises ``PermissionError`` for a file that others may write, and for one that is too
         long.
         """
-        files = self._files
-        descriptor = files.open(path, _READ)
-        try:
-            found = files.fstat(descriptor)
+
+        def checked(found: os.stat_result) -> int:
             problem = check_file(found, trusted_owners(self._user))
             if problem is None and found.st_size > self._max_bytes:
                 problem = f"it has {found.st_size} bytes"
             if problem is not None:
                 raise OSError(errno.EPERM, problem, path)
-            data = b""
-            while len(data) < found.st_size and (more := files.read(descriptor, found.st_size - len(data))):
-                data += more
-        finally:
-            files.close(descriptor)
-        return data
+            return found.st_size
+
+        return self._files.read_file(path, checked)[0]
 
     def write(self, directory: str, name: str, content: bytes) -> None:
         """Writes ``name`` in ``directory``, which is made if it does not exist, replacing a file of that name."""
@@ -54,19 +47,7 @@ class WholeFiles:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), directory)
         self.prepare(directory)
         temporary = f"{directory}/{os.urandom(16).hex()}{TEMPORARY}"
-        descriptor = files.open(temporary, _CREATE, 0o600)
-        try:
-            try:
-                view = memoryview(content)
-                while view:
-                    view = view[files.write(descriptor, view) :]
-            finally:
-                files.close(descriptor)  # some file systems report only here that the disk is full
-            files.replace(temporary, f"{directory}/{name}")
-        except OSError:
-            with suppress(OSError):
-                files.unlink(temporary)
-            raise
+        files.write_file(temporary, content, lambda: files.replace(temporary, f"{directory}/{name}"))
 
     def prepare(self, directory: str) -> None:
         """Makes ``directory``, private to the user, unless it exists."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from vyre.adapters.host.address_check import is_readable
 from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ def _by_interface(data: Any, title: str) -> Array:
         version = interface.get("version")
         if version != 3:
             raise ValueError(f"its version is {shown(version)}, not 3")
-        shape = tuple(interface["shape"])
-        if any(type(size) is not int or size < 0 for size in shape):
+        shape = tuple(map(whole_number, interface["shape"]))
+        if any(size is None or size < 0 for size in shape):
             raise ValueError(f"its shape is {shown(shape)}")
         array = np.asarray(_Described(interface, data))
         if array.shape != shape:

@@ -7,20 +7,18 @@ here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from vyre.adapters.forks import process_lock
+from vyre.adapters.host.step_memory import StepMemory, step_memory
 from vyre.domain.analysis.atomic_uses import atomic_uses
-from vyre.domain.binding import Binding, BindingPlan, plan_bindings
-from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
-from vyre.domain.launch import Launch
-from vyre.domain.memory_ranges import check_alignment, check_overlap
+from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.names import BackendId
+from vyre.domain.unique import Unique
 from vyre.ports.backend import (
     Described,
     Readback,
@@ -28,6 +26,7 @@ from vyre.ports.backend import (
     ResidentStep,
     Upload,
 )
+from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT: Final = 64
 """The alignment, in bytes, of all memory that is allocated here: a cache line, and the widest vector."""
+_MAKING: Final = process_lock()
 
 
 class HostBuffer(ResidentBuffer):
@@ -81,9 +81,9 @@ class HostBuffer(ResidentBuffer):
         root = self.root
         assert isinstance(root, HostBuffer)
         if root._turn is None:
-            with root._lock:
+            with _MAKING, sealed:
                 if root._turn is None:
-                    root._turn = threading.RLock()
+                    root._turn = process_lock()
         return root._turn
 
     @property
@@ -199,7 +199,7 @@ class _Turn(AbstractContextManager[None]):
             lock.release()
 
 
-class HostMemory:
+class HostMemory(Unique):
     """``ResidentMemory`` on the host."""
 
     def __init__(self, backend: BackendId) -> None:
@@ -253,96 +253,32 @@ class HostMemory:
             raise InvalidResource(f"{host!r} is read-only", fix="adopt a writable array, or copy it.")
         return host.data[offset : offset + nbytes]
 
-    def resolve(self, step: ResidentStep) -> StepMemory:
-        """Returns the memory that a step binds; reads no byte of it.
-
-        Raises ``InvalidInput`` for a wrong number of resources, and ``InvalidResource`` for memory that is closed,
-        foreign, too short for a static count, misaligned, aliased and written, or on the host and written.
-        """
-        import numpy as np
-
-        plan = plan_bindings(step.program)
-        if len(step.resources) != len(plan.bindings):
-            raise InvalidInput(
-                f"{len(step.resources)} resources for {len(plan.bindings)} buffers",
-                fix="pass one per non-workgroup buffer, in binding order.",
-            )
-        arrays: list[npt.NDArray[np.uint8]] = []
-        buffers: list[HostBuffer | None] = []
-        ranges: list[tuple[str, bool, int, int]] = []
-        for binding, resource in zip(plan.bindings, step.resources, strict=True):
-            name = binding.buffer.name
-            kind = type(resource)
-            if kind is HostBuffer or (kind is not memoryview and isinstance(resource, ResidentBuffer)):
-                host = self.own(resource)  # type: ignore[arg-type]  # no type checker follows ``kind``
-                buffers.append(host)
-                arrays.append(_fitted(binding, host.data))
-                check_alignment(name, binding.element_size, host.address, host)
-                if host.readonly and binding.buffer.is_writable:
-                    raise InvalidResource(f"`{name}` is written, but {host!r} is read-only", fix="bind a copy.")
-                ranges.append((name, binding.buffer.is_writable, host.address, host.address + host.nbytes))
-            elif binding.buffer.is_writable:
-                raise InvalidResource(f"`{name}` is written, but bound to host bytes", fix="bind a resident buffer.")
-            else:
-                buffers.append(None)
-                arrays.append(np.frombuffer(resource, np.uint8))  # type: ignore[arg-type]  # as above
-        if len(ranges) > 1:
-            check_overlap(ranges)
-        return StepMemory(step.program, step.config, plan, tuple(arrays), tuple(buffers))
+    def resolve(self, step: ResidentStep) -> StepMemory[HostBuffer]:
+        """Returns the memory that a step binds.  Raises as ``step_memory`` does."""
+        return step_memory(step, self.own)
 
 
-class StepMemory(NamedTuple):
-    """A step with its memory, by position in the binding plan.
+def arrays_of(memory: StepMemory[HostBuffer]) -> tuple[npt.NDArray[np.uint8], ...]:
+    """Returns the bytes that the program of a step may see, by position in the binding plan."""
+    import numpy as np
 
-    ``arrays`` holds the bytes that the program may see: whole elements, or the static length.  ``buffers`` holds the
-    resident buffers, and None where host bytes are bound.
-    """
-
-    program: Program
-    config: DispatchConfig
-    plan: BindingPlan
-    arrays: tuple[npt.NDArray[np.uint8], ...]
-    buffers: tuple[HostBuffer | None, ...]
-
-    @property
-    def sized(self) -> DispatchConfig:
-        """Returns the config with counts for the outputs whose size only their memory determines."""
-        counts: Mapping[str, int] = {
-            b.buffer.name: data.nbytes // b.element_size
-            for b, data in zip(self.plan.bindings, self.arrays, strict=True)
-            if b.input_index is None and b.buffer.count == 0 and b.buffer.like is None
-        }
-        if not counts:
-            return self.config
-        return replace(self.config, output_counts={**counts, **(self.config.output_counts or {})})
-
-    @property
-    def counted(self) -> tuple[HostBuffer, ...]:
-        """Returns the resident buffers on which the program has atomics."""
-        uses = atomic_uses(self.program)
-        if not uses:
-            return ()
-        names = {use.buffer for use in uses}
-        pairs = zip(self.plan.bindings, self.buffers, strict=True)
-        return tuple(buffer for binding, buffer in pairs if buffer is not None and binding.buffer.name in names)
-
-    @property
-    def input_nbytes(self) -> tuple[int, ...]:
-        """Returns the length of each input in bytes."""
-        return tuple([self.arrays[i].nbytes for i in self.plan.inputs])
-
-    def check(self, launch: Launch) -> None:
-        """Raises ``InvalidResource`` if some memory is shorter than ``launch`` needs."""
-        for binding, data, nbytes in zip(self.plan.bindings, self.arrays, launch.nbytes, strict=True):
-            if data.nbytes < nbytes:
-                raise too_short(binding, nbytes, data.nbytes)
+    arrays: list[npt.NDArray[np.uint8]] = []
+    for held, nbytes in zip(memory.memory, memory.sizes, strict=True):
+        if isinstance(held, memoryview):
+            arrays.append(np.frombuffer(held, np.uint8))
+        else:
+            arrays.append(held.data if held.nbytes == nbytes else held.data[:nbytes])
+    return tuple(arrays)
 
 
-def too_short(binding: Binding, needed: int, held: int) -> InvalidResource:
-    """Returns the error for memory of ``held`` bytes that is bound to a buffer of ``needed`` bytes."""
-    return InvalidResource(
-        f"`{binding.buffer.name}` needs {needed} bytes, its memory has {held}", fix="allocate at least that much."
-    )
+def counted_buffers(program: Program, memory: StepMemory[HostBuffer]) -> tuple[HostBuffer, ...]:
+    """Returns the resident buffers on which the program of a step has atomics."""
+    uses = atomic_uses(program)
+    if not uses:
+        return ()
+    names = {use.buffer for use in uses}
+    pairs = zip(memory.plan.bindings, memory.memory, strict=True)
+    return tuple(held for binding, held in pairs if not isinstance(held, memoryview) and binding.buffer.name in names)
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:
@@ -376,13 +312,3 @@ def allocate_aligned(nbytes: int) -> tuple[npt.NDArray[np.uint8], int]:
     start: int = whole.__array_interface__["data"][0]
     offset = -start % ALIGNMENT
     return whole[offset : offset + nbytes], start + offset
-
-
-def _fitted(binding: Binding, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns the bytes that the program may see: the static length, or whole elements."""
-    if binding.static_nbytes is not None:
-        if data.nbytes < binding.static_nbytes:
-            raise too_short(binding, binding.static_nbytes, data.nbytes)
-        return data[: binding.static_nbytes] if data.nbytes > binding.static_nbytes else data
-    rest = data.nbytes % binding.element_size
-    return data[:-rest] if rest else data

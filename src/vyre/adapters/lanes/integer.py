@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from vyre.adapters.lanes.types import LANE_DTYPE, BinaryRule, UnaryRule
+from vyre.adapters.lanes.types import LANE_DTYPE, BinaryRule, Dense, UnaryRule
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 
@@ -44,7 +44,31 @@ def _width(dtype: ScalarType) -> _Width:
 
 def integer_binary(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
     """Returns the rule of ``op`` for an integer type."""
-    return _PLAIN[op] if op in _PLAIN else _BINARY[op](_width(dtype))
+    if op in _PLAIN:
+        return _PLAIN[op]
+    return _BINARY[op](_width(dtype)) if op in _BINARY else _lowered(op, dtype)
+
+
+def _lowered(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
+    from vyre.domain.dialects.laws.lowered import lowered, lowering  # few programs have such an operator
+
+    lowering(op, dtype)
+    return lambda a, b: lowered(op, dtype, a, b, _LaneOperators())
+
+
+class _LaneOperators:
+    """The operators of integer lanes, for those that are made of others."""
+
+    def literal(self, dtype: ScalarType, bits: int) -> Dense:
+        width = _width(dtype)
+        literal: Dense = width.word(bits).view(width.dtype)
+        return literal
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: Dense, right: Dense) -> Dense:
+        return integer_binary(op, dtype)(left, right)
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: Dense) -> Dense:
+        return integer_unary(op, dtype)(operand)
 
 
 def integer_unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:

@@ -38,3 +38,9 @@ LANE_DTYPE: Final[dict[ScalarType, np.dtype[Any]]] = {
     ScalarType.F64: np.dtype(np.float64),
     ScalarType.BOOL: np.dtype(np.bool_),
 }
+
+
+def lane_scalar(dtype: ScalarType, bits: int) -> LaneScalar:
+    """Returns the value of an executable type that has these bits."""
+    value: LaneScalar = np.frombuffer(bits.to_bytes(dtype.size, "little"), LANE_DTYPE[dtype])[0]
+    return value

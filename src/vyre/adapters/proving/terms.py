@@ -47,7 +47,8 @@ def sort(dtype: ScalarType) -> Any:
 
 
 class TermAlgebra:
-    """Terms instead of values.  Raises ``Unprovable`` for transcendental functions and ``WrapCast``."""
+    """Terms instead of values.  Raises ``Unprovable`` for transcendental functions, ``WrapCast`` and operators
+    that lower to others, which would be proved with themselves."""
 
     def variable(self, name: str, dtype: ScalarType) -> Any:
         """Returns a term for any value of a type."""
@@ -70,6 +71,8 @@ class TermAlgebra:
             return _COUNTED[op](dtype.is_signed, left, _counted(dtype, count, right))
         if op in _COMMON:
             return _COMMON[op](left, right)
+        if op not in _BY_SIGN:
+            raise Unprovable(op.name.lower())
         return _BY_SIGN[op](dtype.is_signed, left, right)
 
     def unary(self, op: UnaryOp, dtype: ScalarType, operand: Any) -> Any:

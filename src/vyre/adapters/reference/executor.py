@@ -18,18 +18,21 @@ from vyre.adapters.optimizing import optimized, passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
+from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Buffer, Program
 from vyre.domain.launch import Launch
+from vyre.domain.nesting import telling_of_depth
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.specialization import spec_literals
+from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
@@ -71,6 +74,7 @@ class _Prepared(NamedTuple):
             else:
                 self._run_part(step, memory, launch, options)
 
+    @telling_of_depth
     def _run_part(
         self, part: Program, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch, options: RunOptions
     ) -> None:
@@ -105,6 +109,8 @@ class ReferencePipeline:
         self._engine = _race_checking() if config.race_check else engine
         self._optimizing = optimizing
         self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
+        if self._sized is not program:
+            check_rules(self._sized).raise_if_invalid()
         keep_stated_laws(self._sized, stated_laws(program))
         self._runs, self._passes = 0, ""
         self._prepared = self._prepare(program)
@@ -162,6 +168,7 @@ class ReferencePipeline:
             raise
         return DispatchTiming(time.perf_counter_ns() - started)
 
+    @in_default_mode
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
         """Runs every segment on ``memory``, ``fixpoint_iterations`` times."""
         prepared = self._next_prepared() if self._optimizing is not None else self._prepared

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING
 
-from vyre.adapters.host.memory import HostMemory, aligned, turn_of
+from vyre.adapters.host.memory import HostMemory, aligned, arrays_of, counted_buffers, turn_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DispatchTimeout
@@ -67,9 +67,9 @@ class ReferenceMemory(HostMemory):
         launch = pipeline.launch(found.input_nbytes)
         found.check(launch)
         memory: dict[str, npt.NDArray[np.uint8]] = {}
-        for binding, data, nbytes in zip(found.plan.bindings, found.arrays, launch.nbytes, strict=True):
+        for binding, data, nbytes in zip(found.plan.bindings, arrays_of(found), launch.nbytes, strict=True):
             memory[binding.buffer.name] = aligned(data[:nbytes], binding.element_size)  # copies host bytes only
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
-        with turn_of(found.counted) or nullcontext():
+        with turn_of(counted_buffers(step.program, found)) or nullcontext():
             pipeline.run(memory, launch)

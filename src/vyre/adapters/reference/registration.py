@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.reference.engine import Engine
-from vyre.domain.device import DeviceProfile
+from vyre.domain.device import DeviceProfile, EngineKind
 from vyre.domain.dispatch import U32_MAX, TimingQuality
-from vyre.domain.ir.program import BackendId
-from vyre.policies.optimizing.program_passes import EngineKind
+from vyre.domain.names import BackendId
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
-from vyre.ports.lifecycle import NullLifecycle
+
+if TYPE_CHECKING:
+    from vyre.adapters.reference.engine import Engine
 
 _VERSION: Final = "1"
 
@@ -54,6 +54,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
     from vyre.adapters.reference.cost_probe import HostCostProbe
     from vyre.adapters.reference.executor import Optimizing, ReferenceExecutor
     from vyre.adapters.reference.memory import ReferenceMemory
+    from vyre.ports.lifecycle import NullLifecycle
 
     optimizing = Optimizing(services.optimize, services.decisions, services.device_passes) if optimizes else None
     executor = ReferenceExecutor(backend, engine(), services.decisions, optimizing)

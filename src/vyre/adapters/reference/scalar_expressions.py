@@ -7,11 +7,11 @@ from typing import Final
 
 from vyre.adapters.reference.scalar_state import Evaluate, Lanes, Location, Values, Workgroup
 from vyre.domain.ir.expr import IdKind
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import Span, SubgroupRow
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
-SUBGROUP: Final = 32
+WIDTH: Final = 32
 
 
 def constant(bits: int) -> Evaluate:
@@ -82,21 +82,23 @@ def _subgroups(lanes: Lanes, values: Values) -> dict[int, dict[int, int]]:
     """Returns values by subgroup and lane of the subgroup."""
     found: dict[int, dict[int, int]] = {}
     for lane, value in zip(lanes, values, strict=True):
-        found.setdefault(lane // SUBGROUP, {})[lane % SUBGROUP] = value
+        found.setdefault(lane // WIDTH, {})[lane % WIDTH] = value
     return found
 
 
-def subgroup_add(operand: Evaluate, dtype: ScalarType) -> Evaluate:
-    """Returns the sum over each subgroup, from +0 in ascending lanes."""
+def subgroup_reduce(row: SubgroupRow, operand: Evaluate, dtype: ScalarType) -> Evaluate:
+    """Returns the values of each subgroup, folded in ascending lanes."""
 
     def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
-        sums: dict[int, int] = {}
+        results: dict[int, int] = {}
         for group, members in _subgroups(lanes, operand(wg, lanes)).items():
-            total = 0  # +0 for floats
-            for _, value in sorted(members.items()):
-                total = scalar.binary(BinaryOp.ADD, dtype, total, value)
-            sums[group] = total
-        return [sums[lane // SUBGROUP] for lane in lanes]
+            total, first = row.start(dtype), group * WIDTH
+            for lane, value in sorted(members.items()):
+                before, total = total, scalar.binary(row.operator, dtype, total, value)
+                results[first + lane] = before if row.span is Span.EXCLUSIVE else total
+            if row.span is Span.ALL:
+                results.update(dict.fromkeys([first + lane for lane in members], total))
+        return [results[lane] for lane in lanes]
 
     return evaluate
 
@@ -107,7 +109,7 @@ def subgroup_ballot(operand: Evaluate) -> Evaluate:
     def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         groups = _subgroups(lanes, operand(wg, lanes))
         votes = {g: sum(1 << lane for lane, vote in members.items() if vote) for g, members in groups.items()}
-        return [votes[lane // SUBGROUP] for lane in lanes]
+        return [votes[lane // WIDTH] for lane in lanes]
 
     return evaluate
 
@@ -118,6 +120,6 @@ def subgroup_shuffle(operand: Evaluate, source: Evaluate) -> Evaluate:
     def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         groups = _subgroups(lanes, operand(wg, lanes))
         sources = source(wg, lanes)
-        return [groups[lane // SUBGROUP].get(wanted, 0) for lane, wanted in zip(lanes, sources, strict=True)]
+        return [groups[lane // WIDTH].get(wanted, 0) for lane, wanted in zip(lanes, sources, strict=True)]
 
     return evaluate

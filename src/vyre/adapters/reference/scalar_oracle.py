@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.scalar_expressions import (
-    SUBGROUP,
+    WIDTH,
     constant,
     integers,
     launch_id,
@@ -24,8 +24,8 @@ from vyre.adapters.reference.scalar_expressions import (
     local,
     map_values,
     private_load,
-    subgroup_add,
     subgroup_ballot,
+    subgroup_reduce,
     subgroup_shuffle,
 )
 from vyre.adapters.reference.scalar_state import ElementBuffer, Evaluate, Execute, Lanes, Tracer, Values, Workgroup
@@ -61,9 +61,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -71,7 +71,7 @@ from vyre.domain.ir.expr import (
     Var,
     WrapCast,
 )
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     Assign,
@@ -275,9 +275,9 @@ class ScalarCompiler:
             case LaunchId(kind, axis):
                 return launch_id(kind, axis), U32
             case SubgroupLane():
-                return (lambda wg, lanes: [lane % SUBGROUP for lane in lanes]), U32
+                return (lambda wg, lanes: [lane % WIDTH for lane in lanes]), U32
             case SubgroupSize():
-                return constant(SUBGROUP), U32
+                return constant(WIDTH), U32
             case Binary(op, left, right):
                 return self._binary(op, left, right)
             case Unary(op, operand):
@@ -306,9 +306,9 @@ class ScalarCompiler:
                 return self._fma(a, b, c)
             case Atomic():
                 return self._atomic(expr)
-            case SubgroupAdd(value):
+            case SubgroupReduce(subgroup, value):
                 evaluate, dtype = self.expr(value)
-                return subgroup_add(evaluate, dtype), dtype
+                return subgroup_reduce(SUBGROUP[subgroup], evaluate, dtype), dtype
             case SubgroupBallot(condition):
                 return subgroup_ballot(self.expr(condition)[0]), U32
             case SubgroupShuffle(value, lane):

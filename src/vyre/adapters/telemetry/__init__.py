@@ -1,1 +1,1 @@
-"""Telemetry adapters: the logging that the application already uses, and structlog."""
+"""Telemetry adapters: the logging that the application already uses, counted decisions, and a guard of both."""

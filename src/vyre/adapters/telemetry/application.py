@@ -1,14 +1,17 @@
 """The default telemetry: events go to the logging that the application has set up, and nothing is imported for it.
 
 In order: structlog, if the application configured it; the standard ``logging`` logger ``vyre``, if the application
-imported ``logging`` (silent until it adds a handler, as is right for a library); else events are dropped.  Counts are
-not logged.
+imported ``logging`` (silent until it adds a handler, as is right for a library); else events are dropped.  That the
+reference runs is a line on standard error, unless structlog tells it.  Counts are not logged.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Final
+
+from vyre.domain.printable import one_line
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -33,3 +36,6 @@ class ApplicationTelemetry:
             if not logger.handlers:
                 logger.addHandler(logging.NullHandler())
             logger.log(_LEVELS[level], "%s %s", name, " ".join(f"{k}={v!r}" for k, v in fields.items()))
+        if name == "vyre.backend.reference_selected" and sys.stderr is not None:
+            with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+                print(one_line(f"vyre runs on `{fields['backend']}`: {fields['reason']}"), file=sys.stderr)

@@ -7,39 +7,136 @@ where a backend has none.
 from __future__ import annotations
 
 import asyncio
+import os
+from _thread import RLock
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from threading import Lock
+from typing import Any, Final, TypeVar
 
+from vyre.adapters.callbacks import call_back
+from vyre.adapters.forks import tell_in_forks
+from vyre.domain.errors import used_in_a_fork
+from vyre.domain.unique import Unique
 from vyre.ports.backend import PendingDispatch
 from vyre.ports.cancellation import Cancellation
+from vyre.ports.interrupts import is_disturbed, wait_at
 
 T = TypeVar("T")
+_CANCELLED: Final = (CANCELLED, CANCELLED_AND_NOTIFIED)
+_DONE: Final = (*_CANCELLED, FINISHED)
 
 
-class Submitted(Future[T]):
-    """The future of a dispatch or a copy.  ``ended`` is called once, when it takes no room any more.
+class _Condition(RLock):  # type: ignore[misc]  # the stubs call it a function
+    """The condition of a future, entered and left by C, so that an interrupt does not leave it held."""
 
-    ``cancel`` cancels it if it has not begun.  Else it asks the device to stop the run where that can be done, and
-    returns False, as for every future that runs: the future is done when the run has ended, with the error of a
-    stopped run or with its result.
+    def __init__(self) -> None:
+        self.gate = Lock()
+        self.gate.acquire()
+        self._is_told = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Returns at once: who waits does so at the gate, and holds nothing."""
+        return False
+
+    def notify_all(self) -> None:
+        """Opens the gate."""
+        if not self._is_told:
+            self._is_told = True
+            self.gate.release()
+
+
+class Submitted(Unique, Future[T]):
+    """The future of a dispatch or a copy.  ``ended`` is called with it when it takes no room any more.
+
+    It may be called several times, by several threads.  ``cancel`` cancels the future if it has not begun.  Else it
+    asks the device to stop the run where that can be done, and returns False, as for every future that runs: the future
+    is done when the run has ended, with the error of a stopped run or with its result.
+
+    What a callback raises is told to ``threading.excepthook``.
     """
 
-    def __init__(self, ended: Callable[[], object]) -> None:
-        super().__init__()
-        self._ended = [ended]
+    def __init__(self, ended: Callable[[Submitted[T]], object]) -> None:
+        # In place of the base class, which makes a condition of Python for each future.
+        self._condition: _Condition = _Condition()  # type: ignore[assignment]
+        self._state: str = PENDING
+        self._result: T | None = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._ended: tuple[Callable[[Submitted[T]], object], ...] = (ended,)
         self._pending: PendingDispatch | Cancellation | None = None
+        self._leaves_at_its_end = False
+        self._callbacks: list[Callable[[Future[T]], object]] = []
+        self._process = os.getpid()
+        tell_in_forks(self)
 
-    def on_leaving(self, ended: Callable[[], object]) -> None:
+    def inherited(self) -> None:
+        """Ends it with an error in a forked child, where nobody else does; calls nothing of the parent's."""
+        self._condition = _Condition()  # a thread of the parent may have held it
+        self._callbacks.clear()
+        self._waiters.clear()
+        self._ended = ()
+        self._pending = None
+        if not self.done():
+            self.set_exception(used_in_a_fork("the session of the dispatch", self._process, os.getpid()))
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Has ``fn(future)`` called once it is done: now if it is, else by the thread that completes it."""
+        self._callbacks.append(fn)
+        if self.done():
+            self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        """Calls each callback once.  The base class calls it when the future is done."""
+        try:
+            while self._callbacks:
+                call_back(self._callbacks.pop(0), self)
+        except IndexError:  # another thread calls the last one
+            return
+        except BaseException:  # an interrupt of the main thread: the others are called all the same
+            self._invoke_callbacks()
+            raise
+
+    def done(self) -> bool:
+        """Returns whether it has ended.  It looks without the lock, which a trace function could make stay held."""
+        return self._state in _DONE
+
+    def cancelled(self) -> bool:
+        """Returns whether it was cancelled."""
+        return self._state in _CANCELLED
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits for the result, and returns it or raises the error of the run, or ``TimeoutError``."""
+        if self.exception(timeout) is None:
+            return self._result  # type: ignore[return-value]  # it is what the run returned
+        try:
+            raise self._exception  # type: ignore[misc]  # it is not None
+        finally:
+            del self  # which the error would name, that it names
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits as ``result`` does, and returns the error."""
+        wait_at(self._condition.gate, self.done, timeout)
+        if self.cancelled():
+            raise CancelledError
+        if not self.done():
+            raise TimeoutError
+        return self._exception
+
+    def on_leaving(self, ended: Callable[[Submitted[T]], object]) -> None:
         """Has ``ended`` called, too, when it has ended."""
-        self._ended.append(ended)
+        self._ended = (ended, *self._ended)
 
     def begin(self, pending: PendingDispatch, collect: Callable[[PendingDispatch], T]) -> None:
         """Is completed by ``pending``, with what ``collect`` returns or raises."""
-        self.set_running_or_notify_cancel()
         self._pending = pending
-        pending.add_done_callback(lambda: self._complete(lambda: collect(pending)))
+        if not self.set_running_or_notify_cancel():
+            pending.cancel()
+        pending.add_done_callback(partial(self._complete, partial(collect, pending)))
+        self._leaves_at_its_end = True
 
     def stopped_by(self, cancellation: Cancellation) -> None:
         """Has ``cancel`` ask ``cancellation`` for the end of what ``run`` runs."""
@@ -47,8 +144,13 @@ class Submitted(Future[T]):
 
     def run(self, work: Callable[[], T]) -> None:
         """Runs ``work``, unless the future was cancelled, and completes the future with what it returns or raises."""
-        if not self.done() and self.set_running_or_notify_cancel():
-            self._complete(work)
+        try:
+            self._leaves_at_its_end = True  # before it runs, and so can no longer be cancelled
+            if not self.done() and self.set_running_or_notify_cancel():
+                self._complete(work)
+        except BaseException:  # an interrupt
+            self._leaves_at_its_end = False
+            raise
 
     def give_up(self, error: BaseException) -> None:
         """Completes the future with ``error`` although its work has not ended, whose outcome nobody will see."""
@@ -58,36 +160,47 @@ class Submitted(Future[T]):
 
     def cancel(self) -> bool:
         """Cancels what has not begun, and asks for the end of what has; returns whether the future is cancelled."""
-        if super().cancel():
-            self.leave()
-            return True
+        try:
+            if self.cancelled() or (self._state == PENDING and super().cancel()):
+                return True
+        finally:
+            if self.cancelled():
+                self.leave()
         pending = self._pending
         if pending is not None and not self.done():
             pending.cancel()
         return False
 
+    def drop(self) -> None:
+        """Cancels what was not begun, or was begun for a caller who was interrupted and never gets the future."""
+        try:
+            cancelled = self.cancel()
+        except BaseException:
+            self.leave()
+            raise
+        if not cancelled and not self._leaves_at_its_end:
+            self.leave()
+
     def leave(self) -> None:
-        """Calls each ``ended``, unless that was done."""
-        while self._ended:
-            try:
-                ended = self._ended.pop()
-            except IndexError:  # another thread calls it
-                return
-            ended()
+        """Calls each ``ended``."""
+        for ended in self._ended:
+            ended(self)
 
     def _complete(self, work: Callable[[], T]) -> None:
+        failure: BaseException | None = None
         try:
             result = work()
         except BaseException as error:
-            self._pending = None
-            self.leave()  # first, so that who waits for the result finds room
-            with suppress(InvalidStateError):  # it was given up
-                self.set_exception(error)
-        else:
-            self._pending = None
-            self.leave()
-            with suppress(InvalidStateError):
+            if not isinstance(error, Exception) and is_disturbed():
+                raise  # an interrupt of the thread that submits, and no outcome of the run
+            failure = error
+        self._pending = None
+        self.leave()  # first, so that who waits for the result finds room
+        with suppress(InvalidStateError):  # it was given up
+            if failure is None:
                 self.set_result(result)
+            else:
+                self.set_exception(failure)
 
 
 async def ended(future: Future[T]) -> T:

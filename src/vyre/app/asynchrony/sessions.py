@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final, Unpack
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from vyre.app.persistent.tickets import checked_timeout
 from vyre.app.preparing import Key, shorthand_key
-from vyre.app.resident_dispatch import has_resident
 from vyre.app.shorthand import Keywords
-from vyre.domain.errors import DispatchTimeout, InvalidConfig
+from vyre.domain.arguments import real
+from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.program import Program, ProgramLike
-from vyre.domain.shown import shown
-from vyre.ports.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -28,6 +25,14 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
 
 _LATEST: Final = 1e12
+
+
+@cache
+def _futures() -> type[Submitted[Any]]:
+    """Returns ``Submitted``, importing its modules only when it is asked for."""
+    from vyre.app.asynchrony.futures import Submitted
+
+    return Submitted
 
 
 class SessionAsynchrony:
@@ -49,7 +54,8 @@ class SessionAsynchrony:
 
         Inputs are copied before this returns; everything that can be checked without running raises here.  On a backend
         with an async executor the device runs the dispatch; on any other a thread of this session does, which overlaps
-        with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits for the
+        with the caller only as far as the backend releases the interpreter lock.  ``cpu`` runs at once what ends sooner
+        than a worker would have begun it: some 20 us.  Either ``close`` waits for the
         dispatch, or this raises ``InvalidResource``, as on a closed session.  ``cancel`` of the future cancels a
         dispatch that has not begun, and asks ``cpu`` to stop one that has, which then fails with ``DispatchFailed``.
 
@@ -57,8 +63,13 @@ class SessionAsynchrony:
         can be called in event loops and in callbacks.
         """
         self._lease.check_open()
-        self._work.admission.take()
-        return self._begin(program, inputs, config, shorthand, self._work.admission.give_back)
+        future: Submitted[Result] = _futures()(self._work.admission.give_back)
+        try:
+            self._work.admission.take(future)
+            return self._begin(future, program, inputs, config, shorthand)
+        except BaseException:
+            future.drop()
+            raise
 
     async def dispatch_async(
         self,
@@ -85,10 +96,13 @@ class SessionAsynchrony:
         """
         import asyncio
 
+        from vyre.app.persistent.tickets import checked_timeout
+
         self._lease.check_open()
         ends_at = None if timeout is None else asyncio.get_running_loop().time() + checked_timeout(timeout)
         if deadline is not None:
-            checked = _checked_deadline(deadline)
+            fix = "give a time of the loop, as loop.time() + 2.5, or None."
+            checked = real("deadline", deadline, -_LATEST, _LATEST, fix)
             ends_at = checked if ends_at is None else min(ends_at, checked)
         try:
             async with asyncio.timeout_at(ends_at) as limit:
@@ -107,27 +121,21 @@ class SessionAsynchrony:
         self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords
     ) -> Result:
         """Waits for a place, begins the dispatch and waits for its end.  If it is cancelled, so is the dispatch."""
-        from vyre.app.asynchrony.futures import ended
+        from vyre.app.asynchrony.futures import Submitted, ended
 
-        give_back = self._work.admission.give_back
-        await self._work.admission.wait()
-        begin = partial(self._begin, program, inputs, config, shorthand, give_back)
-        if self._is_prepared(program, config, shorthand):
-            future = begin()
-        else:
-            try:
-                begun = self._work.threads.submit(begin)
-            except BaseException:
-                give_back()
-                raise
-            try:
-                future = await ended(begun)
-            except BaseException:
-                if begun.cancel():
-                    give_back()
-                else:
-                    begun.add_done_callback(_cancel_begun)
-                raise
+        future: Submitted[Result] = Submitted(self._work.admission.give_back)
+        begin = partial(self._begin, future, program, inputs, config, shorthand)
+        try:
+            await self._work.admission.wait(future)
+            if self._is_prepared(program, config, shorthand):
+                begin()
+            else:
+                begun: Submitted[Submitted[Result]] = Submitted(lambda _: None)
+                self._work.threads.submit(partial(begun.run, begin))
+                await ended(begun)
+        except BaseException:
+            future.drop()
+            raise
         try:
             return await ended(future)
         except BaseException:
@@ -136,33 +144,31 @@ class SessionAsynchrony:
 
     def _begin(
         self,
+        future: Submitted[Result],
         program: ProgramLike,
         inputs: Inputs,
         config: DispatchConfig | None,
         shorthand: Keywords,
-        give_back: Callable[[], object] = lambda: None,
     ) -> Submitted[Result]:
-        """Starts a dispatch; ``give_back`` gives up its place, and is called once, also where starting fails."""
-        from vyre.app.asynchrony.futures import Submitted
+        """Starts a dispatch that completes ``future``, which the caller drops where this raises, and returns it."""
+        self._lease.check_open()
+        pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+        if future.cancelled():
+            return future
+        if self._lease.has_residents and pipeline._takes_resident(inputs):
+            from vyre.ports.cancellation import Cancellation
 
-        future: Submitted[Result] = Submitted(give_back)
-        try:
-            self._lease.check_open()
-            pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
-            if self._lease.has_residents and has_resident(inputs):
-                accesses, operation = pipeline.resident_operation(inputs)
-                cancellation = Cancellation()
-                future.stopped_by(cancellation)
-                self._work.start(future, accesses, partial(operation, cancellation), self._work.threads)
-                return future
-            snapshot = pipeline.snapshot(inputs)
-            shapes = pipeline.shapes(inputs) if shapes is None else shapes
-            if not pipeline.submit(snapshot, future, shapes):
-                run = partial(pipeline.run, snapshot, None, None, shapes)
-                self._work.threads.submit(partial(future.run, run))
-        except BaseException:
-            future.leave()
-            raise
+            accesses, operation = pipeline.resident_operation(inputs, shapes)
+            cancellation = Cancellation()
+            future.stopped_by(cancellation)
+            self._work.start(future, accesses, partial(operation, cancellation), self._work.threads)
+            return future
+        views = pipeline.views(inputs)
+        shapes = pipeline.shapes(inputs) if shapes is None else shapes
+        if not pipeline.submit(views, future, shapes):
+            snapshot = tuple([memoryview(bytes(view)) for view in views])
+            run = partial(pipeline.run, snapshot, None, None, shapes)
+            self._work.threads.submit(partial(future.run, run))
         return future
 
     def _is_prepared(self, program: ProgramLike, config: DispatchConfig | None, shorthand: Keywords) -> bool:
@@ -176,16 +182,3 @@ class SessionAsynchrony:
             return shorthand_key(program, config, **words) in self._prepared
         except TypeError:  # an invalid argument without a hash, which is refused
             return False
-
-
-def _checked_deadline(deadline: object) -> float:
-    """Returns a time of an event loop.  Raises ``InvalidConfig`` for anything but a finite number."""
-    if isinstance(deadline, (int, float)) and not isinstance(deadline, bool) and abs(deadline) <= _LATEST:
-        return float(deadline)
-    raise InvalidConfig(f"deadline={shown(deadline)}", fix="give a time of the loop, as loop.time() + 2.5, or None.")
-
-
-def _cancel_begun(begun: Future[Submitted[Result]]) -> None:
-    """Cancels a dispatch that was begun for nobody."""
-    if not begun.cancelled() and begun.exception() is None:
-        begun.result().cancel()

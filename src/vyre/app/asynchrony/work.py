@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from vyre.app.asynchrony.admission import Admission
 from vyre.app.asynchrony.order import Accesses, MemoryOrder, Operation
 from vyre.app.asynchrony.threads import SubmitThreads
 from vyre.domain.errors import DispatchFailed
+from vyre.ports.interrupts import is_disturbed
 
 if TYPE_CHECKING:
     from vyre.app.asynchrony.futures import Submitted
@@ -37,6 +40,8 @@ class AsyncWork:
             try:
                 threads.submit(lambda: future.run(work))
             except BaseException as error:
+                if not isinstance(error, Exception) and is_disturbed():
+                    raise
                 failure = error
 
                 def fail() -> T:
@@ -45,9 +50,9 @@ class AsyncWork:
                 future.run(fail)
 
         self._under_way.add(future)
-        future.on_leaving(lambda: self._under_way.discard(future))
+        future.on_leaving(self._under_way.discard)
         operation = Operation(accesses, begin)
-        future.on_leaving(lambda: self.order.end(operation))
+        future.on_leaving(lambda _: self.order.end(operation))
         self.order.add(operation)
 
     async def copy(self, accesses: Accesses, work: Callable[[], T]) -> T:
@@ -57,13 +62,13 @@ class AsyncWork:
         """
         from vyre.app.asynchrony.futures import Submitted, ended
 
-        await self.admission.wait()
         future: Submitted[T] = Submitted(self.admission.give_back)
         try:
+            await self.admission.wait(future)
             self.start(future, accesses, work, self.copies)
             return await ended(future)
         except BaseException:
-            future.cancel()
+            future.drop()
             raise
 
     def refuse(self) -> None:
@@ -77,20 +82,22 @@ class AsyncWork:
         return self.threads.is_one_of_them() or self.copies.is_one_of_them()
 
     def close(self, *, limited: bool = False) -> None:
-        """Waits for everything that was begun, and for the threads to end.
+        """Waits for everything that was begun, and for the threads to end.  Call ``refuse`` before.
 
         ``limited``: the backend is closed.  Operations on resident memory that have not ended ``LIMIT_S`` later fail
         with ``DispatchFailed``, and their threads are left to themselves.
         """
         waits = not limited or not self._under_way or self._end_within(LIMIT_S)
-        self.threads.close(wait=waits)
-        self.copies.close(wait=waits)
+        self.threads.end(wait=waits)
+        self.copies.end(wait=waits)
 
     def _end_within(self, limit_s: float) -> bool:
-        from concurrent.futures import wait
+        from concurrent.futures import CancelledError
 
-        futures = set(self._under_way)
-        wait(futures, limit_s)
+        futures, end = set(self._under_way), time.monotonic() + limit_s
+        for future in futures:
+            with suppress(TimeoutError, CancelledError):
+                future.exception(end - time.monotonic())
         stuck = [future for future in futures if not future.done()]
         for future in sorted(stuck, key=lambda each: not each.running()):  # what waits behind it is refused then
             future.give_up(

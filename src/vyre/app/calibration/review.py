@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from threading import Lock
 from typing import TYPE_CHECKING
 
+from vyre.adapters.forks import process_lock
 from vyre.app.background import BackgroundCompiler
 from vyre.domain.cost_limits import SETTLING_SAMPLES
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
@@ -27,7 +28,7 @@ class CostReview:
         self._background = BackgroundCompiler(telemetry, waiting=1)
         self._runs = count(1)
         self._due = SETTLING_SAMPLES
-        self._lock = Lock()
+        self._lock = process_lock()
 
     def launched(self) -> None:
         """Counts a run that launched.  Never raises."""
@@ -40,7 +41,7 @@ class CostReview:
         self._background.close()
 
     def _ask(self, runs: int) -> None:
-        with self._lock:
+        with self._lock, sealed:
             if runs < self._due:  # another thread has requested it
                 return
             begins = self._background.wish("review", self._review)

@@ -9,20 +9,20 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from vyre.adapters.forks import process_lock
 from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, most_telling, observed
 from vyre.app.calibration.review import CostReview
 from vyre.app.tuning.keys import host_name, host_versions, time_kind
-from vyre.domain.arguments import expect
+from vyre.domain.arguments import expect, whole
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, MOST_ROUNDS, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
 from vyre.domain.launch_costs import ASSUMED, CostSource, LaunchCosts, Provenance, age_s, check_usable, of_samples
-from vyre.domain.shown import shown
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, judge_cost
 from vyre.ports.backend import Backend, require
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.calibration.experiments import Samples
@@ -85,8 +85,8 @@ class CalibrationService:
     ) -> None:
         self._lease, self._store, self._pipelines, self._sequences = lease, store, pipelines, sequences
         self._telemetry, self._now_s, self._sink = telemetry, now_s, sink
-        self._measuring = Lock()
-        self._lock = Lock()
+        self._measuring = process_lock()
+        self._lock = process_lock()
         self._taken: LaunchCosts | None = None
         self._handed_over: LaunchCosts | None = None
         self._told: set[tuple[str, str]] = set()
@@ -99,20 +99,17 @@ class CalibrationService:
     def calibrate(self, rounds: int = USUAL_SAMPLES, warm_up: int = WARM_UP) -> KnownCosts:
         """Implements ``Session.calibrate``."""
         self._lease.check_open()
-        if type(rounds) is not int or not LEAST_SAMPLES <= rounds <= MOST_ROUNDS:
-            raise InvalidConfig(
-                f"rounds={shown(rounds)} are no number, too few or too many",
-                fix=f"measure {LEAST_SAMPLES} to {MOST_ROUNDS} rounds.",
-            )
+        fix = f"measure {LEAST_SAMPLES} to {MOST_ROUNDS} rounds."
+        rounds = whole("rounds", rounds, LEAST_SAMPLES, MOST_ROUNDS, fix)
         backend = self._lease.backend
         probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
         from vyre.app.calibration.experiments import take_samples  # imported on use
 
-        with self._measuring:
+        with self._measuring, sealed:
             before = self._before()
             samples = take_samples(probe, rounds, warm_up)
             costs = self._costs(samples, before)
-            with self._lock:
+            with self._lock, sealed:
                 self._taken = costs
                 self._plan_with(costs)
             problem = self._keep(costs)
@@ -266,7 +263,7 @@ class CalibrationService:
 
     def _hand_over(self, costs: LaunchCosts, believed: LaunchCosts | None) -> None:
         """Passes costs to the backend, unless it got others since ``believed`` was read."""
-        with self._lock:
+        with self._lock, sealed:
             if self._handed_over is believed:
                 self._plan_with(costs)
 
@@ -285,7 +282,7 @@ class CalibrationService:
 
     def _tell(self, event: str, about: str, *, level: str = "warning", **fields: str) -> None:
         """Emits an event once per subject."""
-        with self._lock:
+        with self._lock, sealed:
             if (event, about) in self._told:
                 return
             self._told.add((event, about))

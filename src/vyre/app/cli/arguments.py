@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
+import os
+import warnings
 from collections.abc import Collection, Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +18,7 @@ from vyre.app.host_memory import host_dtype
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, inputs_of, outputs_of
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.strict_json import parse
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 _SAVE: Final = "save it again with numpy.save, as an array of numbers."
 _LITERALS: Final = "; short arrays may be written out, as --in name=1,2,3"
 _NPY_MAGIC: Final = b"\x93NUMPY"
+_NPY_HEADERS: Final = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_ZIP_MAGIC: Final = b"PK\x03\x04"
 _BOOLS: Final = {"true": True, "false": False}
 
 
@@ -110,7 +115,7 @@ def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
         if name not in returned:
             raise InvalidInput(f"--out: `{name}` is no output", fix=f"the outputs are {', '.join(returned) or 'none'}.")
     targets = {name: Path(text) for name, text in given.items()}
-    if len({path.resolve() for path in targets.values()}) < len(targets):
+    if len({os.path.realpath(path) for path in targets.values()}) < len(targets):
         raise InvalidConfig("--out names one file for two outputs", fix="give each output a file of its own.")
     return targets
 
@@ -149,13 +154,32 @@ def _input(buffer: Buffer, text: str) -> Any:
 
 def _file(name: str, path: Path) -> npt.NDArray[Any] | bytes:
     data = read_file(path)
-    if not data.startswith(_NPY_MAGIC):
+    if path.suffix.lower() == ".npz" or data.startswith(_ZIP_MAGIC):
+        raise UnreadableFile(f"--in {name}: {path} is an archive of arrays", fix="save the array alone, by numpy.save.")
+    if path.suffix.lower() != ".npy" and not data.startswith(_NPY_MAGIC):
         return data
     try:
-        array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError) as error:
-        raise UnreadableFile(f"--in {name}: {path} is no readable .npy file ({error})", fix=_SAVE) from None
-    return np.ascontiguousarray(array)
+        with warnings.catch_warnings(action="ignore"):  # of headers in the ways of Python 2
+            return np.ascontiguousarray(_npy_array(data))
+    except Exception as error:  # NumPy's reader of headers raises whatever evaluating Python's literals does
+        why = str(error) or type(error).__name__
+        raise UnreadableFile(f"--in {name}: {path} is no readable .npy file ({why})", fix=_SAVE) from None
+
+
+def _npy_array(data: bytes) -> npt.NDArray[Any]:
+    """Returns the array of a ``.npy`` file without a copy: no memory is taken for a size that is only claimed."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version not in _NPY_HEADERS:
+        raise ValueError(f"version {version} is not for arrays of numbers")
+    shape, is_fortran, dtype = _NPY_HEADERS[version](stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    nbytes = prod(shape) * dtype.itemsize
+    if nbytes != len(data) - stream.tell():
+        raise ValueError(f"it has {len(data) - stream.tell()} bytes of elements, and its header says {nbytes}")
+    elements = np.frombuffer(data, dtype, offset=stream.tell()) if nbytes else np.empty(shape, dtype)
+    return elements.reshape(shape, order="F" if is_fortran else "C")
 
 
 def _literal(buffer: Buffer, text: str) -> Any:
@@ -193,8 +217,11 @@ def _array(buffer: Buffer, element: ScalarType, numbers: list[int | float | bool
                 )
     if dtype.kind == "b" and any(number not in (0, 1) for number in numbers):
         raise InvalidInput(f"--in {buffer.name}: a bool is true, false, 1 or 0", fix="use one of these.")
-    with np.errstate(over="ignore"):
-        return np.array(numbers, dtype=dtype)
+    try:
+        with np.errstate(all="ignore"):
+            return np.array(numbers, dtype=dtype)
+    except OverflowError:
+        raise InvalidInput(f"--in {buffer.name}: a number is beyond {element.text}", fix="write inf.") from None
 
 
 def _string(buffer: Buffer, text: str) -> npt.NDArray[np.uint8]:
@@ -203,10 +230,9 @@ def _string(buffer: Buffer, text: str) -> npt.NDArray[np.uint8]:
             f"--in {buffer.name}: a string is data for u8, not {buffer.element.text}", fix="give numbers, or @file."
         )
     try:
-        value = str(json.loads(text)).encode()
-    except (ValueError, RecursionError) as error:
+        return np.frombuffer(str(parse(text)).encode(), np.uint8)
+    except ValueError as error:  # it holds half of a character, or is no JSON
         raise InvalidInput(f"--in {buffer.name}: {text} is no string ({error})", fix="quote it as in JSON.") from None
-    return np.frombuffer(value, np.uint8)
 
 
 def _number(text: str, where: str) -> int | float | bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vyre.adapters.files import exists
 from vyre.adapters.terminal import put
 from vyre.app.cli import report
 from vyre.app.cli.cache import DIGITS, Directory, opened_store
@@ -48,7 +49,7 @@ def _program(named: str | None) -> Program | str | None:
     if named is None:
         return None
     path = Path(named)
-    return load(path).program if path.suffix or path.exists() else named
+    return load(path).program if path.suffix or exists(path) else named
 
 
 def _print(found: InvalidationReport) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 class Call(NamedTuple):
     """A program and what it is run on.
 
-    ``extent``: the lanes that follow from the inputs, if they do.  ``shapes``: the shapes of outputs of several axes.
+    ``lanes`` returns the lanes that follow from the inputs, if they do, for calls without others.  ``shapes``: those of
+    outputs of several axes.
     """
 
     program: Program
     inputs: dict[str, Any]
     output_counts: dict[str, int] | None = None
-    extent: tuple[int, ...] | None = None
+    lanes: Callable[[], tuple[int, ...] | None] = lambda: None
     shapes: Mapping[str, tuple[int, ...]] = {}
 
 
@@ -85,4 +87,5 @@ def _of_kernel(kernel: Kernel[...], target: Target, given: list[str], counts: di
         raise InvalidSource(error, None) from None
     inputs = {name: value for name, value in values.items() if name not in meaning.statics} | resolved.sizes(program)
     outputs = {name: resolved.shapes[name] for _, name, array in meaning.arrays if array.axes > 1}
-    return Call(program, inputs, {**(counts or {}), **resolved.output_counts} or None, resolved.extent, outputs)
+    opened = {**(counts or {}), **resolved.output_counts} or None
+    return Call(program, inputs, opened, partial(meaning.extent, program, resolved.shapes), outputs)

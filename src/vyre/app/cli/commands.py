@@ -14,7 +14,7 @@ from vyre.app.cli.exit_codes import MEANINGS, Exit, exit_code
 from vyre.app.cli.extra import missing_extra
 from vyre.app.cli.loading import InvalidSource
 from vyre.app.cli.usage import usage_error
-from vyre.domain.errors import InvalidConfig, VyreError
+from vyre.domain.errors import DispatchTimeout, InvalidConfig, StepBudgetExceeded, VyreError
 from vyre.domain.ir.collector import collector_paused
 
 _MODULES: Final = {
@@ -28,6 +28,11 @@ _MODULES: Final = {
 """The module that defines each command, under the command's name: one of this package, or by its full name one of a
 layer above, which this layer may load and not import.
 """
+_FIXES: Final = {
+    DispatchTimeout.default_fix: "give a longer --timeout, or make the dispatch smaller.",
+    StepBudgetExceeded.default_fix: "make the loop end.",
+}
+"""The advice to users of the command, for the fixes that name Python's settings of a dispatch."""
 # Typer's own copy of click, or the installed one, depending on the version of typer.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -55,6 +60,7 @@ def _run_command(args: list[str]) -> int:
         report.print_error(invalid.error, as_json=wants_json, source=invalid.source)
         return exit_code(invalid.error)
     except VyreError as error:
+        error.fix = _FIXES.get(error.fix, error.fix)
         report.print_error(error, as_json=wants_json)
         return exit_code(error)
     except typer.Exit as error:

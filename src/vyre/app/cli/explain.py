@@ -26,7 +26,7 @@ from vyre.domain.durations import duration
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import indented, one_line
 from vyre.domain.value_json import to_json
-from vyre.policies.journal import Outcome, Replayed
+from vyre.policies.decision_records import Outcome, Replayed
 from vyre.policies.launching.execution_prices import Price, Quote
 from vyre.ports.planning import DispatchWork
 
@@ -49,7 +49,7 @@ def explain(
     ] = None,
     backend: BackendName = "auto",
     optimizer: Annotated[
-        str, typer.Option("--optimizer", help="Where the session's passes run: host, or device where that pays.")
+        str, typer.Option("--optimizer", help="Where the session's passes run: host, or device.")
     ] = HOST,
     as_json: AsJson = False,
 ) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from vyre.adapters.files import write_files
+from vyre.adapters.files import exists, write_files
 from vyre.adapters.terminal import put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
@@ -63,7 +63,7 @@ def new(
         raise InvalidConfig(f"{file} is no name of a Python file", fix=f"write {file.with_suffix('.py')}.")
     if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN:
         raise InvalidConfig(f"--name {name!r} cannot name a kernel", fix="use a name of Python such as saxpy.")
-    if file.exists() and not force:
+    if exists(file) and not force:
         raise InvalidConfig(f"{file} exists already", fix="name another file, or replace it with --force.")
     write_files({file: TEMPLATE.format(file=file.name, name=name).encode()})
     if as_json:

@@ -93,7 +93,7 @@ def run(
     arguments.expect_inputs(call.inputs, call.program)
     launch = Keywords(
         grid=groups,
-        extent=call.extent if groups is None and lanes is None else lanes,
+        extent=call.lanes() if groups is None and lanes is None else lanes,
         spec=arguments.constants(spec),
         output_counts=call.output_counts,
         race_check=races,

@@ -57,7 +57,7 @@ def tune(
                 call.inputs,
                 settings=settings,
                 grid=groups,
-                extent=call.extent if groups is None and lanes is None else lanes,
+                extent=call.lanes() if groups is None and lanes is None else lanes,
                 spec=arguments.constants(spec),
                 output_counts=call.output_counts,
             )

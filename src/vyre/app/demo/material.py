@@ -68,7 +68,7 @@ def photograph() -> npt.NDArray[np.uint8]:
 
 def parse_pgm(data: bytes) -> npt.NDArray[np.uint8]:
     """Returns the pixels of a binary PGM file (P5) with 8 bits a pixel; raises ``UnreadableFile``."""
-    header = re.match(rb"P5\s+(\d+)\s+(\d+)\s+255\s", data)
+    header = re.match(rb"P5\s+(\d{1,9})\s+(\d{1,9})\s+255\s", data)
     width, height = (int(header[1]), int(header[2])) if header else (0, 0)
     if header is None or len(data) - header.end() != width * height:
         raise UnreadableFile(

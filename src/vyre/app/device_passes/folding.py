@@ -12,7 +12,7 @@ from vyre.app.device_passes import folding_kernels as folding
 from vyre.app.device_passes.evaluation import evaluation
 from vyre.app.device_passes.node_lines import LINES, Line
 from vyre.domain.ir.expr import Cast, Expr, Literal, Unary
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.operators import COMMUTING, COUNTED, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 from vyre.domain.optimize.flat_facts import levels, node_types, padded
@@ -24,9 +24,9 @@ from vyre.domain.optimize.flat_program import (
     Row,
     flatten,
     unflatten,
-    with_operands,
+    with_first_operands,
 )
-from vyre.domain.optimize.folding import COMMUTING, COUNTED, absorbing, neutral
+from vyre.domain.optimize.folding import absorbing, neutral
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
@@ -131,7 +131,7 @@ def _expressions(flat: FlatProgram, nodes: Words, bits: npt.NDArray[np.uint64]) 
             if type(expr) is Cast and below[0] is not expr.operand:
                 made.append(Cast(expr.dtype, below[0], loc=expr.loc))
             else:
-                made.append(with_operands(expr, below))
+                made.append(with_first_operands(expr, below))
     return made
 
 

@@ -10,11 +10,11 @@ from vyre.app.device_passes.reach_kernels import KIND
 from vyre.domain.frontend.annotations import In, InOut
 from vyre.domain.frontend.intrinsics import global_id
 from vyre.domain.ir import expr
+from vyre.domain.ir.expr import IMPURE
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, u32, u64
 from vyre.domain.optimize.flat_program import LITERAL, NODE_KINDS, NONE, Row
 from vyre.domain.optimize.folding import SUBGROUP_LANES
-from vyre.domain.optimize.purity import IMPURE
 
 NEUTRAL, ABSORBING, ABSORBED, RULES = range(4)
 """The lines of ``rules``, which has a column for each operator and each type of a literal operand: the literal with

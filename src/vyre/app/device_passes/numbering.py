@@ -9,16 +9,16 @@ import numpy as np
 
 from vyre.app.device_passes import numbering_kernels as kernels
 from vyre.app.device_passes.numbering_kernels import How
-from vyre.domain.ir.expr import LEAVES, Binary, Load, Var
+from vyre.domain.ir.expr import IMPURE, LEAVES, Binary, Load, Var
+from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import IndirectDispatch
 from vyre.domain.ir.walk import containers
 from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flat_facts import ATOMIC, padded, uses
 from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row, flatten
-from vyre.domain.optimize.numbering import COMMUTING, LEAF_KEYS, First, Sharing
+from vyre.domain.optimize.numbering import LEAF_KEYS, First, Sharing
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.purity import IMPURE
 from vyre.domain.optimize.unique_locals import with_unique_locals
 from vyre.domain.optimize.walking import rewritten_by
 from vyre.domain.validation.grid_barriers import splits_grid

@@ -6,10 +6,10 @@ A session runs the passes, so that nothing here may import what opens one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from types import FunctionType
 from typing import Any, Final
 
+from vyre.domain.cached import cached_property
 from vyre.domain.frontend.definition import KernelDefinition
 from vyre.domain.frontend.inlined import Inlined
 from vyre.domain.ir.program import Program

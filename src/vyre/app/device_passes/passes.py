@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.forks import process_lock
 from vyre.app.device_passes.dead_code import remove_dead_code
 from vyre.app.device_passes.folding import fold
 from vyre.app.device_passes.numbering import share
-from vyre.app.device_passes.placement import placement
 from vyre.app.device_passes.rounds import Rounds
+from vyre.domain.device import EngineKind
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.policies.journal import DecisionSink
-from vyre.policies.optimizing.program_passes import EngineKind
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
@@ -48,31 +47,26 @@ def passes_on(session: Session, walks: int | None = None) -> Mapping[str, Pass]:
 
 
 class DevicePasses:
-    """Decides for each program which passes run on the device of a session that asks for it.
+    """Runs the passes of which there are kernels on the device of a session that asks for it.
 
     The kernels of the passes run in another session on the same backend, since a program is optimized while the session
     of its owner is busy with it.  Where that session fails, the host runs the pass, since the result is the same, and
     what the owner asked for is the program and not the pass.  May be used from any thread, after ``bind``.
     """
 
-    def __init__(self, sink: DecisionSink | None) -> None:
-        self._sink = sink
-        self._engine: EngineKind | None = None
+    def __init__(self) -> None:
         self._open: Callable[[], Session] | None = None
-        self._lock = Lock()
+        self._lock = process_lock()
         self._session: Session | None = None
         self._passes: Mapping[str, Pass] = {}
 
-    def bind(self, engine: EngineKind | None, open_session: Callable[[], Session]) -> None:
-        """Sets the engine of the backend, and a function that opens another session on it."""
-        self._engine, self._open = engine, open_session
+    def bind(self, open_session: Callable[[], Session]) -> None:
+        """Sets the function that opens another session on the backend."""
+        self._open = open_session
 
-    def __call__(self, program: Program) -> Mapping[str, Pass]:
-        """Returns the passes that run on the device for a program, by name."""
-        if self._engine is None:
-            return {}
-        placed = placement(program, self._engine, self._sink).names
-        return {name: self._or_host(name) for name in _ON_DEVICE if str(PASSES[name]) in placed}
+    def __call__(self) -> Mapping[str, Pass]:
+        """Returns the passes that run on the device, by name."""
+        return {name: self._or_host(name) for name in _ON_DEVICE}
 
     def _or_host(self, name: str) -> Pass:
         """Returns a pass that runs on the device, or on the host if the device fails."""
@@ -90,7 +84,7 @@ class DevicePasses:
         return host._replace(run=run)
 
     def _all(self) -> Mapping[str, Pass]:
-        with self._lock:
+        with self._lock, sealed:
             if self._session is None:
                 assert self._open is not None
                 self._session = self._open()
@@ -99,7 +93,7 @@ class DevicePasses:
 
     def close(self) -> None:
         """Closes the session of the kernels; idempotent."""
-        with self._lock:
+        with self._lock, sealed:
             session, self._session = self._session, None
         if session is not None:
             session.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from vyre.app.work_graph.steps import Step
+from vyre.app.sequences.steps import Step
 from vyre.domain.dispatch import DispatchConfig
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from vyre.adapters.files import is_directory
 from vyre.app.dialects.registry import Registry
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, UNREADABLE, Manifest, finding, read_manifest
@@ -40,7 +41,7 @@ def load_manifests(registry: Registry, path: str) -> None:
 
 
 def _files(directory: Path, notes: list[Diagnostic]) -> list[Path]:
-    if not directory.is_dir():
+    if not is_directory(directory):
         notes.append(finding(DIR_MISSING, f"{directory} is no directory", "correct the path.", str(directory)))
         return []
     try:

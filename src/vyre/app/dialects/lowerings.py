@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from vyre.app.dialects.lowered import DEFINITION, LOWERING, LoweredProgram, LoweringChoice
+from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice
 from vyre.app.dialects.verification import lowering_key, version_of
 from vyre.domain.dialects.expansion import without_calls_inside
 from vyre.domain.ir.definitions_in_use import called_operations
 from vyre.domain.validation.validator import check_rules, without_calls
-from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 if TYPE_CHECKING:
     from vyre.domain.dialects.lowering import LoweringKey
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend, BackendRegistration
     from vyre.ports.verdict_store import VerdictStore
 
-PRIORITIES: Final[Mapping[str, int]] = {DEFINITION: 10, LOWERING: 100}
-"""The priorities of both strategies: a lowering is native code, and the definition portable code."""
 AS_WRITTEN: Final = "the program runs as it is written: the optimizer is off, steps are counted or races are checked"
 
 
@@ -38,7 +34,7 @@ class Lowerings:
 
     ``version`` returns the version of the backend and of all that compiles for it, or with ``is_partial`` the part of
     it that checks on all devices have in common; None if nothing is known of it here.  ``verdicts`` returns the store
-    of checks or None, and ``operations`` what is registered.  ``sink`` receives the decisions.
+    of checks or None, and ``operations`` what is registered.
     """
 
     def __init__(
@@ -47,12 +43,11 @@ class Lowerings:
         version: Callable[[], str] | None,
         verdicts: Callable[[], VerdictStore | None],
         operations: Callable[[str], Operation | None],
-        sink: DecisionSink | None = None,
         *,
         is_partial: bool = False,
     ) -> None:
         self._backend, self._version, self._verdicts = backend, version, verdicts
-        self._operations, self._sink, self._is_partial = operations, sink, is_partial
+        self._operations, self._is_partial = operations, is_partial
 
     def applied(self, program: Program, *, as_written: bool = False) -> LoweredProgram:
         """Returns the program that stands for a valid one that calls operations; the very one if it has no definitions.
@@ -89,13 +84,7 @@ class Lowerings:
         return LoweredProgram(without_calls(lowered), tuple(choices))
 
     def _choice(self, operation: str, refusal: str, told: str) -> LoweringChoice:
-        strategies = (
-            Strategy(DEFINITION, True, PRIORITIES[DEFINITION]),
-            Strategy(LOWERING, not refusal, PRIORITIES[LOWERING]),
-        )
-        chosen = decide(self._sink, select_strategy, StrategyInputs(strategies, by_name=True))
-        is_used = chosen is not None and chosen.name == LOWERING
-        return LoweringChoice(operation, is_used, told if is_used else refusal)
+        return LoweringChoice(operation, not refusal, refusal or told)
 
     def _judged(self, definitions: Sequence[Definition], lowering: Lowering) -> tuple[str, str]:
         """Returns why a lowering may not be used, or an empty text and what its check tried."""
@@ -137,11 +126,9 @@ def _judged_elsewhere(key: LoweringKey, store: VerdictStore) -> tuple[str, str]:
     return "", f"{verdicts[0]}; other devices and drivers that run the code have not checked it"
 
 
-def lowerings_of(
-    backend: Backend, verdicts: Callable[[], VerdictStore | None], sink: DecisionSink | None = None
-) -> Lowerings:
+def lowerings_of(backend: Backend, verdicts: Callable[[], VerdictStore | None]) -> Lowerings:
     """Returns what chooses lowerings for a backend, from the registry of the process."""
-    return Lowerings(str(backend.id), lambda: version_of(backend), verdicts, registered_operation, sink)
+    return Lowerings(str(backend.id), lambda: version_of(backend), verdicts, registered_operation)
 
 
 def lowered_ahead(registration: BackendRegistration, program: Program, *, as_written: bool = False) -> LoweredProgram:

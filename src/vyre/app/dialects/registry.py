@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from vyre.adapters.forks import process_lock
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.core import CORE
 from vyre.domain.dialects.laws.stated import StatedLaw, stated_law
@@ -22,6 +22,7 @@ from vyre.domain.ir.definitions_in_use import called_operations
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.walk import unique_expressions
+from vyre.ports.interrupts import sealed
 
 
 class Registered(NamedTuple):
@@ -132,7 +133,7 @@ class Registry:
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._snapshot = snapshot or Snapshot()
-        self._changing = Lock()
+        self._changing = process_lock()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -156,7 +157,7 @@ class Registry:
         calls what is not registered, and ``InvalidDialect`` for definitions or migrations that form a cycle and for a
         law that is no equation.
         """
-        with self._changing:
+        with self._changing, sealed:
             old = self._snapshot
             made = _with_dialects(old, dialects, registrant)
             self._snapshot = Snapshot(
@@ -174,7 +175,7 @@ class Registry:
         Of two manifests of one dialect the higher version stays, the earlier one if both are the same.  A manifest with
         an operation that code has registered is dropped.  Both become diagnostics.
         """
-        with self._changing:
+        with self._changing, sealed:
             old = self._snapshot
             notes = [*old.diagnostics, *diagnostics]
             best = _chosen((*old.manifests, *manifests), notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from vyre.adapters.evidence_files import Stored, read_bundle
 from vyre.app.evidence.claims import refused_claims
 from vyre.app.evidence.writing import Outcome, given_of, inputs_digest
 from vyre.domain.arguments import path_of
+from vyre.domain.cached import cached_property
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import MalformedBundle, MalformedJson, VyreError
 from vyre.domain.evidence.config_fields import config_of
@@ -20,7 +20,7 @@ from vyre.domain.evidence.records import Answer, Evidence, RecordedRun, Slot
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules
-from vyre.policies.journal import DecisionRecord, from_lines
+from vyre.policies.decision_records import DecisionRecord, from_lines
 
 _FIX: Final = "use the file as it was written, or write the evidence again."
 

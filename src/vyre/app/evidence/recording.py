@@ -11,12 +11,11 @@ import numpy as np
 
 from vyre.app.evidence.writing import Noted, Outcome, write_bundle
 from vyre.app.resident_dispatch import Arguments, has_resident
-from vyre.domain.arguments import path_of
+from vyre.domain.arguments import path_of, whole
 from vyre.domain.dispatch import DispatchTiming, OutputArena
-from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, Failure, failure_of
 from vyre.domain.ir.buffers import inputs_of, outputs_of
-from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.journal import DecisionJournal
@@ -93,7 +92,7 @@ def recorder_of(pipeline: Pipeline, inputs: Inputs) -> Recorder:
     if has_resident(inputs):
         return ResidentRun(pipeline, pipeline.arguments(inputs))
     names = [buffer.name for buffer in inputs_of(pipeline.program.abi_buffers)]
-    return HostRun(pipeline, dict(zip(names, map(bytes, pipeline.snapshot(inputs)), strict=True)))
+    return HostRun(pipeline, dict(zip(names, map(bytes, pipeline.views(inputs)), strict=True)))
 
 
 def recorder_again(
@@ -129,8 +128,7 @@ def record_run(
     path: Path | str, pipeline: Pipeline, inputs: Inputs, runs: int, journal: DecisionJournal | None
 ) -> Evidence:
     """Implements ``Session.write_evidence`` for a compiled program."""
-    if type(runs) is not int or not 1 <= runs <= MAX_RUNS:
-        raise InvalidConfig(f"runs={shown(runs)} is no number of runs", fix=f"give an int from 1 to {MAX_RUNS}.")
+    runs = whole("runs", runs, 1, MAX_RUNS, f"give an int from 1 to {MAX_RUNS}.")
     path = path_of("path", path)
     program, recorder = pipeline.program, recorder_of(pipeline, inputs)
     timing, first = attempt(recorder)

@@ -21,7 +21,8 @@ from vyre.domain.evidence.failures import Failure, failure_bytes
 from vyre.domain.evidence.records import Answer, Content, Evidence, RecordedRun, RunTiming, Slot
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
-from vyre.policies.journal import Decision, to_lines
+from vyre.policies.decision_records import to_lines
+from vyre.policies.journal import Decision
 from vyre.ports.backend import Backend, BackendCatalog
 from vyre.ports.provenance import SourceRepository
 
@@ -125,7 +126,7 @@ def inputs_digest(slots: Sequence[Slot], resident: Mapping[str, int]) -> str:
     """Returns the digest of all inputs together: of their names, sizes and digests, and of where they were resident."""
     from blake3 import blake3
 
-    from vyre.domain.value_json import canonical
+    from vyre.domain.strict_json import canonical
 
     fields: list[object] = [[slot.name, slot.content.nbytes, slot.content.blake3] for slot in slots]
     if resident:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.optimizing import optimized, passes_for
-from vyre.app.device_passes.placement import placement
 from vyre.app.journal import DecisionJournal
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
@@ -29,7 +28,6 @@ from vyre.policies.launching.execution_prices import (
 from vyre.policies.launching.grid_sync_mode import choose_grid_sync
 from vyre.policies.launching.param_inlining import decide_param_inlining
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
-from vyre.policies.optimizing.pass_placement import place_passes
 from vyre.policies.optimizing.program_passes import choose_passes
 from vyre.policies.record import Reason
 from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
@@ -50,7 +48,7 @@ class Question(NamedTuple):
     """The subject of an explanation: ``batch`` runs on inputs of these lengths, submitted together, ``repeats`` times.
 
     ``kernel``: device time of a launch; None if unknown.  ``costs``, and ``why_costs``: their origin.  ``optimize``:
-    whether the session allows the optimizer; ``on_device``: whether it asks for passes on its device.
+    whether the session allows the optimizer.
     """
 
     program: Program
@@ -62,7 +60,6 @@ class Question(NamedTuple):
     costs: LaunchCosts
     why_costs: str
     optimize: bool = True
-    on_device: bool = False
 
 
 class Answer(NamedTuple):
@@ -173,7 +170,9 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
         notes.append(f"nobody timed the kernel: {KERNEL_NS} ns are assumed")
     if costs.provenance is not Provenance.MEASURED:
         notes.append(f"launch costs are {question.why_costs}")
-    workload = Workload(work.operations, question.batch, question.repeats, _mean(kernel, work))
+    if not work.operations:
+        notes.append("nothing runs, because the grid is empty; the prices are those of one operation")
+    workload = Workload(max(1, work.operations), question.batch, question.repeats, _mean(kernel, work))
     inputs = ExecutionInputs(workload, costs, work.executable)
     plan = decide(journal, plan_execution, inputs)
     if sink is not None:
@@ -200,8 +199,6 @@ def _passes(backend: Backend, question: Question, sink: DecisionSink) -> tuple[P
         return ()
     program, config = question.program, question.config
     passes = passes_for(program, config, backend.optimizes, question.optimize, sink)
-    if question.on_device:
-        placement(program, backend.optimizes, sink)
     return optimized(program, spec_literals(program, config.spec), passes).results
 
 
@@ -240,7 +237,7 @@ def _mean(kernel: Measured, work: DispatchWork) -> Measured:
     """Returns the device time of an operation: besides kernels, copies and fills count as zero, as in plans."""
 
     def share(ns: int) -> int:
-        return ns * work.kernels // work.operations
+        return ns * work.kernels // max(1, work.operations)
 
     return replace(
         kernel,
@@ -260,7 +257,6 @@ _TOPICS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     name_of(choose_grid_sync): ("grid barriers", lambda verdict: verdict.mode.value),
     name_of(workgroup_candidates): ("workgroup sizes", _sizes),
     name_of(choose_passes): ("optimizer", verdict_label),
-    name_of(place_passes): ("passes on the device", verdict_label),
     name_of(decide_param_inlining): ("uniform buffer", verdict_label),
     name_of(plan_resource_table): ("addresses of buffers", verdict_label),
 }

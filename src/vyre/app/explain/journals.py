@@ -12,7 +12,8 @@ from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.app.journal import DecisionJournal
 from vyre.domain.arguments import path_of
 from vyre.domain.errors import InvalidConfig, MalformedJson
-from vyre.policies.journal import Decision, Replayed, from_lines, replay, to_lines
+from vyre.policies.decision_records import Replayed, from_lines, replay, to_lines
+from vyre.policies.journal import Decision
 
 MAX_BYTES: Final = 1 << 28
 """Maximum size of a journal that is read."""

@@ -33,8 +33,8 @@ MEASURED_COSTS: Final = "measured"
 class Asked(NamedTuple):
     """The arguments of ``Session.explain``.
 
-    ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer; ``on_device``: whether
-    it asks for passes on its device.  ``lowered`` replaces the calls of the program.
+    ``pipeline`` compiles the program.  ``optimize``: whether the session allows the optimizer.  ``lowered`` replaces
+    the calls of the program.
     """
 
     program: Program
@@ -44,7 +44,6 @@ class Asked(NamedTuple):
     repeats: int
     kernel_time_ns: int | None
     optimize: bool = True
-    on_device: bool = False
     lowered: Callable[[Program, DispatchConfig], LoweredProgram] | None = None
 
 
@@ -118,7 +117,6 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
         known.costs,
         known.why,
         asked.optimize,
-        asked.on_device,
     )
     found = explain(backend, question, sink)
     if asked.lowered is not None:

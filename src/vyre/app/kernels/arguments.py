@@ -8,22 +8,32 @@ from enum import IntEnum
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+from warnings import warn_explicit
 
 import numpy as np
 
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray
-from vyre.domain.errors import InvalidInput, UnfitArguments
+from vyre.domain.dispatch import axes_of
+from vyre.domain.errors import InvalidConfig, InvalidInput, UnfitArguments
 from vyre.domain.frontend.annotations import ArrayType, Like, StaticType
+from vyre.domain.frontend.captures import is_array, is_plain
 from vyre.domain.frontend.definition import KernelDefinition, Parameter
 from vyre.domain.frontend.size_expressions import SizeExpression
+from vyre.domain.geometry import LaneReach, ReachedExtent, grid_of_extent
+from vyre.domain.interface import reach_of, uses_atomics
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, own_type, python_number, type_fix, whole_number
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.names import Dim3, Grid, Size
 from vyre.domain.shown import kind_of, shown
+from vyre.domain.value_identity import identity
 
+_SIZES: Final = ("width", "height", "depth")
+_MANY: Final = 16
+_WARNED: Final[dict[str | tuple[str, type[Warning], int], int]] = {}
 Values: TypeAlias = tuple[Any, ...]
 """One argument for each parameter, in order; None for an output that the caller leaves out."""
 Shape: TypeAlias = tuple[int, ...]
@@ -35,15 +45,13 @@ class Resolved(NamedTuple):
     """Types, static values and sizes that follow from the arguments of a call.
 
     ``shapes``: those of all arrays, by name.  ``output_counts``: elements of outputs whose size the program leaves
-    open.  ``extent``: the lanes of a kernel that writes an array of several axes, or reads one with workgroups of
-    several axes; else None.
+    open.
     """
 
     types: tuple[ScalarType, ...]
-    statics: tuple[int | float | bool, ...]
+    statics: tuple[Any, ...]
     shapes: dict[str, Shape]
     output_counts: dict[str, int]
-    extent: Shape | None
 
     def sizes(self, program: Program) -> dict[str, int]:
         """Returns the sizes that the program takes as parameters of their own, by name."""
@@ -57,13 +65,23 @@ class Arguments:
         self.title: Final = definition.name
         self.parameters: Final = definition.parameters
         self.names: Final = tuple(one.name for one in self.parameters)
-        self.generic: Final = tuple(sorted({v.__name__ for one in self.parameters for v in _type_variables(one)}))
+        variables = {v.__name__: v for one in self.parameters for v in _type_variables(one)}
+        self.generic: Final = tuple(sorted(variables))
+        self._allowed: Final = {name: allowed for name, v in variables.items() if (allowed := _constraints(v))}
         self.statics: Final = tuple(one.name for one in self.parameters if isinstance(one.type, StaticType))
         self.arrays: Final = tuple(
             (place, one.name, one.type) for place, one in enumerate(self.parameters) if isinstance(one.type, ArrayType)
         )
-        self._spreads: Final = any(size > 1 for size in definition.workgroup[1:])
+        self._has_axes: Final = any(size > 1 for size in definition.workgroup[1:]) or any(
+            array.axes > 1 for _, _, array in self.arrays
+        )
         self.traits: Final[tuple[Trait, ...]] = tuple(self._traits())
+        kinds = {one.name: _kind_of(one) for one in self.parameters}
+        numbers = {self.names[at]: trait for at, trait in self.traits if trait not in (_dtype_trait, _shape_trait)}
+        self.kinds: Final[Mapping[str, Callable[[Any], object]]] = kinds | numbers
+        """What of each argument, by name, a launch on a session depends on; it raises ``TypeError`` for an argument
+        that is converted first, such as a list.
+        """
 
     # ---------------------------------------------------------------- binding
     def bound(self, given: Sequence[Any], named: Mapping[str, Any]) -> Values:
@@ -122,7 +140,7 @@ class Arguments:
         )
 
     # ---------------------------------------------------------------- resolving
-    def resolved(self, values: Values, output_counts: Mapping[str, int] | None = None) -> Resolved:
+    def resolved(self, values: Values, output_counts: Mapping[str, Size] | None = None) -> Resolved:
         """Returns what follows from the arguments.  ``output_counts``: sizes that the caller gives otherwise.
 
         Raises ``InvalidInput``.
@@ -150,18 +168,71 @@ class Arguments:
             shapes[name] = shape
             if not isinstance(array.size, Like | int | tuple):
                 counts[name] = prod(shape)
-        return Resolved(tuple(types[name] for name in self.generic), statics, shapes, counts, self._extent(shapes))
+        return Resolved(tuple(types[name] for name in self.generic), statics, shapes, counts)
 
     def _by_name(self, values: Values) -> list[tuple[str, Any]]:
         return list(zip(self.names, values, strict=True))
 
-    def _extent(self, shapes: Mapping[str, Shape]) -> Shape | None:
-        planar = [(name, array) for _, name, array in self.arrays if array.axes > 1]
-        written = [name for name, array in planar if array.direction != "in"]
-        read = [name for name, _ in planar] if self._spreads else []
-        for name in (*written, *read):
-            return tuple([max(1, size) for size in reversed(shapes[name])])
+    def extent(
+        self, program: Program, shapes: Mapping[str, Shape], workgroup: Dim3 | None = None
+    ) -> ReachedExtent | None:
+        """Returns the lanes along each axis whose indices the ids of a kernel's ``program`` reach.
+
+        None where that says nothing, so that elements are counted as for any program.  Raises ``InvalidConfig`` for ids
+        along several axes, some of which reach no array plainly.
+        """
+        reach = self._reach(program)
+        if not self._has_axes and reach.reads <= {0}:
+            return None
+        sizes = {name: shapes[name] if array.axes > 1 else (prod(shapes[name]),) for _, name, array in self.arrays}
+        size = workgroup or program.workgroup_size
+        lanes = list(size)  # one workgroup along an axis that is not read
+        for axis in reach.reads:
+            parts = reach.axes[axis]
+            if not parts and reach.reads == {0}:
+                return None
+            if not parts:
+                raise InvalidConfig(
+                    f"how many lanes {self.title} needs along {'xyz'[axis]} does not follow from the indices in which "
+                    f"it uses its ids along {'xyz'[axis]}",
+                    fix=f"say how many: {self.title}.over(({', '.join(_SIZES[: max(reach.reads) + 1])}))(...).",
+                )
+            lanes[axis] = max(part.count_lanes(sizes[part.buffer], size[axis]) for part in parts)
+        return ReachedExtent(lanes[: max(reach.reads, default=0) + 1])
+
+    def launched(
+        self,
+        program: Program,
+        shapes: Mapping[str, Shape],
+        grid: Grid | None,
+        extent: Grid | None,
+        workgroup: Dim3 | None = None,
+    ) -> ReachedExtent | None:
+        """Returns ``extent()`` where neither workgroups nor lanes are given, and checks what is given.
+
+        Raises ``InvalidConfig`` for workgroups along y or z of whose ids the kernel reads none: lanes would do the same
+        again.  Warns (``UserWarning``) of many more lanes than any array has elements.
+        """
+        if grid is None and extent is None:
+            return self.extent(program, shapes, workgroup)
+        size = workgroup or program.workgroup_size
+        groups = grid_of_extent(axes_of("extent", extent), size) if grid is None else axes_of("grid", grid)
+        meant = f"{self.title}[x, y] counts workgroups along x and y, and lanes are @vyre.kernel(workgroup=...)"
+        for axis, count in enumerate(groups):
+            if axis and count > 1 and axis not in self._reach(program).reads:
+                raise InvalidConfig(
+                    f"{self.title} gets {count} workgroups along {'xyz'[axis]}, and reads no id along that axis",
+                    fix=f"{meant}: write {self.title}[{groups[0]}], or {self.title}.over(n) for n lanes.",
+                )
+        lanes, elements = prod(groups) * prod(size), max([prod(size), *map(prod, shapes.values())])
+        many = lanes > elements * (_MANY if prod(size) not in groups[1:] else 4)
+        if grid is not None and many and not uses_atomics(program):
+            text = f"{self.title} runs {lanes} lanes, and no array has more than {elements} elements; {meant}."
+            warn_explicit(text, UserWarning, outside().file, outside().line, registry=_WARNED)
         return None
+
+    def _reach(self, program: Program) -> LaneReach:
+        return reach_of(program, {name: array.axes for _, name, array in self.arrays})
 
     def _types(self, values: Values) -> dict[str, ScalarType]:
         """Returns the types that follow from arrays and then, where none tells, from NumPy scalars."""
@@ -194,24 +265,34 @@ class Arguments:
                     f"the type {parameter} of `{self.title}` follows from none of the arguments",
                     fix="pass a NumPy array or scalar of that type.",
                 )
+            self.check_type(parameter, found[parameter])
         return found
 
-    def static(self, name: str, value: Any) -> int | float | bool:
-        """Returns the value of a static parameter as a plain number.  Raises ``InvalidInput``."""
+    def check_type(self, parameter: str, element: ScalarType) -> None:
+        """Raises ``InvalidInput`` for a type that the constraints or the bound of a type parameter do not name."""
+        allowed = self._allowed.get(parameter, ())
+        if allowed and element not in allowed:
+            names = " or ".join(one.text for one in allowed)
+            raise InvalidInput(
+                f"{parameter} of `{self.title}` is {names}, and the arguments are {element.text}",
+                fix=f"pass arrays and numbers of {names}, or name {element.text} in the TypeVar, too.",
+            )
+
+    def static(self, name: str, value: Any) -> Any:
+        """Returns the value of a static parameter, a number of Python or NumPy.  Raises ``InvalidInput``."""
         kind = next(one.type.kind for one in self.parameters if one.name == name and isinstance(one.type, StaticType))
         number = python_number(value)
-        if isinstance(number, IntEnum):
+        if isinstance(number, IntEnum) and is_plain(number):
             number = int(number)
         if kind is float and type(number) is int:
             with suppress(OverflowError):
-                number = float(number)
+                number = value = float(number)
         if type(number) is not kind:
             raise InvalidInput(
                 f"`{name}` of {self.title} is {shown(value)}, {kind_of(value)}",
                 fix=f"pass {'an' if kind is int else 'a'} {kind.__name__}, from which the program is made.",
             )
-        found: int | float | bool = number
-        return found
+        return value[()] if is_array(value) else value
 
     def _passed_shape(self, name: str, array: ArrayType, value: Any, types: Mapping[str, ScalarType]) -> Shape:
         if isinstance(value, np.ndarray | ResidentArray):
@@ -224,6 +305,16 @@ class Arguments:
             held = host_memory(value, f"input `{name}`")
             element = array.element if isinstance(array.element, ScalarType) else types[array.element.__name__]
             shape = held.shape if isinstance(held, np.ndarray) else (held.nbytes // element.size,)
+        size = (array.size,) if isinstance(array.size, int) else array.size
+        if not isinstance(size, tuple) or array.direction == "out" or not shape:
+            pass  # of any size, or refused elsewhere
+        elif prod(shape) != prod(size) if array.axes == 1 else shape != size:
+            meant = f"{prod(size)} elements" if array.axes == 1 else f"the shape {size}"
+            raise InvalidInput(
+                f"`{name}` of {self.title} is annotated as {'In' if array.direction == 'in' else 'InOut'}"
+                f"[{_text(array)}, {array.size}], which means {meant}, and got an array of the shape {shape}",
+                fix=f"pass an array with {meant}, or leave the size out; arrays have 1, 2 or 3 axes.",
+            )
         if array.axes == 1:
             return shape or (1,)
         if len(shape) != array.axes:
@@ -240,7 +331,7 @@ class Arguments:
         array: ArrayType,
         shapes: Mapping[str, Shape],
         numbers: Mapping[str, int],
-        counts: Mapping[str, int],
+        counts: Mapping[str, Size],
     ) -> Shape | None:
         """Returns the shape that an output has by its declaration; None where it is left open."""
         size = array.size
@@ -255,8 +346,8 @@ class Arguments:
             return size
         if isinstance(size, SizeExpression):
             return self._evaluated(name, size, shapes, numbers)
-        count = counts.get(name)
-        return None if type(count) is not int or array.axes != 1 else (count,)
+        count = whole_number(counts.get(name))
+        return None if count is None or array.axes != 1 else (count,)
 
     def _evaluated(
         self, name: str, size: SizeExpression, shapes: Mapping[str, Shape], numbers: Mapping[str, int]
@@ -295,13 +386,13 @@ class Arguments:
         found: list[Trait] = []
         for place, one in enumerate(self.parameters):
             if isinstance(one.type, StaticType):
-                found.append((place, _static_trait))
+                found.append((place, identity))
             elif isinstance(one.type, TypeVar):
                 found.append((place, own_type))
             elif isinstance(one.type, ArrayType):
                 if isinstance(one.type.element, TypeVar):
                     found.append((place, _dtype_trait))
-                if one.type.axes > 1 or sizes or (opened and one.type.direction == "out"):
+                if self._has_axes or sizes or (opened and one.type.direction == "out"):
                     found.append((place, _shape_trait))
             elif sizes:
                 found.append((place, whole_number))
@@ -321,16 +412,32 @@ def _listed_shape(values: Sequence[object]) -> Shape:
         return ()
 
 
-def _static_trait(value: Any) -> object:
-    return (type(value), value) if type(value) is int or type(value) is bool else (type(value), repr(value))
-
-
 def _dtype_trait(value: Any) -> object:
     return None if value is None else value.dtype
 
 
 def _shape_trait(value: Any) -> object:
     return None if value is None else value.shape
+
+
+def _kind_of(one: Parameter) -> Callable[[Any], object]:
+    if not isinstance(one.type, ArrayType):
+        return _number_kind
+    return _generic_kind if isinstance(one.type.element, TypeVar) else _array_kind
+
+
+def _array_kind(value: Any) -> object:
+    if type(value) is not np.ndarray and type(value) is not ResidentArray:
+        raise TypeError("an argument that is converted first")
+    return value.shape
+
+
+def _generic_kind(value: Any) -> object:
+    return _array_kind(value), value.dtype
+
+
+def _number_kind(value: object) -> bool:
+    return value is None
 
 
 def _dtype_of(value: Any, name: str) -> Any:
@@ -348,6 +455,13 @@ def _type_variables(one: Parameter) -> tuple[TypeVar, ...]:
     if isinstance(one.type, ArrayType) and isinstance(one.type.element, TypeVar):
         return (one.type.element,)
     return ()
+
+
+def _constraints(variable: TypeVar) -> tuple[ScalarType, ...]:
+    """Returns the types that a type parameter may be, () for any; what is no type of vyre or NumPy says nothing."""
+    named = variable.__constraints__ or (variable.__bound__,)
+    types = [one if isinstance(one, ScalarType) else element_type(one) for one in named]
+    return tuple([one for one in types if one is not None])
 
 
 def _text(array: ArrayType) -> str:

@@ -107,8 +107,10 @@ def _code(
             "  try:",
             *(f"    {line}" for line in body),
             "  except refused:",  # an array without elements or with gaps, or no array
-            f"    {otherwise}",
-            f"  fill(views, {storage})",
+            "    pass",  # what is refused below must not be told as an error that came while this one was handled
+            "  else:",
+            f"    return fill(views, {storage})",
+            f"  {otherwise}",
         ]
     )
     module = compile(text, "<vyre call>", "exec")

@@ -1,21 +1,22 @@
 """The session on which a called kernel runs: that of the innermost ``with session:``, else one of the process.
 
 ``with session:`` counts in the thread, or the asynchronous task, that wrote it, and in tasks that are made inside;
-other threads run their kernels on the default session.  That one is opened, as ``vyre.open()`` does, by the first
-kernel that needs it, is shared by all threads and is closed when the interpreter exits.  A forked child opens a default
-session of its own; in a ``with`` block of its parent its calls raise ``DispatchFailed``, as all uses of that session
-do.
+other threads run their kernels on the default session.  In a generator it counts while the generator runs, and not
+while it is suspended and its caller goes on, unless that is a ``contextlib.contextmanager`` or a fixture of pytest,
+which enter for their callers.  The default session is opened, as ``vyre.open()`` does, by the first kernel that needs
+it, is shared by all threads and is closed when the interpreter exits.  A forked child opens a default session of its
+own; in a ``with`` block of its parent its calls raise ``DispatchFailed``, as all uses of that session do.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from vyre.app.forks import tell_in_forks
-from vyre.app.kernels.entered import ENTERED
+from vyre.adapters.forks import process_lock, tell_in_forks
+from vyre.app.kernels.entered import ENTERED, innermost
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 def current_session() -> Session:
     """Returns the session on which a called kernel runs."""
     entered = ENTERED.get()
-    return entered[-1] if entered else _DEFAULT.get()
+    return (innermost(entered) if entered else None) or _DEFAULT.get()
 
 
 class _DefaultSession:
     """The session of the process."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = process_lock()
         self._session: Session | None = None
         tell_in_forks(self)
 
@@ -42,7 +43,7 @@ class _DefaultSession:
         return session
 
     def _opened(self) -> Session:
-        with self._lock:
+        with self._lock, sealed:
             if self._session is None or self._session.closed:
                 from vyre.app.opening import open as open_session
 
@@ -52,7 +53,6 @@ class _DefaultSession:
 
     def inherited(self) -> None:
         """Forgets the session of the parent, in a forked child."""
-        self._lock = Lock()
         self._session = None
 
     def _close(self, process: int, session: Session) -> None:

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+import sys
+from contextvars import ContextVar, copy_context
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
 
-ENTERED: Final[ContextVar[tuple[Session, ...]]] = ContextVar("vyre_sessions", default=())
+ENTERED: Final[ContextVar[tuple[tuple[Session, FrameType | None], ...]]] = ContextVar("vyre_sessions", default=())
+"""The sessions, each with the frame of the generator that entered it, if one did."""
+_FOR_CALLERS: Final = ("contextlib", "_pytest.fixtures")
+_GENERATOR: Final = CO_GENERATOR | CO_ASYNC_GENERATOR
 
 
 def enter(session: Session) -> None:
     """Makes a session that of the ``with`` block which begins."""
-    ENTERED.set((*ENTERED.get(), session))
+    frame = sys._getframe(2)
+    suspends = frame.f_code.co_flags & _GENERATOR and not _serves_a_context(frame)
+    _set((*ENTERED.get(), (session, frame if suspends else None)))
+
+
+def _serves_a_context(frame: FrameType) -> bool:
+    """Returns whether a generator enters for its caller: that of a ``contextlib.contextmanager``, or a fixture."""
+    return frame.f_back is not None and frame.f_back.f_globals.get("__name__") in _FOR_CALLERS
+
+
+def innermost(entered: tuple[tuple[Session, FrameType | None], ...]) -> Session | None:
+    """Returns the session of the innermost block, without those of generators that are suspended."""
+    for session, frame in reversed(entered):
+        if frame is None or frame.f_back is not None:
+            return session
+    return None
 
 
 def leave(session: Session) -> None:
     """Ends the ``with`` block of a session."""
     entered = ENTERED.get()
     for index in range(len(entered) - 1, -1, -1):
-        if entered[index] is session:
-            ENTERED.set(entered[:index] + entered[index + 1 :])
+        if entered[index][0] is session:
+            _set(entered[:index] + entered[index + 1 :])
             return
+
+
+def _set(sessions: tuple[tuple[Session, FrameType | None], ...]) -> None:
+    kept = copy_context()  # a finaliser that runs inside may set a variable, and CPython then use what it has freed
+    ENTERED.set(sessions)
+    del kept

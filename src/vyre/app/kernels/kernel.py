@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
-from vyre.app.kernels.launcher import Launch, Launcher
+from vyre.app.kernels.launches import KernelLaunch, Launch, Launcher, planned
 from vyre.app.kernels.plans import CallPlan
 from vyre.app.kernels.specializations import Specializations
+from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import axes_of
-from vyre.domain.errors import InvalidInput, KernelSourceError, UnfitArguments
+from vyre.domain.errors import BuildError, InvalidInput, KernelSourceError, UnfitArguments
+from vyre.domain.frontend.carrying import Carried, Remaking
 from vyre.domain.frontend.definition import KernelDefinition
 from vyre.domain.frontend.inlined import Inlined
 from vyre.domain.ir import arguments
@@ -38,16 +40,14 @@ R = TypeVar("R")
 DEFAULT_WORKGROUP: Final = 256
 
 
-class Kernel(ProgramSource, Generic[P]):
+class Kernel(Carried, ProgramSource, Generic[P]):
     """A kernel in plain Python; call it with its arguments, or pass it to a session where a program is wanted.
 
     ``saxpy(2.0, xs, ys)`` runs it on the session of the enclosing ``with session:``, or on the default session of the
     process.  Arrays given for ``InOut`` and ``Out`` are written in place; ``Out`` arrays that are left out, or None,
     are returned, several of them as a tuple.  A resident array of the session stands for any array.
-    ``saxpy[grid](...)`` runs that many workgroups, ``saxpy.over(extent)(...)`` that many lanes.  Without either, a
-    kernel that writes an array of two or three axes has one lane for each element of the first such array, with x along
-    the last axis; so has one that only reads such arrays, if its workgroups have several axes; any other has the grid
-    of ``Session.dispatch``.
+    ``saxpy[grid](...)`` runs that many workgroups, ``saxpy.over(extent)(...)`` that many lanes.  Without either, each
+    axis has the lanes for the indices that the kernel's ids along it reach, by the rules of ``Session.dispatch``.
 
     A call sees the contents that its arguments have when it begins, also where an array that is written shares memory
     with one that is read; two arrays that are written must not share memory (``InvalidResource``).  A call that traps
@@ -114,6 +114,8 @@ class Kernel(ProgramSource, Generic[P]):
             )
         given = self.arguments
         types = tuple(_type_of(name, values[name]) for name in given.generic)
+        for name, element in zip(given.generic, types, strict=True):
+            given.check_type(name, element)
         statics = tuple(given.static(name, values[name]) for name in given.statics)
         return self._made.get(types, statics).program
 
@@ -134,17 +136,16 @@ class Kernel(ProgramSource, Generic[P]):
         return (current_session() if session is None else session).compile(program, config)
 
     # ------------------------------------------------------------ calls
+    _launch_on = planned
+
     def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
         if named or len(given) != self._arity or not self._is_plain:
             return self._run(given, named, None)
         entered = ENTERED.get()
-        plan = (entered[-1] if entered else current_session())._calls.get(self)
-        if plan is None:
+        plan = (entered[-1][0] if entered and entered[-1][1] is None else current_session())._calls.get(self)
+        if plan is None or not plan.specialized.unchanged():
             return self._run(given, named, None)
-        for read, held in plan.specialized.watches:
-            if read() is not held:
-                return self._run(given, named, None)
         return plan.call(*given)
 
     def __getitem__(self, grid: Grid) -> Launcher[P]:
@@ -166,7 +167,7 @@ class Kernel(ProgramSource, Generic[P]):
         if launch is not None or arguments.traits:
             try:
                 key = (self, launch, *[trait(given[at]) for at, trait in arguments.traits])
-            except (AttributeError, TypeError, ValueError):
+            except (AttributeError, TypeError, ValueError, RecursionError):
                 key = None  # an argument of a wrong kind, which is refused below
         try:
             plan = session._calls.get(key)
@@ -183,20 +184,17 @@ class Kernel(ProgramSource, Generic[P]):
     def _planned(self, session: Session, key: object, given: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
         self.arguments.bound(given, {})
-        resolved = self.arguments.resolved(given)
-        specialized = self._specialized(resolved)
-        grid, extent = (None, resolved.extent) if launch is None else launch
-        pipeline = session.compile(
-            specialized.program, grid=grid, extent=extent, output_counts=resolved.output_counts or None
+        grid, extent = launch or (None, None)
+        launched = KernelLaunch(self, given, None, Keywords(grid=grid, extent=extent))
+        plan = CallPlan(
+            self.arguments, launched.resolved, launched.specialized, launched.compiled(session), session._lease
         )
-        plan = CallPlan(self.arguments, resolved, specialized, pipeline, session._lease)
         if key is not None:
-            session._pipelines.keep_call(key, plan)
+            session._pipelines.keep(session._calls, key, plan)
         return plan
 
-    def __reduce__(self) -> str:
-        """Returns the name under which its module holds the kernel, by which it is pickled as functions are."""
-        return self.__qualname__
+    def _remaking(self) -> Remaking:
+        return _remade, self.definition.remaking()
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
@@ -206,6 +204,10 @@ class Kernel(ProgramSource, Generic[P]):
 
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"
+
+
+def _remade(function: FunctionType, *arguments: Any) -> Kernel[Any]:
+    return Kernel(KernelDefinition(function, *arguments))
 
 
 def _type_of(name: str, given: Any) -> ScalarType:
@@ -229,7 +231,10 @@ def kernel(
     the function, and for parameters that are not annotated; the body is checked at the first use.
     """
     names = _local_names()
-    size = arguments.workgroup_size(workgroup)
+    try:
+        size = arguments.workgroup_size(workgroup)
+    except BuildError as error:  # it names the line above
+        raise BuildError(error.message.removeprefix(f"{error.loc}: "), fix=error.fix, loc=outside()) from None
 
     def make(decorated: Callable[P, None]) -> Kernel[P]:
         if not isinstance(decorated, FunctionType):

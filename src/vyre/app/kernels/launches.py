@@ -1,97 +1,213 @@
-"""A kernel where a session takes a program: which program, inputs and config its inputs make of it."""
+"""Launches of kernels: ``kernel[grid]``, and which program, inputs and config the arguments of a kernel make of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, cast
 
 import numpy as np
 
-from vyre.app.kernels.launcher import Launcher
-from vyre.app.resident_dispatch import has_resident
+from vyre.app.kernels.arguments import is_output
+from vyre.app.preparing import Key, shorthand_key
+from vyre.app.resident import ResidentArray
+from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig, InvalidInput
-from vyre.domain.frontend.annotations import StaticType
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program, ProgramSource
 
 if TYPE_CHECKING:
     from vyre.app.host_arrays import Shapes
+    from vyre.app.kernels.arguments import Resolved, Values
     from vyre.app.kernels.kernel import Kernel
-    from vyre.app.pipeline import Inputs, OutArrays, Pipeline
-    from vyre.app.result import Result
+    from vyre.app.pipeline import Argument, Inputs, OutArrays, Pipeline
     from vyre.app.session import Session
-    from vyre.app.shorthand import Keywords
-    from vyre.domain.dispatch import DispatchConfig, OutputArena
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.frontend.definition import Specialized
+    from vyre.domain.names import Size
+
+P = ParamSpec("P")
+Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+"""The workgroups or the lanes along each axis, one of which is given."""
+KernelSource: TypeAlias = "Kernel[...] | Launcher[...]"
+_ARRAYS: Final = frozenset((np.ndarray, ResidentArray))
+_NO_KEYWORDS: Final = Keywords(spec=None, grid=None, extent=None, output_counts=None, race_check=False)
+
+
+class Launcher(ProgramSource, Generic[P]):
+    """A kernel with a number of workgroups or of lanes.
+
+    Call it with the arguments of the kernel, or pass it to a session where a kernel is wanted: its launches have that
+    number, and a method that gets another one raises ``InvalidConfig``.  Functions that launch nothing, such as
+    ``vyre.emit``, take its program.
+    """
+
+    __slots__ = ("_kernel", "_launch")
+
+    def __init__(self, kernel: Kernel[P], launch: Launch) -> None:
+        self._kernel = kernel
+        self._launch = launch
+
+    @property
+    def program(self) -> Program:
+        """Returns the program of the kernel; raises what ``Kernel.program`` raises."""
+        return self._kernel.program
+
+    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
+        """Runs the kernel; returns the outputs that are left out."""
+        return self._kernel._run(given, named, self._launch)
+
+    def _launch_on(
+        self, session: Session, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
+        out: OutArrays | None = None,
+    ) -> tuple[LaunchPlan, Inputs]:  # fmt: skip
+        return planned(self, session, inputs, config, shorthand, out)
+
+    def __repr__(self) -> str:
+        grid, extent = self._launch
+        return f"<{self._kernel!r} on {f'{extent} lanes' if grid is None else f'{grid} workgroups'}>"
 
 
 class KernelLaunch:
-    """A launch of a kernel on a session.
+    """A launch of a kernel with arguments for its parameters.
 
-    ``program``, ``inputs``, ``config`` and ``shorthand`` are what the session takes for a program: generic types follow
-    from the inputs, static values are part of the program, and sizes of arrays and lanes are filled in where the caller
-    gives none.  Raises ``InvalidInput`` for inputs that do not fit, and ``InvalidConfig`` where ``source`` has a number
-    of workgroups or lanes and the caller gives another one.
+    ``program``, ``inputs``, ``config`` and ``shorthand`` are what a session takes for a program: generic types follow
+    from the arguments, static values are part of the program, and sizes of arrays and lanes are filled in where the
+    caller gives none.  Arguments named by ``omitted`` only give the sizes of outputs.  Raises ``InvalidInput`` for
+    arguments that do not fit.
     """
 
-    __slots__ = ("_session", "config", "inputs", "output_shapes", "program", "shorthand")
+    __slots__ = ("config", "inputs", "program", "resolved", "shorthand", "sizes", "specialized")
 
     def __init__(
         self,
-        session: Session,
-        source: Kernel[...] | Launcher[...],
-        inputs: Inputs,
+        kernel: Kernel[...],
+        values: Values,
         config: DispatchConfig | None,
         shorthand: Keywords,
-        out: OutArrays | None = None,
+        omitted: Collection[str] = (),
     ) -> None:
-        shorthand = with_geometry(source, config, shorthand)
-        kernel = source._kernel if isinstance(source, Launcher) else source
         arguments = kernel.arguments
         counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
-        given = {name: array for name, array in _arrays(out) if name not in counts}
-        values = arguments.of_inputs(inputs, given)
-        resolved = arguments.resolved(values, counts)
-        passed = dict(zip(arguments.names, values, strict=True))
-        statics = {one.name for one in arguments.parameters if isinstance(one.type, StaticType)}
-        self.program: Program = kernel._specialized(resolved).program
+        self.resolved: Resolved = arguments.resolved(values, counts)
+        self.specialized: Specialized = kernel._specialized(self.resolved)
+        self.program: Program = self.specialized.program
+        self.sizes: dict[str, int] = self.resolved.sizes(self.program)
         self.inputs: dict[str, Any] = {
             name: value
-            for name, value in passed.items()
-            if value is not None and name not in statics and name not in given
-        } | resolved.sizes(self.program)
+            for name, value in zip(arguments.names, values, strict=True)
+            if value is not None and name not in arguments.statics and name not in omitted
+        } | self.sizes
         self.config = config
-        self.shorthand: Keywords = shorthand
-        opened = {name: count for name, count in resolved.output_counts.items() if name not in counts}
+        self.shorthand: Keywords = shorthand.copy()
+        opened = {name: count for name, count in self.resolved.output_counts.items() if name not in counts}
         if opened and config is not None and config.output_counts:
             self.config = replace(config, output_counts=opened | dict(config.output_counts))
         elif opened:
             self.shorthand["output_counts"] = opened | _counts(shorthand)
-        if resolved.extent is not None and not _has_geometry(config, shorthand):
-            self.shorthand["extent"] = resolved.extent
-        self._session = session
-        self.output_shapes: dict[str, tuple[int, ...]] = resolved.shapes
+        grid, lanes = shorthand.get("grid"), shorthand.get("extent")
+        if config is not None and not (grid or lanes):
+            grid, lanes = config.grid, config.extent
+        if grid or lanes or not _has_geometry(config, shorthand):
+            workgroup = None if config is None else config.workgroup
+            reached = arguments.launched(self.program, self.resolved.shapes, grid, lanes, workgroup)
+            if reached is not None:
+                self.shorthand["extent"] = reached
 
-    def dispatch(self, out: OutArrays | None, outputs: OutputArena | None, *, tune: bool = False) -> Result:
-        """Runs once, as ``Session.dispatch`` does."""
-        if tune is not False:
-            found = self._session.dispatch(
-                self.program, self.inputs, self.config, **self.shorthand, out=out, outputs=outputs, tune=tune
-            )
-            return found.in_shapes(self.output_shapes)
-        pipeline, shapes = self.pipeline(), self.shapes()
-        if has_resident(self.inputs):
-            return pipeline(self.inputs, out=out, outputs=outputs).in_shapes(self.output_shapes)
-        return pipeline.run(pipeline.views(self.inputs), out, outputs, shapes)
+    def compiled(self, session: Session) -> Pipeline:
+        """Returns the pipeline of the program."""
+        return session.compile(self.program, self.config, **self.shorthand)
 
-    def pipeline(self) -> Pipeline:
-        """Returns the compiled program."""
-        return self._session.compile(self.program, self.config, **self.shorthand)
 
-    def shapes(self) -> Shapes:
-        """Returns the declared shapes of the outputs, in binding order."""
-        return tuple([self.output_shapes[buffer.name] for buffer in outputs_of(self.program.abi_buffers)])
+def launch_of(
+    source: KernelSource,
+    inputs: Inputs,
+    config: DispatchConfig | None,
+    shorthand: Keywords,
+    out: OutArrays | None = None,
+) -> KernelLaunch:
+    """Returns the launch of a kernel with the arguments of a session's method.
+
+    Raises what ``KernelLaunch`` raises, and ``InvalidConfig`` where ``source`` has a number of workgroups or lanes and
+    the caller gives another one.
+    """
+    shorthand = with_geometry(source, config, shorthand)
+    kernel = source._kernel if isinstance(source, Launcher) else source
+    counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
+    outputs = {one.name for one in kernel.arguments.parameters if is_output(one)}
+    omitted = {name: array for name, array in _arrays(out) if name in outputs and name not in counts}
+    return KernelLaunch(kernel, kernel.arguments.of_inputs(inputs, omitted), config, shorthand, omitted)
+
+
+class LaunchPlan(NamedTuple):
+    """A kernel compiled for inputs of the same names, types, static values and shapes.
+
+    ``passed`` are the names of those inputs of the program that the caller passes, and ``sizes`` the others, which
+    follow from the shapes.  ``shapes`` are those of the outputs, in binding order; None means one axis.  The key of the
+    plan names ``config`` by its identity.
+    """
+
+    pipeline: Pipeline
+    specialized: Specialized
+    passed: tuple[str, ...]
+    sizes: dict[str, int]
+    shapes: Shapes
+    config: DispatchConfig | None
+
+
+def planned(
+    source: KernelSource,
+    session: Session,
+    inputs: Inputs,
+    config: DispatchConfig | None,
+    shorthand: Keywords,
+    out: OutArrays | None = None,
+) -> tuple[LaunchPlan, Inputs]:
+    """Returns the plan of a launch, and the inputs of its program.
+
+    The session keeps the plans of the last kinds of inputs.  Raises what ``launch_of`` and ``Session.compile`` raise.
+    """
+    plans = session._pipelines.launches
+    key: Key | None
+    try:
+        key = _key_of(source, inputs, config, shorthand, out)
+        plan = plans.get(key)
+    except (KeyError, AttributeError, TypeError, ValueError, RecursionError):  # an argument of another kind
+        key = plan = None
+    if plan is not None and (plan.specialized.unchanged() or plan.specialized.is_current()):
+        named = cast("dict[str, Any]", inputs)
+        if not plan.sizes and len(plan.passed) == len(named):
+            return plan, named
+        return plan, {name: named[name] for name in plan.passed} | plan.sizes
+    session._lease.check_process()
+    launch = launch_of(source, inputs, config, shorthand, out)
+    passed = tuple([name for name in launch.inputs if name not in launch.sizes])
+    outputs = [launch.resolved.shapes[buffer.name] for buffer in outputs_of(launch.program.abi_buffers)]
+    shapes = tuple([None if len(shape) == 1 else shape for shape in outputs])
+    plan = LaunchPlan(launch.compiled(session), launch.specialized, passed, launch.sizes, shapes, config)
+    if key is not None:
+        session._pipelines.keep(plans, key, plan)
+    return plan, launch.inputs
+
+
+def _key_of(
+    source: KernelSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords, out: OutArrays | None
+) -> Key:
+    """Returns the key of the plan of a launch.  Raises ``KeyError`` or ``TypeError`` for arguments that have none."""
+    kernel, launch = (source._kernel, source._launch) if isinstance(source, Launcher) else (source, None)
+    arguments = kernel.arguments
+    named, kinds = cast("dict[str, Any]", inputs), arguments.kinds
+    if arguments.traits:
+        described = [kinds[name](value) for name, value in named.items()]
+    else:  # in place of a call for each array
+        described = [v.shape if type(v) in _ARRAYS else kinds[name](v) for name, v in named.items()]
+    key: Key = (kernel, launch, id(config), *named, *described)
+    if out is not None:
+        key = (*key, tuple(out), *[kinds[name](array) for name, array in out.items()])
+    if shorthand:
+        key = (*key, shorthand_key(kernel, config, **(_NO_KEYWORDS | shorthand)))
+    return key
 
 
 def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthand: Keywords) -> Keywords:
@@ -117,7 +233,7 @@ def _arrays(out: OutArrays | None) -> list[tuple[str, Any]]:
     return [(name, array) for name, array in out.items() if isinstance(array, np.ndarray)]
 
 
-def _counts(shorthand: Keywords) -> dict[str, int]:
+def _counts(shorthand: Keywords) -> dict[str, Size]:
     counts = shorthand.get("output_counts")
     return dict(counts) if isinstance(counts, Mapping) else {}
 

@@ -156,6 +156,7 @@ class CallPlan:
         memory: list[memoryview] = []
         returned: list[Array] | None = None
         given_outputs = False
+        is_usual = True
         try:
             for slot, at, dtype, convert in self._read:
                 array = values[at]
@@ -177,16 +178,18 @@ class CallPlan:
                 if view.readonly:
                     return self._run_checked(values)
                 view = view.cast("B")
-                if not array.flags.owndata and addressof(_CHARACTER(view)) & _ALIGNMENT:
+                if view and not array.flags.owndata and addressof(_CHARACTER(view)) & _ALIGNMENT:
                     return self._run_checked(values)
                 memory.append(view)
                 if place is not None:
                     views[place] = view.toreadonly()
         except (TypeError, AttributeError):  # an array without elements, with gaps, or of another kind
-            return self._run_checked(values)
+            is_usual = False
         except InvalidInput:
             self._arguments.bound(values, {})  # says which argument is missing, if one is None
             raise
+        if not is_usual:
+            return self._run_checked(values)
         for one, other in self._pairs:
             first, second = values[one], values[other]
             if first is None or second is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Final, TypeAlias
 
-from vyre.app.forks import tell_in_forks
-from vyre.domain.frontend.captures import identity
+from vyre.adapters.forks import process_lock
 from vyre.domain.frontend.definition import KernelDefinition, Specialized
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.value_identity import identity
+from vyre.ports.interrupts import sealed
 
 Static: TypeAlias = int | float | bool
 Key: TypeAlias = tuple[object, ...]
@@ -25,12 +25,7 @@ class Specializations:
         self._statics: Final = statics
         self._made: dict[Key, tuple[Specialized, ...]] = {}
         self._count = 0
-        self._lock = Lock()
-        tell_in_forks(self)
-
-    def inherited(self) -> None:
-        """Replaces the lock, which a thread of the parent may have held, in a forked child."""
-        self._lock = Lock()
+        self._lock = process_lock()
 
     def get(self, types: tuple[ScalarType, ...], statics: tuple[Static, ...]) -> Specialized:
         """Returns the program for types, static values and the present values of captured constants.
@@ -40,7 +35,7 @@ class Specializations:
         key = (types, tuple(map(identity, statics)))
         found = self._current(key)
         if found is None:
-            with self._lock:
+            with self._lock, sealed:
                 found = self._current(key)
                 if found is None:
                     found = self._definition.specialized(

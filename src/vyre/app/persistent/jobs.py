@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from vyre.app.forks import tell_in_forks
+from vyre.adapters.callbacks import call_back
+from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.persistent.input_code import writer_of
+from vyre.app.persistent.notices import Callbacks, LoopNotices, in_order_of_end
 from vyre.app.persistent.queues import JobQueue
 from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
-from vyre.domain.arguments import expect, items_of
+from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
+from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U32_MAX
 from vyre.domain.shared_dicts import entries_of
-from vyre.domain.shown import shown
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import sealed, undisturbed
 from vyre.ports.persistent import JobMemory, PersistentEngine, PersistentExecutor
+from vyre.ports.resident_buffer import warn_unclosed
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,17 +38,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from vyre.app.persistent.notices import Callbacks, LoopNotices
     from vyre.app.pipeline import Inputs
     from vyre.ports.backend import HostBytes
 
-USUAL_CAPACITY: Final = 1024
-MOST_CAPACITY: Final = 1 << 20
 MOST_LENGTHS: Final = 8
 """Combinations of input lengths that one program is kept running for."""
 
 
-class PersistentJobs:
+class PersistentJobs(Unique):
     """A program that is kept running: jobs are handed to it without a launch each.
 
     A context manager; every method may be called from any thread.  Every job has the bytes and the errors of a
@@ -86,8 +85,8 @@ class PersistentJobs:
         """The queue that is tried first, because the job before had its lengths; None once it is closed."""
         self._lengths: dict[int, tuple[int, ...]] = {}
         self._loops: dict[int, LoopNotices] = {}
-        self._callbacks: Callbacks | None = None
-        self._lock = Lock()
+        self._callbacks: Final = Callbacks()
+        self._lock = process_lock()
         self._pushes: Final = frozenset(b.name for b in program.abi_buffers if b.is_push)
         self._closed = False
         self._is_inherited = False
@@ -220,19 +219,22 @@ class PersistentJobs:
 
         Results of jobs that have ended can still be had; tickets of the others raise ``DispatchFailed``.
         """
-        with self._lock:
+        undisturbed(self._close)
+
+    def _close(self) -> None:
+        with self._lock, sealed:
             if self._closed:
                 return
             self._closed, self._latest = True, None
-            engines, loops = self.engines, tuple(self._loops.values())
-        if self._is_inherited:
-            return
+            engines = self.engines
         for engine in engines:
             engine.close()
-        for loop in loops:
+        self._end()
+
+    def _end(self) -> None:
+        for loop in tuple(self._loops.values()):
             loop.end()
-        if self._callbacks is not None:
-            self._callbacks.end()
+        undisturbed(self._callbacks.end)
 
     def inherited(self) -> None:
         """Called in a forked child of the process that opened it: every use is refused there."""
@@ -254,8 +256,13 @@ class PersistentJobs:
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._queues:
-            warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
-            self.close()
+            self.drop()
+            warn_unclosed(repr(self), self)
+
+    def drop(self) -> None:
+        """Ends the threads that tell of jobs, for finalizers: the engines end themselves when they are freed."""
+        self._closed = True
+        self._end()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -276,30 +283,28 @@ class PersistentJobs:
 
     def call_when_done(self, ticket: Ticket, callback: Callable[[Ticket], object]) -> None:
         """Implements ``Ticket.add_done_callback``."""
-        if self._callbacks is None:
-            from vyre.app.persistent.notices import Callbacks
-
-            with self._lock:
-                self._callbacks = self._callbacks or Callbacks()
-        self._callbacks.add(ticket, callback)
+        if self._is_inherited and not ticket.done():
+            self._check()
+        if not undisturbed(self._callbacks.add, ticket, callback):
+            call_back(callback, ticket)
 
     def when_done(self, ticket: Ticket) -> asyncio.Future[None]:
         """Returns a future of the running event loop that is done when the job has ended."""
         import asyncio
 
-        from vyre.app.persistent.notices import LoopNotices
-
         loop = asyncio.get_running_loop()
         found = self._loops.get(id(loop))
         if found is None:
             self._check()
+            for key, notices in entries_of(self._loops):
+                if notices.is_closed:
+                    del self._loops[key]
+                    notices.end()
             found = self._loops[id(loop)] = LoopNotices(loop)
-        return found.future(ticket)
+        return found.future(ticket, self.call_when_done)
 
     def in_order_of_end(self, tickets: Sequence[Any], timeout: float | None) -> Iterator[Any]:
         """Implements ``as_completed``."""
-        from vyre.app.persistent.notices import in_order_of_end
-
         return in_order_of_end(tickets, timeout)
 
     # ------------------------------------------------------------ details
@@ -347,7 +352,7 @@ class PersistentJobs:
 
     def _queue_for(self, lengths: tuple[int, ...]) -> JobQueue:
         self._check()
-        with self._lock:
+        with self._lock, sealed:
             found = self._queues.get(lengths)
             if found is not None:
                 return found
@@ -361,11 +366,7 @@ class PersistentJobs:
                     f"inputs of {lengths} bytes, after {MOST_LENGTHS} other combinations of lengths",
                     fix="open another with session.persistent, or dispatch.",
                 )
-            try:
-                made = self._executor.open(self.program, self.config, lengths, self._capacity)
-            except BackendError as error:
-                self._annotate(error)
-                raise
+            made = self._opened(lengths)
             if not self._closed:
                 self._lengths[id(made)] = lengths
                 queue = self._queues[lengths] = JobQueue(made)
@@ -374,10 +375,17 @@ class PersistentJobs:
         self._check()
         raise AssertionError
 
+    def _opened(self, lengths: tuple[int, ...]) -> PersistentEngine:
+        try:
+            return self._executor.open(self.program, self.config, lengths, self._capacity)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+
     def _columns(self, columns: Inputs, jobs: int | None) -> tuple[int, frozenset[str]]:
         """Returns the number of jobs, and the names of the inputs that have a row for each."""
-        if jobs is not None and (type(jobs) is not int or not 0 <= jobs <= U32_MAX):
-            raise InvalidConfig(f"jobs={shown(jobs)}", fix=f"give the number of jobs, an int from 0 to {U32_MAX}.")
+        if jobs is not None:
+            jobs = whole("jobs", jobs, 0, U32_MAX, f"give the number of jobs, an int from 0 to {U32_MAX}.")
         values = self._inputs.values(columns)
         rows: dict[str, int] = {}
         for name, value in zip(self._inputs.names, values, strict=True):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.forks import process_lock
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.persistent.jobs import PersistentJobs
@@ -18,7 +21,7 @@ MOST_KEPT_BYTES: Final = 16 << 20
 """The memory for jobs up to which the engines of one pipeline are kept."""
 
 
-class KeptJobs:
+class KeptJobs(Unique):
     """Open ``PersistentJobs`` by pipeline.  Idle ones cost memory only: the workers sleep.
 
     One caller at a time has the jobs of a pipeline; another one meanwhile opens its own.  All methods may be called
@@ -27,7 +30,7 @@ class KeptJobs:
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[Pipeline, PersistentJobs] = OrderedDict()
-        self._lock = Lock()
+        self._lock = process_lock()
         self._closed = False
 
     def has(self, pipeline: Pipeline) -> bool:
@@ -40,7 +43,7 @@ class KeptJobs:
 
         They are closed instead if the block is left by what is no ``Exception``, such as Ctrl-C: jobs may be under way.
         """
-        with self._lock:
+        with self._lock, sealed:
             jobs = self._jobs.pop(pipeline, None)
         if jobs is None or jobs.closed:
             jobs = opened()
@@ -56,22 +59,24 @@ class KeptJobs:
 
     def close(self) -> None:
         """Closes all, and those that are given back later."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
-            kept, self._jobs = self._jobs, OrderedDict()
-        for jobs in kept.values():
+            kept = tuple(self._jobs.values())
+        for jobs in kept:
             jobs.close()
+        self._jobs.clear()  # last: who was interrupted closes again
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def __del__(self) -> None:
-        self.close()
+        for jobs in getattr(self, "_jobs", {}).values():
+            jobs.drop()
 
     def _give(self, pipeline: Pipeline, jobs: PersistentJobs, *, is_idle: bool) -> None:
         gone = jobs
         if is_idle and not jobs.closed and jobs.nbytes <= MOST_KEPT_BYTES:
-            with self._lock:
+            with self._lock, sealed:
                 if not self._closed and pipeline not in self._jobs:
                     self._jobs[pipeline] = jobs
                     if len(self._jobs) <= MOST_KEPT:

@@ -1,8 +1,8 @@
 """One program over many inputs: a dispatch for each, or jobs of a persistent engine, as is predicted to take less time.
 
 Both ways submit every item and then collect all results, so that they are timed alike.  The host time of an item is
-what ``plan_execution`` takes as the cost of a launch, or as the time in which a resident kernel finds an item; until a
-way was timed, the known launch costs stand for it.  So the first batches of a program teach what later ones decide by.
+the cost of a launch, or with the kernel that of an item of a resident kernel; until a way was timed, the known launch
+costs stand for it.  So the first batches of a program teach what later ones decide by (``persistent_kernel``).
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from vyre.app.result import Result
 from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.launching.execution_prices import ExecutionMode, Workload
-from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.launching.persistent_kernel import (
+    PersistentKernel,
+    PersistentKernelInputs,
+    PersistentKernelVerdict,
+    decide_persistent_kernel,
+)
 
 LEAST_ITEMS: Final = 16
 """Batches of fewer items are dispatched: a decision takes as long as some dispatches."""
@@ -44,9 +47,9 @@ def no_times() -> ItemTimes:
     return ItemTimes(deque(maxlen=_KEPT), deque(maxlen=_KEPT), deque(maxlen=_KEPT))
 
 
-def pays(plan: ExecutionPlan | None) -> bool:
-    """Returns whether items take less time as jobs of an engine, as ``plan_items`` has priced them."""
-    return plan is not None and plan.mode is ExecutionMode.PERSISTENT
+def pays(verdict: PersistentKernelVerdict | None) -> bool:
+    """Returns whether items take less time as jobs of an engine, as ``plan_items`` has decided."""
+    return isinstance(verdict, PersistentKernel)
 
 
 def plan_items(
@@ -58,25 +61,40 @@ def plan_items(
     sink: DecisionSink | None,
     *,
     is_open: bool = False,
-) -> ExecutionPlan | None:
-    """Returns the prices of so many items, dispatched and as jobs of an engine, and the choice; None where too few
-    kernels were timed.  The engine is opened for them unless it ``is_open``: then it only has to wake.
+) -> PersistentKernelVerdict | None:
+    """Returns whether so many items are dispatched or jobs of an engine; None where too little was timed.  The engine
+    is opened for them unless it ``is_open``: then it only has to wake.
     """
-    kernel = _measured(kernel_ns, provenance)
-    if kernel is None:
+    inputs = item_costs(items, times, kernel_ns, costs, provenance, is_open=is_open)
+    return None if inputs is None else decide(sink, decide_persistent_kernel, inputs)
+
+
+def item_costs(
+    items: int,
+    times: ItemTimes,
+    kernel_ns: Sequence[int],
+    costs: LaunchCosts,
+    provenance: Provenance,
+    *,
+    is_open: bool,
+) -> PersistentKernelInputs | None:
+    """Returns what an item costs more when it is dispatched, net of the time that kernels hide, and an engine once."""
+    kernel, gap = _measured(kernel_ns, provenance), costs.launch_gap
+    launch = _measured(times.dispatched, provenance) or costs.launch
+    if kernel is None or launch is None or gap is None:
         return None
-    known: dict[str, Any] = {}
-    if (dispatched := _measured(times.dispatched, provenance)) is not None:
-        known["launch"] = dispatched
-    if (found := _measured([max(0, ns - kernel.median_ns) for ns in times.kept], provenance)) is not None:
-        known["persistent_poll"] = found
+    poll = _measured([max(0, ns - kernel.median_ns) for ns in times.kept], provenance) or costs.persistent_poll
+    setup = costs.persistent_setup
     if is_open:
-        known["persistent_setup"] = _measured(times.waking, provenance) or Measured(0, 0, 0, 1, provenance)
-    workload = Workload(nodes=1, batch=items, repeats=1, kernel=kernel)
-    inputs = ExecutionInputs(
-        workload=workload, costs=replace(costs, kernels=(), **known), executable=frozenset({ExecutionMode.PERSISTENT})
-    )
-    return decide(sink, plan_execution, inputs)
+        setup = _measured(times.waking, provenance) or Measured(0, 0, 0, 1, provenance)
+    if poll is None or setup is None:
+        return None
+    by_host = launch.median_ns, kernel.median_ns
+    by_device = kernel.median_ns + gap.median_ns, launch.median_ns - gap.median_ns
+    step, start = max(by_host, by_device, key=lambda way: items * way[0] + way[1])
+    net = max(0, step - kernel.median_ns - poll.median_ns)
+    opening = max(0, max(setup.median_ns, launch.median_ns) - start)
+    return PersistentKernelInputs(items, net, kernel.median_ns, opening)
 
 
 def run_all(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
-from vyre.app.persistent.jobs import MOST_CAPACITY, USUAL_CAPACITY, PersistentJobs
-from vyre.app.persistent.tickets import Ticket
 from vyre.app.shorthand import Keywords
-from vyre.domain.arguments import expect, items_of
+from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import PersistentThreadMode
-from vyre.domain.errors import InvalidConfig, UnsupportedFeature, VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program, ProgramLike
-from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
 
     from vyre.app.calibration.service import CalibrationService
     from vyre.app.lease import BackendLease
+    from vyre.app.persistent.jobs import PersistentJobs
     from vyre.app.persistent.kept import KeptJobs
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
@@ -28,6 +26,9 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.policies.journal import DecisionSink
     from vyre.ports.persistent import PersistentExecutor
+
+USUAL_CAPACITY: Final = 1024
+MOST_CAPACITY: Final = 1 << 20
 
 
 class SessionPersistence:
@@ -63,8 +64,7 @@ class SessionPersistence:
         Raises what ``compile`` raises, and ``UnsupportedFeature`` on a backend without persistent engines.
         """
         self._lease.check_open()
-        if type(capacity) is not int or not 2 <= capacity <= MOST_CAPACITY:
-            raise InvalidConfig(f"capacity={shown(capacity)}", fix=f"give an int from 2 to {MOST_CAPACITY}.")
+        capacity = whole("capacity", capacity, 2, MOST_CAPACITY, f"give an int from 2 to {MOST_CAPACITY}.")
         expect("backpressure", backpressure, bool, "True or False")
         executor = self._lease.backend.persistent
         if executor is None:
@@ -90,7 +90,9 @@ class SessionPersistence:
         engines of the last few programs are kept open until the session is closed, where they take little memory.  The
         first failure is raised after all dispatches that were started have ended.  ``shorthand`` as for ``compile``.
         """
+        from vyre.app.asynchrony.futures import Submitted
         from vyre.app.persistent.many import LEAST_ITEMS, no_times, run_all  # imported on use
+        from vyre.app.persistent.tickets import Ticket
 
         items = list(items_of("batch", batch))
         backend = self._lease.backend
@@ -101,7 +103,12 @@ class SessionPersistence:
             return [pipeline(inputs) for inputs in items]
 
         def submit(inputs: Inputs) -> Future[Result]:
-            return self._begin(program, inputs, config, shorthand)
+            future: Submitted[Result] = Submitted(lambda _: None)
+            try:
+                return self._begin(future, program, inputs, config, shorthand)
+            except BaseException:
+                future.drop()
+                raise
 
         if backend.persistent is None or len(items) < LEAST_ITEMS or type(program) is not Program:
             return run_all(items, submit, _failure_of_future, no_times().dispatched)
@@ -124,6 +131,8 @@ class SessionPersistence:
         backpressure: bool,
         replaces: bool = False,
     ) -> PersistentJobs:
+        from vyre.app.persistent.jobs import PersistentJobs
+
         program, config = pipeline.program, pipeline.config
         return PersistentJobs(
             self._lease, executor, program, config, capacity, backpressure=backpressure, replaces=replaces

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.app.host_arrays import Shapes, shape_for
 from vyre.app.result import Result
+from vyre.domain.arguments import real
 from vyre.domain.errors import InvalidConfig, InvalidResource, VyreError
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.shown import shown
+from vyre.domain.unique import Unique
 from vyre.ports.persistent import JobMemory, PersistentEngine
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 MOST_SECONDS: Final = 1_000_000_000
 
 
-class Ticket:
+class Ticket(Unique):
     """One submitted job.  Every method may be called from any thread; ``await ticket`` gives the result, too.
 
     ``number`` is a 64-bit number that no other job of the same engine has.
@@ -40,7 +42,19 @@ class Ticket:
 
     def done(self) -> bool:
         """Returns whether the job has ended, with or without an error: reads one word of memory."""
-        return self._outcome is not None or self.engine.done(self.number)
+        if self._outcome is not None:
+            return True
+        try:
+            return self.engine.done(self.number)
+        except VyreError:
+            if self.is_collected:  # meanwhile, by another thread, which has forgotten the ticket
+                return True
+            raise
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether somebody has the result, or the error."""
+        return self._outcome is not None
 
     def result(self, timeout: float | None = None) -> Result:
         """Waits for the job, at most ``timeout`` seconds, and returns its outputs; later calls return the same.
@@ -154,7 +168,7 @@ class BatchTicket(Ticket):
         return self.jobs.result(self.batch.rows_of(self.index), timing, self.engine)
 
 
-class Part:
+class Part(Unique):
     """The jobs of a batch that were submitted together: ``jobs`` from ``first``, whose position is ``start``."""
 
     __slots__ = ("columns", "engine", "first", "jobs", "start")
@@ -178,7 +192,7 @@ class Part:
             self.engine.forget(self.first)
 
 
-class JobBatch:
+class JobBatch(Unique):
     """Jobs that were submitted together: ``batch[i]`` is the ticket of one, ``len(batch)`` their number.
 
     ``batch.result()`` waits for all and returns the outputs by name, as arrays with one row for each job.  Iterating
@@ -190,7 +204,6 @@ class JobBatch:
         self._parts = parts
         self._length = sum(part.jobs for part in parts)
         self._tickets: dict[int, BatchTicket] = {}
-        self._lock = Lock()
 
     def __len__(self) -> int:
         return self._length
@@ -200,18 +213,18 @@ class JobBatch:
 
         Raises ``InvalidConfig`` for anything but a position.
         """
-        if type(index) is not int or not -self._length <= index < self._length:
-            if type(index) is int:
-                raise IndexError(f"job {index} of a batch of {self._length}")
+        number = whole_number(index)
+        if number is None:
             raise InvalidConfig(f"batch[{shown(index)}]", fix="use the position of a job, an int.")
-        index %= self._length
-        with self._lock:
-            found = self._tickets.get(index)
-            if found is None:
-                part = self._part(index)
-                number = part.first + index - part.start
-                found = self._tickets[index] = BatchTicket(self, part.engine, number, index)
-            return found
+        if not -self._length <= number < self._length:
+            raise IndexError(f"job {number} of a batch of {self._length}")
+        index = number % self._length
+        found = self._tickets.get(index)
+        if found is None:
+            part = self._part(index)
+            number = part.first + index - part.start
+            found = self._tickets.setdefault(index, BatchTicket(self, part.engine, number, index))
+        return found
 
     def __iter__(self) -> Iterator[Result]:
         """Yields the results in order; raises the error of a job at its place."""
@@ -297,6 +310,4 @@ class Deadline:
 
 def checked_timeout(timeout: object, name: str = "timeout") -> float:
     """Returns a timeout in seconds.  Raises ``InvalidConfig`` for anything but a number from 0 to ``MOST_SECONDS``."""
-    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout <= MOST_SECONDS:
-        return float(timeout)
-    raise InvalidConfig(f"{name}={shown(timeout)}", fix=f"give seconds from 0 to {MOST_SECONDS}, or None.")
+    return real(name, timeout, 0, MOST_SECONDS, f"give seconds from 0 to {MOST_SECONDS}, or None.")

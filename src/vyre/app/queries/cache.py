@@ -6,23 +6,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from vyre.adapters.forks import process_lock
 from vyre.app.asynchrony.order import accesses_to
 from vyre.app.host_memory import host_memory
 from vyre.app.residency import Candidate, Eviction, make_room
 from vyre.app.resident import ResidentArray
-from vyre.domain.arguments import expect
-from vyre.domain.errors import DeviceOutOfMemory, InvalidConfig, InvalidInput, InvalidResource
+from vyre.domain.arguments import expect, whole
+from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.shown import shown
+from vyre.domain.unique import Closing
 from vyre.policies.caching.cache_eviction import EvictionCounts, eviction_basis_points
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatThresholds, heat
 from vyre.policies.journal import DecisionSink
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,7 +55,7 @@ class _Entry:
     last: int = 0
 
 
-class ResidentCache:
+class ResidentCache(Closing):
     """Arrays of the host, by name, of which as many are on the device as the budget holds.
 
     ``with cache.use(name) as array:`` gives a resident array, which stays for the block.  Outside of such blocks an
@@ -73,17 +74,15 @@ class ResidentCache:
         shared = lease.budget
         if budget is None and shared is not None:
             budget = shared.nbytes
-        if type(budget) is not int or not 0 < budget <= U64_MAX:
-            raise InvalidConfig(
-                f"budget={shown(budget)}",
-                fix="give a number of bytes above 0, or open the session with a resident_budget.",
-            )
+        fix = "give a number of bytes above 0, or open the session with a resident_budget."
+        budget = whole("budget", budget, 1, U64_MAX, fix)
         self._lease, self._make = lease, make
         self._sink, self._telemetry = sink, telemetry
         self.budget: Final = budget
         self._entries: dict[str, _Entry] = {}
         self._shared = shared
-        self._lock = RLock() if shared is None else shared.lock  # one for all, as arrays of each may leave for others
+        # One for all, as arrays of each may leave for others.
+        self._lock = process_lock() if shared is None else shared.lock
         self._now = 0
         self._closed = False
         self._evictions: list[Eviction] = []
@@ -108,7 +107,7 @@ class ResidentCache:
             raise InvalidInput(
                 f"array `{name}` takes {nbytes} bytes, and the budget is {self.budget}", fix="raise the budget."
             )
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             if name in self._entries:
                 raise InvalidInput(f"array `{name}` is in the cache", fix="remove it first, or use another name.")
@@ -123,7 +122,7 @@ class ResidentCache:
         room in the budget.
         """
         self._wait_if_some_leave(name)
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             entry = self._entry(name)
             self._now += 1
@@ -136,7 +135,7 @@ class ResidentCache:
         try:
             yield array
         finally:
-            with self._lock:
+            with self._lock, sealed:
                 entry.users -= 1
 
     def remove(self, name: str) -> npt.NDArray[Any]:
@@ -144,7 +143,7 @@ class ResidentCache:
 
         Raises ``InvalidInput`` for an unknown name, and ``InvalidResource`` for one that is in use.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             entry = self._entry(name)
             if entry.users:
@@ -157,7 +156,7 @@ class ResidentCache:
     @property
     def resident_bytes(self) -> int:
         """The bytes of the arrays that are on the device now."""
-        with self._lock:
+        with self._lock, sealed:
             return sum(entry.nbytes for entry in self._entries.values() if entry.resident is not None)
 
     @property
@@ -168,12 +167,12 @@ class ResidentCache:
     @property
     def evictions(self) -> tuple[Eviction, ...]:
         """The arrays that left the device for others, oldest first."""
-        with self._lock:
+        with self._lock, sealed:
             return tuple(self._evictions)
 
     def explain(self) -> str:
         """Returns what is on the device, what left it, and why, as text."""
-        with self._lock:
+        with self._lock, sealed:
             here = [name for name, entry in self._entries.items() if entry.resident is not None]
             left = EvictionCounts(len(self._entries) - len(here), len(self._entries))
             lines = [
@@ -185,7 +184,7 @@ class ResidentCache:
 
     def close(self) -> None:
         """Frees the memory of all arrays; their content is lost.  Idempotent."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
             for entry in self._entries.values():
                 if entry.resident is not None:
@@ -195,11 +194,6 @@ class ResidentCache:
     def __enter__(self) -> Self:
         self._check_open()
         return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._entries)} arrays"
@@ -238,7 +232,7 @@ class ResidentCache:
         lease = self._lease
         if not lease.order.under_way or (lease.work is not None and lease.work.is_thread_of_it()):
             return
-        with self._lock:
+        with self._lock, sealed:
             entry = self._entries.get(name)
             stays = entry is None or entry.resident is not None
             if entry is not None and not stays:

@@ -117,6 +117,7 @@ class SharedInputs:
             self.numbers[name] = bytes(self.inputs.view(name, value))
         else:
             made = make_resident(self._lease.backend.require_memory(), self.inputs.view(name, value), name)
+            made.buffer.quiet()
             self._made.append(made)
             self._lease.adopt(made)
             self.arrays[name] = made

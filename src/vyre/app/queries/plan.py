@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre.domain.errors import UnknownOutput
 from vyre.domain.shown import shown
-from vyre.policies.transfer.residency import QueryPlan
+from vyre.domain.upload_reuse import UploadReuse
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+class QueryGroup(NamedTuple):
+    """The ``queries`` that are in memory at once, by their numbers, and their bytes.
+
+    ``resident_bytes`` includes what all queries share.
+    """
+
+    queries: range
+    frontier_bytes: int
+    output_bytes: int
+    resident_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,32 +31,38 @@ class QueriesPlan:
     """How so many queries are run; ``print`` it.
 
     ``is_batched``: whether the queries of a group are one launch, else each is a launch of its own; ``why`` is the
-    reason.  ``residency``: the groups with their memory, and the uploads and launches that they avoid, in bytes and
-    counts.  The queries of a group are in memory at the same time.
+    reason.  ``groups``: the queries that are in memory at the same time.  ``reuse``: the upload of what they share, and
+    the uploads that its staying on the device avoids.
     """
 
     queries: int
     is_batched: bool
     why: str
-    residency: QueryPlan
+    groups: tuple[QueryGroup, ...]
+    reuse: UploadReuse
 
     @property
     def launches(self) -> int:
         """Returns the number of launches."""
-        return self.residency.launch_count if self.is_batched else self.queries
+        return len(self.groups) if self.is_batched else self.queries
 
     @property
     def upload_bytes(self) -> int:
         """Returns the bytes that are copied to the device for the queries, without what they share."""
-        return sum(group.frontier_bytes for group in self.residency.groups)
+        return sum(group.frontier_bytes for group in self.groups)
 
     @property
     def peak_resident_bytes(self) -> int:
         """Returns the most bytes that are in the memory of the device at once, with what the queries share."""
-        return self.residency.peak_resident_bytes
+        return max((group.resident_bytes for group in self.groups), default=0)
+
+    @property
+    def avoided_launches(self) -> int:
+        """Returns the launches, and the waits of the host, that one for each query would take in addition."""
+        return self.queries - len(self.groups)
 
     def __str__(self) -> str:
-        reuse, groups = self.residency.graph_reuse, self.residency.groups
+        reuse, groups = self.reuse, self.groups
         lines = [
             f"{self.queries} queries, {self.launches} launches in {len(groups)} groups: {self.why}",
             f"  memory: {self.peak_resident_bytes} bytes at most",

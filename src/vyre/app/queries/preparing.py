@@ -7,20 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from blake3 import blake3
 
 from vyre.app.host_arrays import HostOutputs
 from vyre.app.queries.inputs import Columns, SharedInputs
-from vyre.app.queries.plan import QueriesPlan
+from vyre.app.queries.plan import QueriesPlan, QueryGroup
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import Sizes, resolve_sizes
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.identity import program_digest
+from vyre.domain.errors import PlanError
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.queries import BatchedQueries, CannotBatch, QueryLaunch, batch_queries
-from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.transfer.residency import GraphQuery, QueryBatch, plan_queries
+from vyre.domain.upload_reuse import UploadReuse
 from vyre.ports.backend import ResidentBuffer, ResidentStep, Resource
 
 if TYPE_CHECKING:
@@ -82,14 +80,12 @@ class QueryPlanner:
         config: DispatchConfig,
         shared: SharedInputs,
         budget: int,
-        sink: DecisionSink | None,
     ) -> None:
         self._lease = lease
         self._program = program
         self._config = config
         self._shared = shared
         self._budget = budget
-        self._sink = sink
         self._slabs: dict[str, ResidentArray] = {}
 
     def planned(self, columns: Columns) -> Planned:
@@ -103,23 +99,20 @@ class QueryPlanner:
         batched = self._batched(sizes, common)
         frontier = sum(nbytes[name] for name in columns.own)
         output = sum(nbytes.values()) - frontier
-        graph = shared.nbytes
         most = columns.queries if isinstance(batched, CannotBatch) else min(columns.queries, batched.most)
-        kernel, layout = int.from_bytes(program_digest(program)[:8], "little") or 1, self._layout()
-        each = [GraphQuery(n, layout, kernel, graph, frontier, 0, output) for n in range(columns.queries)]
-        budget = min(self._budget, graph + most * (frontier + output))
-        residency = decide(self._sink, plan_queries, QueryBatch(tuple(each), budget))
+        groups = self._groups(columns.queries, most, frontier, output)
+        reuse = UploadReuse(1, columns.queries - 1, shared.nbytes, (columns.queries - 1) * shared.nbytes)
         is_batched = not isinstance(batched, CannotBatch)
         why = f"a group is one launch, of {program.name or 'the program'} over slabs"
         if isinstance(batched, CannotBatch):
             why = f"each query is a launch of its own, because {batched.reason}"
         returned, outputs = self._returned(sizes, nbytes)
-        return Planned(batched, QueriesPlan(columns.queries, is_batched, why, residency), nbytes, returned, outputs)
+        return Planned(batched, QueriesPlan(columns.queries, is_batched, why, groups, reuse), nbytes, returned, outputs)
 
     def prepare(self, columns: Columns) -> Prepared:
         """Plans a call, and allocates the memory that it needs beside what an earlier call left."""
         planned = self.planned(columns)
-        sizes = [len(group.queries) for group in planned.plan.residency.groups]
+        sizes = [len(group.queries) for group in planned.plan.groups]
         self._allocate({name: nbytes * max(sizes) for name, nbytes in planned.nbytes.items()})
         groups: list[Group] = []
         steps: dict[int, Group] = {}
@@ -170,10 +163,22 @@ class QueryPlanner:
             found.append(Returned(buffer.name, start, stop, (stop - start) // raw.itemsize))
         return tuple(found), outputs
 
-    def _layout(self) -> int:
-        """Returns a number that stands for the layout of the shared memory."""
-        lengths = sorted((name, array.nbytes) for name, array in self._shared.arrays.items())
-        return int.from_bytes(blake3(repr(lengths).encode()).digest(8), "little") or 1
+    def _groups(self, queries: int, most: int, frontier: int, output: int) -> tuple[QueryGroup, ...]:
+        """Returns groups of at most ``most`` queries, as many as the budget holds beside what they share.
+
+        Raises ``PlanError`` if it does not hold one.
+        """
+        shared, each = self._shared.nbytes, frontier + output
+        if shared + each > self._budget:
+            raise PlanError(
+                "OverBudget",
+                fix="give the launch more memory, or split the query.",
+                required_bytes=shared + each,
+                budget_bytes=self._budget,
+            )
+        size = min(most, (self._budget - shared) // each) if each else most
+        groups = (range(first, min(first + size, queries)) for first in range(0, queries, size))
+        return tuple(QueryGroup(g, len(g) * frontier, len(g) * output, shared + len(g) * each) for g in groups)
 
     def _allocate(self, wanted: dict[str, int]) -> None:
         """Makes the slabs as large as is wanted."""
@@ -182,7 +187,7 @@ class QueryPlanner:
         memory = self._lease.backend.require_memory()
         for name, nbytes in wanted.items():
             if name not in self._slabs:
-                buffer = memory.allocate(nbytes, label=f"queries {name}")
+                buffer = memory.allocate(nbytes, label=f"queries {name}").quiet()
                 self._slabs[name] = slab = ResidentArray(buffer, memory, _BYTE, (nbytes,))
                 self._lease.adopt(slab)
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from math import prod
-from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from weakref import finalize
 
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.queries.inputs import Columns, SharedInputs
 from vyre.app.queries.plan import QueriesPlan, QueryResults
 from vyre.app.queries.preparing import Group, Prepared, QueryPlanner, Returned
-from vyre.domain.arguments import expect
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidResource
+from vyre.domain.arguments import whole
+from vyre.domain.errors import BackendError, InvalidResource
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
-from vyre.policies.journal import DecisionSink
-from vyre.policies.transfer.residency import ResidencyCounters
+from vyre.domain.unique import Closing
+from vyre.domain.upload_reuse import UploadReuse
 from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, Upload
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from vyre.app.pipeline import Argument, Pipeline
 
 
-class Queries:
+class Queries(Closing):
     """A program with the memory that many runs of it share: ``queries({"start": rows})`` runs it once for each row.
 
     A context manager; calls may come from any thread, and run one after the other.
@@ -53,16 +51,14 @@ class Queries:
         pipeline: Pipeline,
         shared: Mapping[str, Argument],
         budget: int | None,
-        sink: DecisionSink | None,
     ) -> None:
-        expect("budget", budget, (int, type(None)), "a number of bytes, or None")
-        if budget is not None and not 0 <= budget <= U64_MAX:
-            raise InvalidConfig(f"budget={shown(budget)}", fix="give a number of bytes, or None.")
+        if budget is not None:
+            budget = whole("budget", budget, 0, U64_MAX, "give a number of bytes, or None.")
         lease.backend.require_resident_executor()
         program = pipeline.program
         self._lease: Final = lease
         self._program: Final[Program] = program
-        self._lock = Lock()
+        self._lock = process_lock()
         self._closed = False
         self._prepared: Prepared | None = None
         self._answered = 0
@@ -70,8 +66,7 @@ class Queries:
         most = U64_MAX if budget is None else budget
         if lease.budget is not None:
             most = min(most, lease.budget.nbytes)
-        self._planner = QueryPlanner(lease, program, pipeline.config, self._shared, most, sink)
-        finalize(self, _free, self._shared, self._planner)
+        self._planner = QueryPlanner(lease, program, pipeline.config, self._shared, most)
 
     def __call__(self, columns: Mapping[str, Argument]) -> QueryResults:
         """Runs the program once for each row of ``columns``, waits, and returns the outputs.
@@ -85,14 +80,11 @@ class Queries:
         """
         started = time.perf_counter_ns()
         found = self._shared.columns(columns)
-        with self._lock:
+        refuse_within(self._lock, repr(self))
+        with self._lock, sealed:
             self._check_open()
             prepared = self._ready(found)
-            try:
-                arrays = self._run(prepared, found)
-            except BackendError as error:
-                error.add_note(f"backend={self._lease.backend.id} queries={self!r}")
-                raise
+            arrays = self._annotated(prepared, found)
             plan = prepared.planned.plan
             self._answered += plan.queries
         return QueryResults(arrays, plan, time.perf_counter_ns() - started)
@@ -103,7 +95,7 @@ class Queries:
         Raises what such a call raises before it runs.
         """
         found = self._shared.columns(columns)
-        with self._lock:
+        with self._lock, sealed:
             self._check_open()
             prepared = self._prepared
             if prepared is not None and prepared.key == found.key:
@@ -111,12 +103,12 @@ class Queries:
             return self._planner.planned(found).plan
 
     @property
-    def reuse(self) -> ResidencyCounters:
+    def reuse(self) -> UploadReuse:
         """The upload of what the queries share, and the uploads that its staying on the device has saved so far."""
         if not self._answered:
-            return ResidencyCounters()
+            return UploadReuse()
         nbytes, again = self._shared.nbytes, self._answered - 1
-        return ResidencyCounters(1, again, nbytes, again * nbytes)
+        return UploadReuse(1, again, nbytes, again * nbytes)
 
     # ---------------------------------------------------------------- lifetime
     @property
@@ -126,25 +118,28 @@ class Queries:
 
     def close(self) -> None:
         """Frees the memory of the queries; resident arrays that were passed stay open.  Idempotent."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
             self._prepared = None
-            _free(self._shared, self._planner)
+            self._planner.release()
+            self._shared.close()
 
     def __enter__(self) -> Self:
         self._check_open()
         return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         names = ", ".join(f"`{name}`" for name in sorted(self._shared.names))
         return f"<Queries of {self._program.name or 'unnamed'} on {self._lease.backend.id}, sharing {names}>"
 
     # ---------------------------------------------------------------- details
+    def _annotated(self, *arguments: Any) -> dict[str, npt.NDArray[Any]]:
+        try:
+            return self._run(*arguments)
+        except BackendError as error:
+            error.add_note(f"backend={self._lease.backend.id} queries={self!r}")
+            raise
+
     def _check_open(self) -> None:
         self._lease.check_open()
         if self._closed:
@@ -214,8 +209,3 @@ def _reads(slab: ResidentBuffer, into: memoryview, nbytes: int, returned: Return
     elif width:
         for row in range(slab.nbytes // nbytes):
             yield Readback(slab, into[row * width : (row + 1) * width], row * nbytes + returned.start)
-
-
-def _free(shared: SharedInputs, planner: QueryPlanner) -> None:
-    planner.release()
-    shared.close()

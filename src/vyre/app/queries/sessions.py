@@ -54,7 +54,7 @@ class SessionQueries:
 
         self._lease.check_open()
         pipeline = self.compile(program, config, **shorthand)
-        return Queries(self._lease, pipeline, shared, budget, self._decisions)
+        return Queries(self._lease, pipeline, shared, budget)
 
     def resident_cache(self, budget: int | None = None) -> ResidentCache:
         """Returns a cache of arrays, of which as many are on the device as ``budget`` bytes hold; None: as many as the

@@ -81,7 +81,7 @@ def checking_config(config: DispatchConfig, timeout_s: float) -> DispatchConfig:
 
 def check_comparable(program: Program, config: DispatchConfig, checker: Backend) -> None:
     """Raises ``Incomparable`` for a program for which two right backends may give other bytes, or one of them none."""
-    from vyre.domain.validation.validator import order_sensitive
+    from vyre.domain.validation.known import order_sensitive
 
     if config.ulp_budget:
         raise Incomparable(program, f"ulp_budget={config.ulp_budget} allows other bytes", always=False)

@@ -6,10 +6,10 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre.domain.cached import cached_property
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 

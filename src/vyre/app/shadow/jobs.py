@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.forks import process_lock
 from vyre.ports.backend import DispatchRequest
+from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import EndedJobs, JobMemory, PersistentEngine, PersistentExecutor
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class ShadowedEngine:
         self._sampled: dict[int, tuple[ShadowState, _Job | None]] = {}
         self._again: dict[int, _Batch] = {}
         """Jobs that are run again, by the ticket of the first of their submission."""
-        self._lock = RLock()
+        self._lock = process_lock()
         self.memory: Final = inner.memory
         self.give_back: Final = inner.give_back
         self.take_back: Final = inner.take_back
@@ -157,7 +158,7 @@ class ShadowedEngine:
             if first is None and state is not None:
                 service.drop(state, "a full queue or an error of the dispatch")
         if first is not None:
-            with self._lock:
+            with self._lock, sealed:
                 if again is not None:
                     self._again[first] = again
                 if state is not None:
@@ -176,7 +177,7 @@ class ShadowedEngine:
             raise
         if not self._again and not self._sampled:
             return timing
-        with self._lock:
+        with self._lock, sealed:
             for first, batch in self._again.items():
                 if 0 <= ticket - first < len(batch.jobs):
                     self._run_again(batch, ticket - first)
@@ -187,7 +188,7 @@ class ShadowedEngine:
         """Implements ``PersistentEngine.wait_many``."""
         ended = self._inner.wait_many(first, jobs, timeout=timeout)
         if self._again or self._sampled:
-            with self._lock:
+            with self._lock, sealed:
                 for ticket in ended.failed:
                     self._drop(ticket, "an error of the dispatch")
                 batch = self._again.get(first)
@@ -201,7 +202,7 @@ class ShadowedEngine:
     def forget(self, ticket: int, /) -> None:
         """Implements ``PersistentEngine.forget``."""
         if self._again or self._sampled:
-            with self._lock:
+            with self._lock, sealed:
                 batch = self._again.pop(ticket, None)
                 for each in range(ticket, ticket + (1 if batch is None else len(batch.jobs))):
                     self._drop(each, "nobody waited for its outputs")
@@ -214,7 +215,7 @@ class ShadowedEngine:
     def close(self) -> None:
         """Implements ``PersistentEngine.close``."""
         self._inner.close()
-        with self._lock:
+        with self._lock, sealed:
             for ticket in tuple(self._sampled):
                 self._drop(ticket, "nobody waited for its outputs")
 
@@ -233,7 +234,7 @@ class ShadowedEngine:
         return state
 
     def _drop(self, ticket: int, why: str) -> None:
-        with self._lock:
+        with self._lock, sealed:
             state, held = self._sampled.pop(ticket, (None, None))
         if state is not None and held is not None:
             self._service.drop(state, why)

@@ -13,6 +13,7 @@ from vyre.app.shadow.comparing import Outcome, mismatch
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.unique import Unique
 from vyre.ports.backend import (
     CacheCounters,
     CompiledPipeline,
@@ -314,7 +315,7 @@ def fallback_request(service: ShadowService, request: DispatchRequest) -> Dispat
     return request
 
 
-class _ShadowedPending:
+class _ShadowedPending(Unique):
     """``PendingDispatch`` that was sampled: it is compared when its outputs are first waited for."""
 
     def __init__(

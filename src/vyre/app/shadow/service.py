@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from vyre.adapters.forks import process_lock
 from vyre.app.background import BackgroundCompiler
 from vyre.app.gated import Gate
 from vyre.app.shadow.checker import Incomparable, checking_config, open_checker, unoptimized
@@ -27,6 +27,7 @@ from vyre.policies.evidence.shadow import (
     next_sample,
 )
 from vyre.policies.journal import Decision, DecisionSink, decide
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +117,7 @@ class ShadowService:
         self._telemetry, self._sink, self._clock, self._clean = telemetry, sink, clock, clean
         self._checker: Backend | None = None
         self._background = BackgroundCompiler(telemetry, settings.most_waiting, "vyre-shadow", daemon=True)
-        self._lock = Lock()
+        self._lock = process_lock()
         self._pending: dict[ShadowState, ShadowLoad] = {}
         self._outcomes: Counter[ShadowStatus] = Counter()
         self._dropped: Counter[str] = Counter()
@@ -141,13 +142,13 @@ class ShadowService:
         ``programs``: those that it runs.  Returns None if another thread took the sample in the meantime.
         """
         try:
-            with self._lock:
+            with self._lock, sealed:
                 self._fill()
             refused = self.refused(number)
             return self._sample(number, programs, nbytes) if refused is None else refused
         except Exception as error:
             told = self._failed(programs[0].name or "unnamed", error)
-            with self._lock:
+            with self._lock, sealed:
                 self.at = self.gate.at = max(self.at, number + 1)
                 self._sampled += 1
                 return self._drop("a failure", ShadowState(ShadowStatus.DROPPED, f"a failure ({told})"))
@@ -158,7 +159,7 @@ class ShadowService:
         Returns None for any other dispatch; ``sample`` decides about it.  Most samples end here, and find this code in
         no cache: it is short.
         """
-        with self._lock:
+        with self._lock, sealed:
             if number < self.at or not self._gaps or self._clock.passing() >= self._refused_until:
                 return None
             self.at = self.gate.at = number + self._gaps.popleft()
@@ -166,7 +167,7 @@ class ShadowService:
             return self._refusal
 
     def _sample(self, number: int, programs: Sequence[Program], nbytes: int) -> ShadowState | None:
-        with self._lock:
+        with self._lock, sealed:
             if number < self.at:
                 return None
             self.at = self.gate.at = number + self._draw()
@@ -208,7 +209,7 @@ class ShadowService:
 
     def drop(self, state: ShadowState, why: str) -> None:
         """Drops a sample that was pending."""
-        with self._lock:
+        with self._lock, sealed:
             if self._ended(state):
                 self._drop(why.partition(" (")[0], state)
                 state.settle(ShadowStatus.DROPPED, why)
@@ -216,7 +217,7 @@ class ShadowService:
     def _skip(self, state: ShadowState, error: Incomparable) -> None:
         """Skips a sample that was pending, and names its program once."""
         name, why = error.program.name or "unnamed", error.why
-        with self._lock:
+        with self._lock, sealed:
             if not self._ended(state):
                 return
             self._outcomes[ShadowStatus.SKIPPED] += 1
@@ -264,7 +265,7 @@ class ShadowService:
             ended = partial(self.drop, state, f"a failure ({self._failed(name, error)})")
         spent = self._clock.computing() - started
         self._charge(spent)
-        with self._lock:
+        with self._lock, sealed:
             self._ran += 1
             self._running_ns += max(0, spent)
         ended()
@@ -286,7 +287,7 @@ class ShadowService:
             self.attempt(program, partial(self._clean, program))  # before anything is compiled in its place
         digests = [program_digest(program) for program in found.programs]
         entries = {digest: self.quarantined.setdefault(digest, entry) for digest in digests}
-        with self._lock:
+        with self._lock, sealed:
             self.generation += 1
             old, self.gate = self.gate, Gate(self.at, self.numbers)
             old.at = -1
@@ -351,7 +352,7 @@ class ShadowService:
         end = time.monotonic() + wait_s
         for state in tuple(self._pending):
             state.wait(max(0.0, end - time.monotonic()))
-        with self._lock:
+        with self._lock, sealed:
             self._count_refused()
             return ShadowReport(
                 str(self._checked_on.id),
@@ -369,7 +370,7 @@ class ShadowService:
 
     def close(self) -> None:
         """Waits for the sample that is run, at most ``timeout_s``, drops the others, and closes the other backend."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
             self._refused_until = self._owed_at
             self._count_refused()
@@ -407,7 +408,7 @@ class ShadowService:
             self._samples += DRAWN
 
     def _charge(self, ns: int) -> None:
-        with self._lock:
+        with self._lock, sealed:
             self._owed += max(0, ns)
             self._spent += max(0, ns)
 
@@ -428,7 +429,7 @@ class ShadowService:
         self._telemetry.count("vyre.shadow.dropped", samples, reason=why)
 
     def _settle(self, state: ShadowState, status: ShadowStatus, reason: str = "") -> None:
-        with self._lock:
+        with self._lock, sealed:
             if not self._ended(state):
                 return
             self._outcomes[status] += 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from threading import Event
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.evidence.differences import Difference
+from vyre.ports.interrupts import wait_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ class ShadowState:
     known to differ.
     """
 
-    __slots__ = ("_reason", "_settled", "difference", "evidence", "status")
+    __slots__ = ("_gate", "_reason", "difference", "evidence", "status")
 
     def __init__(self, status: ShadowStatus, reason: object = "") -> None:
         """``reason`` becomes a text when somebody asks for it."""
@@ -44,7 +45,10 @@ class ShadowState:
         self._reason = reason
         self.difference: Difference | None = None
         self.evidence: Path | None = None
-        self._settled: Event | None = Event() if status is ShadowStatus.PENDING else None
+        self._gate: Final = Lock()
+        """Held until the state is final."""
+        if self.is_pending:
+            self._gate.acquire()
 
     @property
     def reason(self) -> str:
@@ -58,13 +62,13 @@ class ShadowState:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the state is final, at most ``timeout`` seconds; returns whether it is."""
-        return self._settled is None or self._settled.wait(timeout)
+        wait_at(self._gate, lambda: not self.is_pending, timeout)
+        return not self.is_pending
 
     def settle(self, status: ShadowStatus, reason: str = "") -> None:
-        """Makes the state final.  Only the shadow calls it."""
-        self.status, self._reason = status, reason
-        if self._settled is not None:
-            self._settled.set()
+        """Makes the state final.  Only the shadow calls it, once."""
+        self._reason, self.status = reason, status
+        self._gate.release()
 
     def __repr__(self) -> str:
         more = f": {self.reason}" if self.reason else ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from vyre.adapters.forks import process_lock
 from vyre.app.resident import ResidentArray, truths
 from vyre.app.transfers.report import Downloaded, TransferReport, bytes_of, host_block
 from vyre.app.transfers.scratch import Scratch
@@ -24,11 +24,13 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.packing import MOST_GROUPS, pack_program
 from vyre.domain.record import U32_MAX
 from vyre.domain.shown import kind_of, shown
+from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
 from vyre.policies.transfer.packing import Packer, PackingInputs, PackingThresholds, PlacedRead, plan_packing
 from vyre.policies.transfer.transfers import ReadRequest
 from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, ResidentStep
 from vyre.ports.gathering import Ranges
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
@@ -67,7 +69,7 @@ class Reading:
         self._services: Final = services
         self._scratch: Final = services.scratch
         self._plans: OrderedDict[tuple[Layout, bool, int | None], KeptPlan] = OrderedDict()
-        self._lock: Final = Lock()
+        self._lock: Final = process_lock()
 
     def bind(self, arrays: Iterable[ResidentArray], most_packed: int | None) -> BoundDownload:
         """Implements ``Session.bind_download``."""
@@ -81,13 +83,13 @@ class Reading:
     # ---- planning
     def _kept(self, layout: Layout, can_launch: bool, most_packed: int | None) -> KeptPlan:
         key = layout, can_launch, most_packed
-        with self._lock:
+        with self._lock, sealed:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 return found
         found = self._planned(layout, can_launch, most_packed)
-        with self._lock:
+        with self._lock, sealed:
             self._plans[key] = found
             if len(self._plans) > KEPT_LAYOUTS:
                 self._plans.popitem(last=False)
@@ -109,13 +111,13 @@ class Reading:
         return KeptPlan(plan, _ranges(plan.packed) if gathers and plan.packed else None, spacing, overlap)
 
 
-class BoundDownload:
+class BoundDownload(Unique):
     """A download of arrays, checked and planned once: calling it returns their present content.
 
     It keeps the arrays alive.  Several threads may call it.
     """
 
-    __slots__ = ("_arrays", "_gather", "_kept", "_lease", "_report", "_rows", "_scratch", "_used")
+    __slots__ = ("_arrays", "_gather", "_kept", "_lease", "_report", "_rows", "_scratch", "_used", "_views")
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class BoundDownload:
         kept: KeptPlan,
     ) -> None:
         self._lease, self._scratch, self._arrays, self._used, self._kept = lease, scratch, arrays, used, kept
+        self._views = [array.buffer for array in arrays if array.buffer.base is not None]
         plan = kept.plan
         self._report = TransferReport(
             len(arrays), plan.copies, plan.bytes, len(plan.packed), plan.launches, str(plan.why)
@@ -142,6 +145,8 @@ class BoundDownload:
     def __call__(self) -> Downloaded:
         """Returns the content of the arrays, as ``Session.download`` does."""
         self._lease.check_open()
+        if any(map(_CLOSED, self._views)):  # the allocations are checked by who reads them
+            layout_of(self._lease, self._arrays)
         self._lease.wait_for(None)
         block = host_block(self._kept.plan.block_bytes)
         self._copy(block)

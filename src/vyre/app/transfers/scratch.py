@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.resident import ResidentArray, make_resident
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
@@ -22,7 +23,7 @@ class Scratch:
     def __init__(self, lease: BackendLease) -> None:
         self._lease = lease
         self._array: ResidentArray | None = None
-        self._lock: Final = Lock()
+        self._lock: Final = process_lock()
 
     @contextmanager
     def taken(self, nbytes: int) -> Iterator[ResidentBuffer]:
@@ -30,7 +31,8 @@ class Scratch:
 
         Raises ``DeviceOutOfMemory``, and ``InvalidResource`` in a closed session.
         """
-        with self._lock:
+        refuse_within(self._lock, "memory for packed results")
+        with self._lock, sealed:
             held, lease = self._array, self._lease
             epoch = lease.backend.lifecycle.epoch
             if held is None or held.nbytes < nbytes or held.closed or held.buffer.epoch != epoch:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from vyre.domain.errors import InvalidConfig, VyreError
-from vyre.domain.launch_costs import ASSUMED
+from vyre.domain.arguments import whole
+from vyre.domain.errors import VyreError
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import CalibrationService
@@ -43,6 +42,7 @@ class TransferServices:
 
     def thresholds(self) -> PackingThresholds:
         """Returns what copies and launches cost here, by measurements where there are any; looked up once."""
+        from vyre.domain.launch_costs import ASSUMED
         from vyre.policies.transfer.packing import PackingThresholds
 
         if self._thresholds is None:
@@ -90,7 +90,7 @@ class SessionTransfers:
         That is the cheapest way to read the same arrays again and again.  The result keeps the arrays alive; they must
         stay open.  Arguments and errors are those of ``download``.
         """
-        _check_bytes("most_packed", most_packed)
+        most_packed = _bytes("most_packed", most_packed)
         self._lease.check_open()
         return self._transfer_services().reading.bind(arrays, most_packed)
 
@@ -112,9 +112,9 @@ class SessionTransfers:
         Raises ``InvalidInput`` for arrays that do not fit, and for a length of more than the room of its slot,
         ``PlanError`` for slots that need more than 4 GiB, and what ``download`` raises.
         """
-        _check_bytes("most_packed", most_packed)
-        if capacity is not None and (type(capacity) is not int or not 0 < capacity <= U64_MAX):
-            raise InvalidConfig(f"capacity={shown(capacity)}", fix="give a number of elements of at least 1, or None.")
+        most_packed = _bytes("most_packed", most_packed)
+        if capacity is not None:
+            capacity = whole("capacity", capacity, 1, U64_MAX, "give a number of elements of at least 1, or None.")
         self._lease.check_open()
         self._lease.wait_for(None)
         services = self._transfer_services()
@@ -130,8 +130,7 @@ class SessionTransfers:
         Raises ``InvalidInput`` for arrays that do not fit, ``InvalidConfig`` for a limit below 1, ``PlanError`` for
         more than 4 GiB, and what ``download`` raises.
         """
-        if type(limit) is not int or not 0 < limit <= U64_MAX:
-            raise InvalidConfig(f"limit={shown(limit)}", fix="give a number of items of at least 1.")
+        limit = whole("limit", limit, 1, U64_MAX, "give a number of items of at least 1.")
         self._lease.check_open()
         self._lease.wait_for(None)
         services = self._transfer_services()
@@ -156,6 +155,5 @@ class SessionTransfers:
         return self._transfers
 
 
-def _check_bytes(name: str, value: int | None) -> None:
-    if value is not None and (type(value) is not int or not 0 <= value <= U64_MAX):
-        raise InvalidConfig(f"{name}={shown(value)}", fix="give a number of bytes, or None.")
+def _bytes(name: str, value: int | None) -> int | None:
+    return None if value is None else whole(name, value, 0, U64_MAX, "give a number of bytes, or None.")

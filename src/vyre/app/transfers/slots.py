@@ -21,16 +21,14 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.packing import HEADER, MOST_GROUPS, ROW, pack_program, scan_marks_program, scan_slots_program
-from vyre.domain.record import U32_MAX, U64_MAX
+from vyre.domain.record import U32_MAX
 from vyre.domain.shown import shown
+from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
 from vyre.policies.transfer.readback import (
     DEFAULT_SLAB,
-    DiagnosticInputs,
-    DiagnosticShard,
     SlabInputs,
     SlabReadback,
-    plan_diagnostics,
     plan_slab,
 )
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep
@@ -89,7 +87,7 @@ class _Source(NamedTuple):
         return self.kind.size
 
 
-class SlotReading:
+class SlotReading(Unique):
     """Downloads by lengths and marks on the device."""
 
     def __init__(self, services: TransferServices) -> None:
@@ -146,13 +144,12 @@ class SlotReading:
         )
         emitted = int(read.header[0])
         kept = min(emitted, room)
-        shard = DiagnosticShard(0, count, emitted, max(1, width), max(1, width), _WORD * (HEADER + room), 1)
-        inputs = DiagnosticInputs((shard,), max(1, limit), U64_MAX)
-        found = decide(self._services.decisions, plan_diagnostics, inputs)
-        report = TransferReport(kept, read.copies, read.nbytes, kept, 2, f"{plan.why}; {found.why}")
+        nbytes, lost = _WORD * (HEADER + room) + kept * width, emitted - kept
+        why = f"{plan.why}; {nbytes} bytes instead of {count * width}; {lost} items are only counted"
+        report = TransferReport(kept, read.copies, read.nbytes, kept, 2, why)
         data = read.slab[: kept * width].copy().view(items.stored).reshape(kept, *items.shape[1:])
         positions = read.header[HEADER : HEADER + kept].copy()
-        return Marked(truths(data, items), positions, emitted, found.overflow_records, report)
+        return Marked(truths(data, items), positions, emitted, lost, report)
 
     # ---- details
     def _plan(self, count: int, most: int, header: int) -> SlabPlan:
@@ -160,7 +157,7 @@ class SlotReading:
         key = count, most
         plan = self._plans.get(key)
         if plan is None or plan.slab_offset < header:
-            inputs = SlabInputs((most,) * count, header, U32_MAX)
+            inputs = SlabInputs((most,) * count, header)
             plan = decide(self._services.decisions, plan_slab, inputs)
             self._plans.clear()
             self._plans[key] = plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.files import write_files
+from vyre.adapters.forks import process_lock
 from vyre.app.host_arrays import HostInputs
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
@@ -25,6 +25,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TuningKey
 from vyre.domain.tuning_pins import Pin, Pins, pins_text
 from vyre.domain.validation.validator import check_rules, without_calls
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ class TuningService:
         self._lease, self._pipeline, self._sources, self._telemetry = lease, pipeline, sources, telemetry
         self._decisions = decisions
         self._limits = limits_of(lease.backend)
-        self._measuring = Lock()
+        self._measuring = process_lock()
         self._bound: dict[int, _Bound] = {}
         self._chosen: dict[tuple[int, DispatchConfig, tuple[int, ...]], _Chosen] = {}
 
@@ -79,7 +80,7 @@ class TuningService:
         """Implements ``Session.tune``."""
         views = self._views(program, inputs)
         launch = tuned_launch(without_calls(program), tuple(view.nbytes for view in views), config, self._limits)
-        with self._measuring:
+        with self._measuring, sealed:
             lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions)
             tuner = Tuner(lent, launch, views, settings)
             pins = self._sources.pins

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption, cache_settings
-from vyre.adapters.files import read_file
 from vyre.app.selection import BackendSelector
 from vyre.domain.arguments import path_of
-from vyre.domain.errors import InvalidConfig, MalformedJson, UnsupportedFeature
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.shown import shown
 from vyre.ports.backend import BackendRole
 
@@ -113,12 +112,10 @@ def load_pins(pins: PinsOption) -> Pins | None:
 
 
 def _pins_of_file(path: Path) -> Pins:
+    from vyre.adapters.files import read_file
     from vyre.domain.tuning_pins import pins_of
 
-    try:
-        return pins_of(read_file(path).decode("ascii"))
-    except UnicodeDecodeError:
-        raise MalformedJson(f"{path} is no file of pins", fix="write it with `vyre tune --export`.") from None
+    return pins_of(read_file(path))
 
 
 def reference_of(catalog: BackendCatalog, telemetry: Telemetry) -> Backend:

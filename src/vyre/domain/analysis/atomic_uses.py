@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Atomic, Literal, Var
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp
+from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, operands
 from vyre.domain.ir.types import ScalarType
@@ -33,10 +33,6 @@ class AtomicUse:
     rounds: Annotated[int, IntRange(1, U64_MAX)] = 1
 
 
-MERGEABLE: Final = frozenset(
-    {AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX},
-)
-"""The operators whose operands may be taken in any order and grouping."""
 _CACHED: Final = "atomic_uses"
 
 
@@ -99,23 +95,3 @@ def _rounds(loop: Loop) -> int:
     if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)) or not step.value:
         return 1
     return max(-int((start.value - stop.value) // step.value), 1)
-
-
-def neutral_bits(op: AtomicOp, element: ScalarType) -> int:
-    """Returns the bits of the element with which ``op`` changes no operand, of ``element.bits`` bits.
-
-    Raises ``ValueError`` for an operator that is not in ``MERGEABLE``.
-    """
-    ones = (1 << element.bits) - 1
-    signed = element is ScalarType.I32
-    match op:
-        case AtomicOp.ADD | AtomicOp.OR | AtomicOp.XOR:
-            return 0
-        case AtomicOp.AND:
-            return ones
-        case AtomicOp.MIN:
-            return ones >> 1 if signed else ones
-        case AtomicOp.MAX:
-            return 1 << (element.bits - 1) if signed else 0
-        case _:
-            raise ValueError(f"{ATOMIC_TEXT[op]} has no neutral element. Fix: use an operator of MERGEABLE.")

@@ -18,17 +18,13 @@ from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import (
+    LEAVES,
     Atomic,
     Binary,
-    BufferLength,
     Expr,
     IdKind,
-    LaunchId,
     Literal,
     Load,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
     Var,
     children,
 )
@@ -142,7 +138,7 @@ def survey(program: Program) -> IndexFlow:
 
 
 _CACHED: Final = "index flow"
-_LEAVES: Final = frozenset({Literal, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize})
+_LEAVES: Final = LEAVES - {Var}
 
 
 class Walk:

@@ -32,8 +32,8 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -42,7 +42,7 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BINARY, UNARY, BinaryOp, Result, UnaryOp
+from vyre.domain.ir.operators import BINARY, EQUALITIES, OPPOSITE, UNARY, BinaryOp, Result, UnaryOp
 from vyre.domain.ir.program import Buffer, Dim3
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
@@ -84,7 +84,6 @@ _WIDE_OPERATORS: Final = frozenset(
 )
 """Operators with the same results for u64 as for u32 operands, if these are below 2**32; sums and products must be,
 too."""
-_EQUALITIES: Final = frozenset({BinaryOp.EQ, BinaryOp.NE})
 _DEPTH: Final = 40
 """The largest depth of operators through which a value is followed; beyond it the value is unknown."""
 _EVALUATIONS: Final = 6_000
@@ -156,7 +155,7 @@ class Meanings:
         self.env: dict[str, Version] = {}
         self.memo: Memo = {}
         self._buffers = buffers
-        self._size = tuple(max(axis, 1) for axis in size)
+        self._size: Final = tuple(max(axis, 1) for axis in size)
         self._most_groups = grid or tuple((1 << 32) // axis for axis in self._size)
         self._same_length = same_length
         self._evaluations = _EVALUATIONS
@@ -310,7 +309,7 @@ class Meanings:
 
     def _flag(self, condition: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
         """Returns the number of a truth value; comparisons of the same integers are the same number."""
-        if isinstance(condition, Binary) and condition.op in _OPPOSITE:
+        if isinstance(condition, Binary) and condition.op in OPPOSITE:
             dtype = self.dtype(condition.left, captured)
             if dtype in _INTEGERS:
                 left = self._number(condition.left, dtype, captured, memo, depth)
@@ -463,14 +462,14 @@ class Meanings:
                 if expr.op is (BinaryOp.AND if positive else BinaryOp.OR):
                     stack += ((expr.left, positive, captured, memo), (expr.right, positive, captured, memo))
                 else:
-                    op = expr.op if positive else _OPPOSITE.get(expr.op)
-                    dtype = self.dtype(expr.left, captured) if op in _OPPOSITE else None
+                    op = expr.op if positive else OPPOSITE.get(expr.op)
+                    dtype = self.dtype(expr.left, captured) if op in OPPOSITE else None
                     if op is None or dtype not in _INTEGERS:
                         continue
                     a = self._number(expr.left, dtype, captured, memo, _DEPTH)
                     b = self._number(expr.right, dtype, captured, memo, _DEPTH)
                     if a is not None and b is not None:
-                        is_ordered = dtype is _I32 and op not in _EQUALITIES
+                        is_ordered = dtype is _I32 and op not in EQUALITIES
                         (signed if is_ordered else facts).extend(self._comparison(op, a, b))
         return facts + self._of_signed(signed) if signed else facts
 
@@ -536,7 +535,7 @@ def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarT
             return None, on_true
         case Fma(a):
             return None, a
-        case SubgroupAdd(value) | SubgroupShuffle(value):
+        case SubgroupReduce(_, value) | SubgroupShuffle(value):
             return None, value
         case Load(buffer) | Atomic(_, buffer):
             element = buffers[buffer].element
@@ -545,14 +544,6 @@ def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarT
     return _U32, None
 
 
-_OPPOSITE: Final = {
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.LE: BinaryOp.GT,
-    BinaryOp.EQ: BinaryOp.NE,
-    BinaryOp.NE: BinaryOp.EQ,
-}
 _EVALUATE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int], Value]]] = {
     Binary: Meanings._binary,
     Unary: Meanings._unary,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir.expr import (
+    OF_SUBGROUP,
     Atomic,
     Binary,
     BufferLength,
@@ -18,11 +19,6 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
-    SubgroupSize,
     Var,
     children,
 )
@@ -104,7 +100,6 @@ class LaneFacts:
         return None if self.unbounded else max((bound.resolve(lengths) for bound in self.bounds), default=0)
 
 
-_SUBGROUP: Final = (SubgroupLane, SubgroupSize, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 _ASYNC: Final = (AsyncLoad, AsyncStore, AsyncWait)
 _LESS: Final = {BinaryOp.LT: False, BinaryOp.GT: True}
 """Operators that mean left < right, and whether only after the operands are swapped."""
@@ -126,7 +121,7 @@ def lane_facts(program: Program) -> LaneFacts:
         group_count=IdKind.NUM_GROUPS in kinds,
         workgroup_memory=any(buffer.is_workgroup for buffer in program.buffers),
         barriers=_any(statements, Barrier),
-        subgroup_operations=any(isinstance(e, _SUBGROUP) for e in expressions),
+        subgroup_operations=any(type(e) in OF_SUBGROUP for e in expressions),
         async_copies=_any(statements, *_ASYNC),
         indirect=_any(statements, IndirectDispatch),
         traps=_any(statements, Trap),
@@ -316,7 +311,7 @@ class _Scan:
             if id(expr) in seen:
                 continue
             seen.add(id(expr))
-            if isinstance(expr, _OF_A_LANE) or (isinstance(expr, Load) and expr.buffer in self._written):
+            if type(expr) in _OF_A_LANE or (isinstance(expr, Load) and expr.buffer in self._written):
                 return False
             stack.extend(children(expr))
         return True
@@ -324,7 +319,7 @@ class _Scan:
 
 _GID: Final = _Affine(1, 0)
 _DEPTH: Final = 32
-_OF_A_LANE: Final = (LaunchId, Var, Atomic, *_SUBGROUP)
+_OF_A_LANE: Final = frozenset({LaunchId, Var, Atomic}) | OF_SUBGROUP
 """Expressions that may differ between lanes; a ``Var`` among them has an unknown value."""
 
 

@@ -11,16 +11,16 @@ Linear in the program, times the size of a set of elements, of which a lane has 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from vyre.domain.analysis.bounds_checks import BoundsFacts
 from vyre.domain.analysis.index_flow import IndexFlow
 from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import Literal, Load
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
+    ENDING,
     Block,
     Body,
     Break,
@@ -28,11 +28,9 @@ from vyre.domain.ir.stmt import (
     If,
     Loop,
     Region,
-    Return,
     Stmt,
     Store,
     Switch,
-    Trap,
     operands,
 )
 
@@ -109,7 +107,7 @@ class _Walk:
                 case Continue():
                     self._loops[-1].continues = _both(self._loops[-1].continues, stored)
                     return None
-                case _ if type(stmt) in _ENDS:
+                case _ if type(stmt) in ENDING:
                     return None
             if after is None:
                 return None
@@ -224,6 +222,3 @@ def _runs(stmt: Loop) -> bool:
     if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)):
         return False
     return start.value < stop.value if step.value > 0 else step.value < 0 and start.value > stop.value
-
-
-_ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})

@@ -26,6 +26,7 @@ from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
+    ENDING,
     Assign,
     AsyncLoad,
     AsyncStore,
@@ -36,11 +37,9 @@ from vyre.domain.ir.stmt import (
     Let,
     Loop,
     Region,
-    Return,
     Stmt,
     Store,
     Switch,
-    Trap,
     operands,
 )
 from vyre.domain.ir.walk import containers
@@ -135,7 +134,7 @@ class _Walk:
                     self._apart(stmt.body, follows=id(stmt) in self._synchronised)  # the body may not run at all
                     if follows:
                         self._fill(stmt)
-                case _ if type(stmt) in _ENDS:
+                case _ if type(stmt) in ENDING:
                     return False
         return True
 
@@ -257,5 +256,4 @@ def _factor(term: tuple[Atom, int]) -> int:
     return term[1]
 
 
-_ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})
 _PLAIN: Final[frozenset[type[Node]]] = frozenset({Let, Store})

@@ -6,34 +6,38 @@ version per assignment, joined after branches and at loop heads, so the result i
 while the cost stays linear in the graph.
 
 Sources: literals, parameters, specialization constants, lengths, the grid size and the numbers of rounds of grid loops
-agree in the whole grid, workgroup ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that
-the program cannot write agrees where its index does.  All other sources differ from lane to lane.  An assignment
-depends on every condition between it and the declaration; a break or continue makes its loop depend on the conditions
-around it.  A lane that has ended no longer counts.
+agree in the whole grid, workgroup ids in a workgroup, ballots and reductions in a subgroup.  Of the ids of lanes those
+agree in a subgroup that the shape of the workgroup proves to, and quotients of others by enough lanes.  A load from
+memory that the program cannot write agrees where its index does.  All other sources differ from lane to lane.  An
+assignment depends on every condition between it and the declaration; a break or continue makes its loop depend on the
+conditions around it.  A lane that has ended no longer counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import (
+    EXCHANGING,
     Atomic,
+    Binary,
     Expr,
     IdKind,
     LaunchId,
+    Literal,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
     SubgroupLane,
-    SubgroupShuffle,
     Var,
     children,
+    is_common,
 )
+from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import (
     Assign,
@@ -123,25 +127,11 @@ def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
 
 
 _CACHED: Final = "uniformity"
-_SUBGROUP_TEXT: Final[dict[type[Node], str]] = {
-    SubgroupAdd: "`subgroup_add`",
-    SubgroupBallot: "`subgroup_ballot`",
-    SubgroupShuffle: "`subgroup_shuffle`",
-}
-_FIXED_LEVEL: Final[dict[type[Node], Uniformity]] = {
-    SubgroupLane: Uniformity.LANE,
-    Atomic: Uniformity.LANE,
-    SubgroupShuffle: Uniformity.LANE,
-    SubgroupAdd: Uniformity.SUBGROUP,
-    SubgroupBallot: Uniformity.SUBGROUP,
-}
-"""Expressions whose level does not depend on their operands."""
-_ID_LEVEL: Final = {
-    IdKind.NUM_GROUPS: Uniformity.GRID,
-    IdKind.GROUP: Uniformity.WORKGROUP,
-    IdKind.GLOBAL: Uniformity.LANE,
-    IdKind.LOCAL: Uniformity.LANE,
-}
+_FIXED: Final = EXCHANGING | {SubgroupLane, Atomic}
+"""Expressions whose level does not depend on the values of their operands."""
+_SUBGROUP_LANES: Final = 32
+_BY_BLOCKS: Final = frozenset({BinaryOp.DIV, BinaryOp.SHR, BinaryOp.BIT_AND, BinaryOp.LT, BinaryOp.GE})
+"""Operators that give all numbers of a block one result, for a right side that is a multiple of its size."""
 _CONSTANT: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
@@ -257,6 +247,10 @@ class _End(NamedTuple):
 class _Analysis:
     def __init__(self, program: Program) -> None:
         self._graph = _Graph()
+        self._size = program.workgroup_size
+        self._assigned = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
+        self._ids: dict[str, Expr] = {}
+        """Locals that are ids, and are not assigned."""
         self._constant = {b.name for b in program.buffers_by_name.values() if b.access in _CONSTANT}
         self._env: dict[str, _Version] = {}
         self._undo: list[tuple[str, _Version | None]] = []
@@ -297,13 +291,13 @@ class _Analysis:
                 continue
             seen.add((id(expr), counts))
             kind = type(expr)
-            if kind in _SUBGROUP_TEXT:
-                self._need(_SUBGROUP_TEXT[kind], Uniformity.SUBGROUP, expr, stmt)
+            if kind in EXCHANGING:
+                self._need(f"`{FORMS[kind].word_of(expr)}`", Uniformity.SUBGROUP, expr, stmt)
             if counts:
                 own = self._own_level(expr)
                 if own is not None:
                     needed.add(own)
-                    counts = kind not in _FIXED_LEVEL and kind is not Load
+                    counts = kind not in _FIXED and kind is not Load and kind is not Binary
             stack += [(child, counts) for child in children(expr)]
         return needed
 
@@ -313,10 +307,45 @@ class _Analysis:
             version = self._env.get(expr.name)
             return None if version is None else version.node
         if isinstance(expr, LaunchId):
-            return _ID_LEVEL[expr.kind]
+            return self._id_level(expr)
+        if isinstance(expr, Binary):
+            return Uniformity.SUBGROUP if self._is_by_blocks(expr) else None
         if isinstance(expr, Load):
             return None if expr.buffer in self._constant else Uniformity.LANE
-        return _FIXED_LEVEL.get(type(expr))
+        if type(expr) not in _FIXED:
+            return None
+        return Uniformity.SUBGROUP if type(expr) in EXCHANGING and is_common(expr) else Uniformity.LANE
+
+    def _has_axis(self, expr: LaunchId) -> bool:
+        return expr.axis in range(len(self._size))  # others are refused elsewhere
+
+    def _id_level(self, expr: LaunchId) -> Uniformity:
+        if not self._has_axis(expr):
+            return Uniformity.LANE
+        if expr.kind in (IdKind.NUM_GROUPS, IdKind.GROUP) or self._size[expr.axis] == 1:
+            return Uniformity.WORKGROUP if expr.kind in (IdKind.GROUP, IdKind.GLOBAL) else Uniformity.GRID
+        return Uniformity.SUBGROUP if self._block(expr) == 1 else Uniformity.LANE
+
+    def _block(self, expr: LaunchId) -> int:
+        """Returns the size of the aligned blocks of numbers, one of which the ids of a subgroup are in; 0: none."""
+        size, before = self._size[expr.axis], prod(self._size[: expr.axis])
+        if before % _SUBGROUP_LANES == 0:
+            return 1
+        block, rest = divmod(_SUBGROUP_LANES, before)
+        is_last = expr.kind is IdKind.LOCAL and prod(self._size[expr.axis + 1 :]) == 1
+        return block if not rest and (size % block == 0 or is_last) else 0
+
+    def _is_by_blocks(self, expr: Binary) -> bool:
+        """Returns whether an operation has one result for all ids of a subgroup, such as ``local_id // 32``."""
+        left, right = expr.left, expr.right
+        if isinstance(left, Var):
+            left = self._ids.get(left.name, left)
+        if expr.op not in _BY_BLOCKS or not isinstance(left, LaunchId) or not isinstance(right, Literal):
+            return False
+        if not self._has_axis(left) or self._id_level(left) is not Uniformity.LANE:
+            return False
+        lanes, block = 1 << (right.bits & 31) if expr.op is BinaryOp.SHR else right.bits, self._block(left)
+        return block > 0 and lanes % block == 0
 
     def _need(self, what: str, most: Uniformity, *nodes: Node) -> None:
         self.needs.append(Need(what, most, self._flows[-1], self._ended, nodes, tuple(self._path)))
@@ -390,6 +419,10 @@ class _Analysis:
 
     def _let(self, stmt: Let) -> bool:
         node = self._graph.node(self._evaluate(stmt, (stmt.value,)))
+        if stmt.name not in self._assigned:
+            self._ids[stmt.name] = (
+                self._ids.get(stmt.value.name, stmt.value) if isinstance(stmt.value, Var) else stmt.value
+            )
         self._set(stmt.name, _Version(node, len(self._conditions)))
         return True
 

@@ -13,6 +13,7 @@ from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import (
+    EXCHANGING,
     Binary,
     Bitcast,
     Cast,
@@ -21,7 +22,6 @@ from vyre.domain.ir.expr import (
     Narrow,
     Pack,
     Select,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
     SubgroupShuffle,
@@ -38,12 +38,13 @@ from vyre.domain.ir.operators import (
     BINARY,
     FLOATS,
     INTEGERS,
-    NUMBERS,
+    SUBGROUP,
     UNARY,
     AtomicOp,
     BinaryOp,
     Result,
     RightOperand,
+    SubgroupOp,
     UnaryOp,
 )
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
@@ -51,7 +52,7 @@ from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
 from vyre.domain.optimize.egraph.heads import OPERATORS, Head
 
 CORE: Final = "core"
-Operator: TypeAlias = "BinaryOp | UnaryOp | AtomicOp | type[Node]"
+Operator: TypeAlias = "BinaryOp | UnaryOp | AtomicOp | SubgroupOp | type[Node]"
 _Types: TypeAlias = frozenset[ScalarType]
 _BOOL: Final = frozenset({ScalarType.BOOL})
 _U32: Final = frozenset({ScalarType.U32})
@@ -80,12 +81,14 @@ FORMS: Final[Mapping[type[Node], _Form]] = {
     Unpack: _Form("unpack", (Slot("x", _U32),), _WIDENED),
     SubgroupLane: _Form("subgroup_lane", (), _U32),
     SubgroupSize: _Form("subgroup_size", (), _U32),
-    SubgroupAdd: _Form("subgroup_add", (Slot("x", NUMBERS),), NUMBERS),
     SubgroupBallot: _Form("subgroup_ballot", (Slot("condition", _BOOL),), _U32),
     SubgroupShuffle: _Form("subgroup_shuffle", (Slot("x", ANY_TYPE), Slot("lane", _U32)), ANY_TYPE),
 }
-"""The operators that are neither binary, unary nor atomic.  Where operands may have several types, how they depend on
-each other is said by the meaning, as it is for the other operators."""
+"""The operators that are neither binary, unary, atomic nor over lanes.  Where operands may have several types, how they
+depend on each other is said by the meaning, as it is for the other operators."""
+
+
+_PREFIX: Final = {AtomicOp: "atomic_", SubgroupOp: "subgroup_"}
 
 
 def operator_id(op: Operator) -> str:
@@ -93,7 +96,7 @@ def operator_id(op: Operator) -> str:
     if isinstance(op, type):
         return f"{CORE}.{FORMS[op].name}"
     name = op.name.lower()
-    return f"{CORE}.{name}" if not isinstance(op, AtomicOp) else f"{CORE}.atomic_{name}"
+    return f"{CORE}.{_PREFIX.get(type(op), '')}{name}"
 
 
 def meaning_of(node: type[Node]) -> str:
@@ -118,6 +121,9 @@ def core_dialect() -> Dialect:
     for node, form in FORMS.items():
         cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
         found.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
+    for subgroup, over in SUBGROUP.items():
+        slots = (Slot("value", over.operands),)
+        found.append(_operation(subgroup, over.meaning, slots, over.operands, [], _OUTSIDE))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
         slots = (Slot("value", elements),)
@@ -151,13 +157,12 @@ def _laws_by_operator() -> dict[object, list[Law]]:
 # ---------------------------------------------------------------- costs
 def _cost(node: type[Node], payload: Any, operands: _Types) -> int:
     """Returns the cost of an operator in additions, for the first type of its operands, from the optimizer's table."""
-    if node in _SUBGROUP:
+    if node in EXCHANGING:
         return _OUTSIDE
     first = min(operands, key=lambda dtype: dtype.tag)
     operand = first if node in OPERATORS else None
     return max(1, cost_of(Head(node, payload, first, operand)) // CYCLE)
 
 
-_SUBGROUP: Final = frozenset({SubgroupAdd, SubgroupBallot, SubgroupShuffle})
 _OUTSIDE: Final = cost_of(Head(Load, "", ScalarType.U32)) // CYCLE
 """The cost of what reaches other lanes or memory: that of a load."""

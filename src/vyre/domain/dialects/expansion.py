@@ -19,16 +19,11 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import (
-    CHILD_FIELDS,
     LEAVES,
-    Atomic,
+    ORDERED,
     Call,
     Expr,
-    Load,
     SpecConst,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupShuffle,
     Var,
     children,
 )
@@ -36,9 +31,8 @@ from vyre.domain.ir.limits import MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.rebuilding import rebuilt, with_children, with_operands
 from vyre.domain.ir.stmt import (
-    EXPR_FIELDS,
     WITH_BODIES,
     Assign,
     Block,
@@ -57,11 +51,9 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.unique_names import UniqueNames
-from vyre.domain.ir.walk import measure, operands_first, unique_expressions
+from vyre.domain.ir.walk import declared_names, measure, operands_first, unique_expressions
 
 _CACHED: Final = "expanded"
-_ORDERED: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
-"""Expressions whose order among each other is kept: they read or change memory, or exchange values between lanes."""
 
 
 class _Ready(NamedTuple):
@@ -93,9 +85,7 @@ def without_calls_inside(definitions: Sequence[Definition]) -> Definition:
 
     Raises ``InvalidProgram`` for statements nested more than 64 deep.
     """
-    names = UniqueNames()
-    for name in _names_of(definitions):
-        names.reserve(name)
+    names = UniqueNames(_names_of(definitions))
     ready: dict[str, _Ready] = {}
     for definition in definitions:
         ready[definition.id] = made = _without_calls(definition, ready, names)
@@ -104,9 +94,7 @@ def without_calls_inside(definitions: Sequence[Definition]) -> Definition:
 
 def _expanded(program: Program) -> Program:
     _check_size(program)
-    names = UniqueNames()
-    for name in _names_in(program):
-        names.reserve(name)
+    names = UniqueNames(_names_in(program))
     ready: dict[str, _Ready] = {}
     for definition in program.definitions:
         ready.setdefault(definition.id, _without_calls(definition, ready, names))
@@ -126,7 +114,7 @@ def _without_calls(definition: Definition, ready: Mapping[str, _Ready], names: U
 def _names_in(program: Program) -> Iterable[str]:
     yield from program.buffers_by_name
     yield from _names_of(program.definitions)
-    yield from _declared(program.body)
+    yield from declared_names(program.body)
     for node in unique_expressions(program):
         if type(node) is SpecConst:
             yield node.name
@@ -136,15 +124,7 @@ def _names_of(definitions: Iterable[Definition]) -> Iterable[str]:
     for definition in definitions:
         for parameter in definition.parameters:
             yield parameter.name
-        yield from _declared(definition.body)
-
-
-def _declared(body: Body) -> Iterable[str]:
-    for stmt in walk_statements(body):
-        if isinstance(stmt, Let | GridLoop):
-            yield stmt.name
-        elif type(stmt) is Loop:
-            yield stmt.var
+        yield from declared_names(definition.body)
 
 
 def _check_size(program: Program) -> None:
@@ -211,7 +191,7 @@ class _Expansion:
         self._names = names
         self._out: list[Stmt] = []
         self._kinds: dict[int, tuple[bool, bool]] = {}
-        """Whether an expression contains a call, and whether it contains one of ``_ORDERED``, by its identity."""
+        """Whether an expression contains a call, and whether it contains one of ``ORDERED``, by its identity."""
 
     def body(self, body: Body) -> Body:
         outer, self._out = self._out, []
@@ -260,12 +240,10 @@ class _Expansion:
 
     def _with_operands(self, stmt: Any) -> Any:
         """Returns a statement with expanded operands, and appends what comes before it."""
-        names = EXPR_FIELDS[type(stmt)]
-        values = [getattr(stmt, name) for name in names]
+        values = operands(stmt)
         if not any(self._calls(value) for value in values):
             return stmt
-        changed = self._sequence(values, stmt.loc)
-        return replace(stmt, **dict(zip(names, changed, strict=True)))
+        return with_operands(stmt, self._sequence(values, stmt.loc))
 
     # Expressions.
 
@@ -278,7 +256,7 @@ class _Expansion:
             found = [kinds[id(child)] for child in children(node)]
             kinds[id(node)] = (
                 type(node) is Call or any(calls for calls, _ in found),
-                type(node) in _ORDERED or any(ordered for _, ordered in found),
+                type(node) in ORDERED or any(ordered for _, ordered in found),
             )
         return kinds[id(root)]
 
@@ -296,7 +274,7 @@ class _Expansion:
         return made
 
     def _hoists_ordered(self, root: Expr) -> bool:
-        """Returns whether an argument of a call in an expression contains one of ``_ORDERED``."""
+        """Returns whether an argument of a call in an expression contains one of ``ORDERED``."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -313,8 +291,7 @@ class _Expansion:
         below = self._sequence(children(node), loc)
         if type(node) is Call:
             return self._inlined(node, below, loc)
-        fields = [name for name in CHILD_FIELDS[type(node)] if getattr(node, name) is not None]
-        return replace(node, **dict(zip(fields, below, strict=True)))  # type: ignore[no-any-return]
+        return with_children(node, below)
 
     def _local(self, hint: str, value: Expr, loc: SourceLocation | None) -> Expr:
         """Returns a new local with this value; a local stands for itself, since no statement of the call assigns it."""

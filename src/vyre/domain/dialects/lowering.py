@@ -17,6 +17,8 @@ from vyre.domain.dialects.laws.checker import boundary_values
 from vyre.domain.errors import InvalidField, MalformedJson
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import is_nan
+from vyre.domain.plain_values import counts, flags, texts
+from vyre.domain.record import U64_MAX
 from vyre.domain.sealed_json import SealedForm
 
 if TYPE_CHECKING:
@@ -170,12 +172,15 @@ def verdict_text(verdict: LoweringVerdict) -> str:
     return _FORM.seal(content | {"difference": verdict.difference})
 
 
-def verdict_of_text(text: str) -> LoweringVerdict:
-    """Returns the verdict that a text holds; raises ``MalformedJson``."""
-    content = _FORM.unseal(text)
-    try:
-        difference = content["difference"]
-        found = None if difference is None else Difference(tuple(difference[0]), difference[1], difference[2])
-        return LoweringVerdict(LoweringKey(**content["key"]), content["cases"], content["exhaustive"], found)
-    except (KeyError, IndexError, TypeError, InvalidField):
-        raise _malformed("it has other fields") from None
+def verdict_of_text(text: str | bytes) -> LoweringVerdict:
+    """Returns the verdict that ``verdict_text`` wrote; raises ``MalformedJson`` for any other text."""
+    return _FORM.read(text, _verdict_of, verdict_text)
+
+
+def _verdict_of(content: dict[str, Any]) -> LoweringVerdict:
+    key, cases, is_exhaustive, difference = map(content.__getitem__, ("key", "cases", "exhaustive", "difference"))
+    found = None if difference is None else Difference(tuple(difference[0]), *difference[1:])
+    numbers = (cases,) if found is None else (cases, found.expected, found.found, *found.operands)
+    if not (texts(*key.values()) and flags(is_exhaustive) and counts(*numbers, most=U64_MAX)):
+        raise ValueError("a field has another type")
+    return LoweringVerdict(LoweringKey(**key), cases, is_exhaustive, found)

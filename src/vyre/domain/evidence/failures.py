@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from vyre.domain.errors import BackendError, DataRaceError, MalformedJson, StepBudgetExceeded, TrapError
 from vyre.domain.names import Dim3
 from vyre.domain.races import LanePlace, place_text
-from vyre.domain.strict_json import NotStrictJson, parse
-from vyre.domain.value_json import canonical, from_json, to_json
+from vyre.domain.strict_json import NotStrictJson, canonical, parse
+from vyre.domain.value_json import from_json, to_json
 
 if TYPE_CHECKING:
     from vyre.domain.races import DataRace, RacingAccess

@@ -12,7 +12,7 @@ from typing import Final
 from vyre.domain.evidence.provenance import SourceState
 
 FORM: Final = 2
-"""Version of the written form.  Form 1 recorded no resident memory, no errors, and no numbers of devices."""
+"""Version of the written form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ class Like:
 
     name: str
 
+    def __repr__(self) -> str:
+        return f'like("{self.name}")'
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
@@ -42,12 +45,26 @@ class ArrayType:
     axes: int = 1
     size: Like | int | tuple[int, ...] | str | SizeExpression | None = None
 
+    def __repr__(self) -> str:
+        """Returns the annotation as it is written, which ``inspect.signature`` and ``help`` show."""
+        element = self.element.__name__ if isinstance(self.element, TypeVar) else self.element.text
+        axes = (self.axes,) if self.axes > 1 else ()
+        size = self.size.text if isinstance(self.size, SizeExpression) else self.size
+        parts = ", ".join([element, *map(repr, axes), *((repr(size),) if size is not None else ())])
+        return f"{_NAMES[self.direction]}[{parts}]"
+
+
+_NAMES: Final = {"in": "In", "inout": "InOut", "out": "Out"}
+
 
 @dataclass(frozen=True, slots=True)
 class StaticType:
     """A parameter whose value becomes part of the program."""
 
     kind: type[int] | type[float] | type[bool]
+
+    def __repr__(self) -> str:
+        return f"Static[{self.kind.__name__}]"
 
 
 def like(name: str) -> Like:
@@ -76,7 +93,7 @@ def _array_type(direction: str, given: Any) -> ArrayType:
         elif size is None and number is not None and number > MAX_AXES:
             size = number
         else:
-            name = {"in": "In", "inout": "InOut", "out": "Out"}[direction]
+            name = _NAMES[direction]
             more = ', or Out[f32, like("x")]' if direction == "out" else ""
             raise KernelSourceError(
                 f"{name}[...] cannot hold {shown(part)}",
@@ -123,7 +140,7 @@ def _element(direction: str, given: Any) -> ScalarType | TypeVar:
         return given
     known = element_type(given)
     if known is None:
-        name = {"in": "In", "inout": "InOut", "out": "Out"}[direction]
+        name = _NAMES[direction]
         raise KernelSourceError(
             f"{name}[{shown(given)}] holds no type of vyre",
             fix=f"write {name}[f32], {name}[u8] or the like.",

@@ -22,8 +22,10 @@ _U32: Final = ScalarType.U32
 def element(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -> Scalar:
     """Returns an element; it is zero where the index is out of range."""
     at = position(k, array, indices, node)
-    changes = at.changes or array.is_writable
-    return Scalar(Load(array.name, at.expr, loc=k.loc(node)), array.dtype, None, changes)
+    load = Load(array.name, at.expr, loc=k.loc(node))
+    if array.is_writable and not array.is_private:
+        k.loads.append((node, load))
+    return Scalar(load, array.dtype, None, at.changes or array.is_writable)
 
 
 def store(k: Lowering, array: Array, indices: list[Operand], stored: Operand, node: ast.AST) -> None:

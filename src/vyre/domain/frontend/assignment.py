@@ -8,14 +8,16 @@ from typing import NoReturn
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import store
+from vyre.domain.frontend.captures import is_array
 from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before
 from vyre.domain.frontend.lowering import Lowering, Variable, flexible
 from vyre.domain.frontend.names import Kind
 from vyre.domain.frontend.operands import Array, Constant, Items, Operand, Scalar
-from vyre.domain.frontend.operators import is_bare, literal, standalone, typed
+from vyre.domain.frontend.operators import is_bare, literal, typed
 from vyre.domain.frontend.refused import refuse
 from vyre.domain.ir.expr import Var
 from vyre.domain.ir.stmt import Assign, Let
+from vyre.domain.ir.types import ScalarType
 
 
 def declare_parameters(k: Lowering, arguments: Mapping[str, Operand]) -> None:
@@ -107,6 +109,7 @@ def set_name(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
     """Gives a name a value."""
     frame = k.frame
     found = k.settled(found)
+    refuse_array(k, found, node)
     if k.plan(name).kind is Kind.VARIABLE:
         known = frame.env.get(name)
         if isinstance(known, Variable):
@@ -119,6 +122,12 @@ def set_name(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
     else:
         frame.env[name] = kept(k, found, node, name)
     frame.assigned.add(name)
+
+
+def refuse_array(k: Lowering, found: Operand, node: ast.AST) -> None:
+    """Refuses another name for a captured array without axes, which Python would change by that name."""
+    if isinstance(found, Constant) and is_array(found.held):
+        k.fail(node, "a captured array gets another name, by which it may be changed", "take its number: float(K).")
 
 
 def _is_made_here(found: Scalar) -> bool:
@@ -148,8 +157,8 @@ def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
 
 def _new_variable(k: Lowering, name: str, found: Scalar | Constant, node: ast.AST) -> tuple[Variable, Scalar]:
     if not is_bare(found):
-        value = standalone(k, found, node) if isinstance(found, Constant) else found
-        return Variable(k.unique(name), value.dtype, value.cell), value
+        value = found if isinstance(found, Scalar) else literal(k, found, found.own or ScalarType.BOOL, node)
+        return Variable(k.unique(name), value.dtype, value.cell, found.is_narrow), value
     assert isinstance(found, Constant)
     if found.value < 0 and not isinstance(found.value, float):
         k.fail(

@@ -26,15 +26,33 @@ def _from(k: Lowering, statements: list[ast.stmt], first: int) -> bool:
     number = k.frame.names.body(statements)
     for index in range(first, len(statements)):
         stmt = statements[index]
-        for name in k.frame.names.declared.get((number, index), ()):
-            if name not in k.frame.env:
-                k.declares(name)
-                k.frame.holes[name] = k.hole()
+        _reserve(k, number, index)
         if k.frame.returns is not None and not isinstance(stmt, ast.Return) and has_return(stmt):
             return _may_return(k, stmt, statements, index + 1)
         if not statement(k, stmt):
             return False
     return True
+
+
+def _reserve(k: Lowering, number: int, index: int) -> None:
+    """Keeps places for the variables that are declared before a statement."""
+    for name in k.frame.names.declared.get((number, index), ()):
+        if name not in k.frame.env:
+            k.declares(name)
+            k.frame.holes[name] = k.hole()
+
+
+def elif_of(k: Lowering, statements: list[ast.stmt]) -> ast.If | None:
+    """Returns the ``if`` that a body consists of, which has been begun; None for any other body.
+
+    In a loop what follows a ``return`` needs more than that.
+    """
+    if len(statements) != 1 or not isinstance(found := statements[0], ast.If):
+        return None
+    if k.frame.returns is not None and k.frame.is_in_loop and has_return(found):
+        return None
+    _reserve(k, k.frame.names.body(statements), 0)
+    return found
 
 
 def statement(k: Lowering, node: ast.stmt) -> bool:
@@ -53,9 +71,9 @@ def _may_return(k: Lowering, stmt: ast.stmt, statements: list[ast.stmt], rest: i
     if rest == len(statements):
         return statement(k, stmt)
     if isinstance(stmt, ast.If):
-        if always_returns(stmt.body):
+        if always_returns(stmt.body) and not any(map(has_return, stmt.orelse)):
             return branch(k, stmt, lambda: run_body(k, stmt.body), lambda: _both(k, stmt.orelse, statements, rest))
-        if always_returns(stmt.orelse):
+        if always_returns(stmt.orelse) and not any(map(has_return, stmt.body)):
             return branch(k, stmt, lambda: _both(k, stmt.body, statements, rest), lambda: run_body(k, stmt.orelse))
     returns = k.frame.returns
     assert returns is not None

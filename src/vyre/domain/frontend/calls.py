@@ -21,6 +21,7 @@ from vyre.domain.frontend.call_arguments import (
     type_argument,
     whole_argument,
 )
+from vyre.domain.frontend.comparisons import is_known, known_object
 from vyre.domain.frontend.evaluation import expression
 from vyre.domain.frontend.functions import INSTEAD, OF_MATH, OF_NUMPY, OF_VYRE_BINARY, OF_VYRE_UNARY
 from vyre.domain.frontend.inlined import Inlined
@@ -42,23 +43,34 @@ from vyre.domain.ir.expr import (
     Narrow,
     Pack,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unpack,
     WrapCast,
 )
 from vyre.domain.ir.foreign_names import KERNEL, plain
-from vyre.domain.ir.numpy_scalars import is_numpy, own_type, python_number
-from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, Ordering, UnaryOp, binary_result, narrow_is_legal
+from vyre.domain.ir.operators import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    SUBGROUP,
+    BinaryOp,
+    Ordering,
+    SubgroupOp,
+    UnaryOp,
+    binary_result,
+    narrow_is_legal,
+)
 from vyre.domain.ir.program import ProgramSource
 from vyre.domain.ir.stmt import Barrier, Trap
 from vyre.domain.ir.types import ScalarType
 
 Rule: TypeAlias = "Callable[[Lowering, list[Operand], ast.Call], Operand]"
 _U32: Final = ScalarType.U32
+_LANES: Final = 32
 _NOTHING: Final = Thing(None)
 _SPEC_TYPES: Final = (ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL)
 
@@ -189,6 +201,10 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
     """Returns the result of a function of ``math`` or NumPy; every other function is refused."""
     module = str(getattr(function, "__module__", None) or ("numpy" if type(function).__module__ == "numpy" else ""))
     name = str(getattr(function, "__name__", type(function).__name__))
+    if module == "numpy" and name == "dtype":
+        (named,) = positional(k, node, 1)
+        if is_known(named):
+            return Thing(operators.computed(k, function, node, known_object(named)))
     op: UnaryOp | None = None
     if function is getattr(math, name, None):
         op = OF_MATH.get(name)
@@ -198,12 +214,7 @@ def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
         _refuse_function(k, function, module, name, node)
     (operand,) = positional(k, node, 1)
     if isinstance(operand, Constant):
-        try:
-            found = function(operand.value)
-        except (ArithmeticError, ValueError) as error:
-            k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
-        number = python_number(found)
-        return Constant(number, own_type(found) if is_numpy(found) else None)
+        return operators.constant(k, operators.computed(k, function, node, operand.held), node)
     return unary_function(k, op, operand, node)
 
 
@@ -221,7 +232,9 @@ def _refuse_function(k: Lowering, function: Any, module: str, name: str, node: a
     k.fail(
         node,
         f"`{called(node)}` is an ordinary Python function, which a kernel cannot call",
-        f"write @vyre.function above `def {name}`.",
+        f"write it as `def {called(node)}(...)`, with @vyre.function above it."
+        if name == "<lambda>"
+        else f"write @vyre.function above `def {name}`.",
     )
 
 
@@ -291,16 +304,30 @@ def _wrap_cast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return Scalar(WrapCast(target, value.expr, loc=k.loc(node)), target, None, value.changes)
 
 
-def _subgroup_add(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    value = scalar(k, given[0], node)
-    if value.dtype is ScalarType.BOOL:
-        k.fail(node, "truth values are not added up", "convert: u32(a).")
-    return Scalar(SubgroupAdd(value.expr, loc=k.loc(node)), value.dtype, value.cell, value.changes)
+def _over_lanes(op: SubgroupOp) -> Rule:
+    row = SUBGROUP[op]
+
+    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+        value = (condition if BOOL in row.operands else scalar)(k, given[0], node)
+        if value.dtype is not None and value.dtype not in row.operands:
+            fix = "convert: u32(a)." if value.dtype is BOOL else "convert it, or use its bits: x.view(u32)."
+            k.fail(node, f"`{called(node)}` is not defined for {value.dtype.text}", fix)
+        return Scalar(SubgroupReduce(op, value.expr, loc=k.loc(node)), value.dtype, value.cell, value.changes)
+
+    return rule
 
 
 def _subgroup_ballot(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     value = condition(k, given[0], node)
     return Scalar(SubgroupBallot(value.expr, loc=k.loc(node)), _U32, None, value.changes)
+
+
+def _subgroup_broadcast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+    lane = typed(k, given[1], _U32, "the lane of a broadcast", node).expr
+    if type(lane) is not Literal or lane.bits >= _LANES:
+        fix = "write subgroup_shuffle(value, lane) for others."
+        k.fail(node, "the lane of a broadcast is no number of 0 to 31", fix)
+    return _subgroup_shuffle(k, given, node)
 
 
 def _subgroup_shuffle(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
@@ -346,8 +373,9 @@ _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
     of_vyre.pack: (("dtype", "x"), 2, _narrowing(Pack)),
     of_vyre.unpack: (("dtype", "word"), 2, _narrowing(Unpack)),
     of_vyre.wrap_cast: (("dtype", "x"), 2, _wrap_cast),
-    of_vyre.subgroup_add: (("value",), 1, _subgroup_add),
+    **{getattr(of_vyre, row.text): (("value",), 1, _over_lanes(op)) for op, row in SUBGROUP.items()},
     of_vyre.subgroup_ballot: (("condition",), 1, _subgroup_ballot),
+    of_vyre.subgroup_broadcast: (("value", "lane"), 2, _subgroup_broadcast),
     of_vyre.subgroup_shuffle: (("value", "lane"), 2, _subgroup_shuffle),
     **{function: (("x",), 1, _unary_of(op)) for function, op in OF_VYRE_UNARY.items()},
     **{function: (("a", "b"), 2, _binary_of(op)) for function, op in OF_VYRE_BINARY.items()},

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticType, unwrapped
+from vyre.domain.frontend.asides import racing_loads
 from vyre.domain.frontend.assignment import declare_parameters
 from vyre.domain.frontend.blocks import run_body
-from vyre.domain.frontend.captures import Capture
+from vyre.domain.frontend.captures import Capture, Captured, guard, read
+from vyre.domain.frontend.carrying import names_in
 from vyre.domain.frontend.expressions import EXPRESSIONS
-from vyre.domain.frontend.inlined import Captured, Watch, annotation_of
+from vyre.domain.frontend.flattening import flattened
+from vyre.domain.frontend.inlined import annotation_of
 from vyre.domain.frontend.lowering import Frame, Lowering, Misguessed, Rules
 from vyre.domain.frontend.names import names_of
 from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thing
 from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
-from vyre.domain.frontend.source import Places, Source, source_of
+from vyre.domain.frontend.source import Places, Source, carried_source, nested_too_deep, source_of
 from vyre.domain.frontend.statements import STATEMENTS
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.size_parameters import with_size_parameters
+from vyre.domain.ir.size_parameters import SIZE_NAMES
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
 
 _U32: Final = ScalarType.U32
 _ACCESS: Final = {"in": Access.READ_ONLY, "inout": Access.READ_WRITE, "out": Access.READ_WRITE}
-SIZE_NAMES: Final = ("width", "height")
-"""The sizes of the last axis and of the one before it, which are passed as hidden parameters ``x_width``."""
 
 
 class Parameter(NamedTuple):
@@ -49,48 +51,57 @@ Types: TypeAlias = Mapping[str, ScalarType]
 
 
 class Specialized:
-    """A program, and the captured constants on which it depends.
+    """A program, and the captures on which it depends.
 
-    ``watches`` see at little cost that the constants still are the same objects.
+    ``unchanged`` sees at little cost whether the captures still are the same objects.
     """
 
-    __slots__ = ("captures", "program", "watches")
+    __slots__ = ("_captures", "program", "unchanged")
 
     def __init__(self, program: Program, captures: tuple[Capture, ...]) -> None:
         self.program: Final = program
-        self.captures: Final = captures
-        self.watches: tuple[Watch, ...] = tuple(one.watch for one in captures)
+        self._captures = captures
+        self.unchanged: Callable[[], bool] = guard(captures)
 
     def is_current(self) -> bool:
-        """Returns whether all captured constants still have the values that are in the program."""
-        for read, held in self.watches:
-            if read() is not held:
-                return self._has_same_values()
-        return True
-
-    def _has_same_values(self) -> bool:
-        present = tuple((read, read()) for read, _ in self.watches)  # before their values, which may change meanwhile
-        if not all(capture.is_current() for capture in self.captures):
-            return False
-        self.watches = present
+        """Returns whether all captures still have the values that are in the program."""
+        if not self.unchanged():
+            present: list[Capture] = []
+            for one in self._captures:
+                again = one.again()
+                if again is None:
+                    return False
+                present.append(again)
+            self._captures = tuple(present)
+            self.unchanged = guard(self._captures)
         return True
 
 
 class KernelDefinition:
     """A function that becomes programs: one for each combination of types and static values."""
 
-    def __init__(self, function: FunctionType, workgroup: Dim3, local_names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, function: FunctionType, workgroup: Dim3, local_names: Mapping[str, Any], lines: tuple[str, ...] = ()
+    ) -> None:
+        """``lines``: the text of the function, where another process has read it."""
         self.function: Final = function
         self.workgroup: Final = workgroup
-        self.source: Final[Source] = source_of(function)
+        self.source: Final[Source] = carried_source(function, lines) if lines else source_of(function)
         self._local_names = local_names
         self.parameters: Final[tuple[Parameter, ...]] = self._read_parameters()
-        self._names = names_of(self.source.tree, frozenset(one.name for one in self.parameters))
+        try:
+            self._names = names_of(self.source.tree, frozenset(one.name for one in self.parameters))
+        except RecursionError:
+            raise nested_too_deep(self.source.code) from None
 
     @property
     def name(self) -> str:
         """Returns the name of the function."""
         return self.function.__name__
+
+    def remaking(self) -> tuple[object, ...]:
+        """Returns the arguments with which another process makes it from the function."""
+        return self.workgroup, names_in(self.source, self.function, self._local_names), self.source.lines
 
     # ------------------------------------------------------------ parameters
     def _read_parameters(self) -> tuple[Parameter, ...]:
@@ -190,23 +201,32 @@ class KernelDefinition:
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
         try:
-            walk = self.walked(types, statics)
+            return self._specialized(types, statics)
         except KernelSourceError as error:
             raise error.with_traceback(None) from None  # the frames of the walk say nothing about the kernel
-        program = self._program(walk)
+        except RecursionError:
+            raise nested_too_deep(self.source.code) from None
+
+    def _specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
         from vyre.domain.validation.validator import check_rules
 
+        if self.function.__code__ is not self.source.code:
+            fix = "decorate the function that is meant with @vyre.kernel."
+            self.source.fail(self.source.tree, f"`{self.name}` has got other code since it became a kernel", fix)
+        walk = self.walked(types, statics)
+        program = self._program(walk)
         report = check_rules(program)
         if not report.ok:
             raise report.error(self._excerpt(types, statics))
-        if walk.sizes:
-            program = with_size_parameters(program, dict(walk.sizes))
         return Specialized(program, tuple(walk.captures.values()))
 
     def _program(self, walk: Lowering) -> Program:
         place = self.source.place(self.source.tree)
-        body, definitions = walk.finish(), walk.definitions.all()
-        return Program(tuple(walk.buffers), self.workgroup, body, self.name, definitions=definitions, loc=place)
+        body, definitions = flattened(walk.finish(), walk.unique), walk.definitions.all()
+        sizes = tuple([(name, *size) for name, size in walk.sizes.items()])
+        return Program(
+            tuple(walk.buffers), self.workgroup, body, self.name, definitions=definitions, loc=place, sizes=sizes
+        )
 
     def _excerpt(self, types: Types, statics: Mapping[str, int | float | bool]) -> str:
         """Returns the line that the first error of an invalid program means; the program is made again to find it."""
@@ -216,6 +236,7 @@ class KernelDefinition:
         errors = check_rules(self._program(self.walked(types, statics, places=places))).errors
         return places.excerpt(errors[0].loc) if errors else ""
 
+    @in_default_mode
     def walked(
         self,
         types: Types,
@@ -229,25 +250,29 @@ class KernelDefinition:
         ``guess``: whether types of variables that start as bare numbers are guessed first, which changes no program.
         ``places`` receives the syntax at each location.
         """
-        if guess:
-            k = self._lowering(types, None, places)
+        known: Mapping[int, ScalarType] | None = None if guess else {}
+        racing: frozenset[int] = frozenset()
+        while True:
+            frame = Frame(self.source, self._names, Captured(self.function, types))
+            k = Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS), places)
+            k.racing = racing
             try:
-                return self._walk(k, types, statics)
+                self._walk(k, types, statics)
             except (KernelSourceError, Misguessed):
-                if not k.cells:
+                if known is not None or not k.cells:
                     raise
-        found = self._walk(self._lowering(types, {}, places), types, statics)
-        if not found.cells:
-            return found
-        known = {n: cell.result for n, cell in enumerate(found.cells)}
-        return self._walk(self._lowering(types, known, places), types, statics)
+                known = {}
+                continue
+            if known == {} and k.cells:
+                known = {n: cell.result for n, cell in enumerate(k.cells)}
+            elif (branches := racing_loads(k)) <= racing:
+                return k
+            else:
+                racing |= branches
 
-    def _lowering(self, types: Types, known: Mapping[int, ScalarType] | None, places: Places | None) -> Lowering:
-        frame = Frame(self.source, self._names, Captured(self.function, types))
-        return Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS), places)
-
-    def _walk(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> Lowering:
+    def _walk(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> None:
         frame = k.frame
+        read(k, self.function, "__code__")
         parameters = self._operands(k, types, statics)
         for name, operand in parameters.items():
             frame.env[name] = operand
@@ -258,7 +283,6 @@ class KernelDefinition:
                 frame.assigned.add(one.__name__)
         declare_parameters(k, parameters)
         run_body(k, self.source.tree.body)
-        return k
 
     def _operands(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> dict[str, Operand]:
         """Declares the parameters; returns what each means in the body."""

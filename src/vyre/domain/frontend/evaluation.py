@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from vyre.domain.frontend import operators
+from vyre.domain.frontend.asides import aside, placed
+from vyre.domain.frontend.comparisons import truth
 from vyre.domain.frontend.lowering import Hole, Lowering
 from vyre.domain.frontend.operands import Constant, Items, Operand, Scalar, Thing
 from vyre.domain.frontend.operators import condition
@@ -16,7 +18,6 @@ from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Let, Stmt
 from vyre.domain.ir.types import ScalarType
 
-_Found = TypeVar("_Found")
 _BOOL: Final = ScalarType.BOOL
 
 
@@ -93,23 +94,6 @@ def _has_atomic(stmt: Let) -> bool:
     return any(isinstance(expr, Atomic) for expr in walk(stmt.value))
 
 
-def without_effects(k: Lowering, node: ast.expr, where: str) -> Operand:
-    """Returns an operand that Python might not evaluate; one that changes something is refused there."""
-    return _checked(k, expression, node, where)
-
-
-def _checked(k: Lowering, evaluate: Callable[[Lowering, ast.expr], _Found], node: ast.expr, where: str) -> _Found:
-    start = len(k.body)
-    found = evaluate(k, node)
-    if has_effect(k, start):
-        k.fail(
-            node,
-            f"this has statements, and stands {where}, where Python might not run it",
-            "write it before, or use an `if` statement.",
-        )
-    return found
-
-
 def index_operands(k: Lowering, node: ast.Subscript) -> list[Operand]:
     """Returns the indices of a subscript of an array."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -128,10 +112,8 @@ def test(k: Lowering, node: ast.expr) -> Scalar | bool:
         known = test(k, node.operand)
         return not known if isinstance(known, bool) else operators.negated(k, known, node)
     found = expression(k, node)
-    if isinstance(found, Constant) or (isinstance(found, Thing) and isinstance(found.value, str | None)):
-        return bool(found.value)
-    if isinstance(found, Items):
-        return bool(found.items)
+    if isinstance(found, Constant | Thing | Items):
+        return truth(k, found, node)
     return condition(k, found, node)
 
 
@@ -145,7 +127,8 @@ def _all_or_any(k: Lowering, node: ast.BoolOp) -> Scalar | bool:
                 return found
             found = test(k, part)
             continue
-        right = _checked(k, test, part, on_the_right(node))
+        side = aside(k, test, part, on_the_right(node))
+        found, right = placed(k, found, node, side, where=conjunction)
         if isinstance(right, bool):
             if right is not conjunction:
                 return right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import ModuleType
@@ -10,17 +11,26 @@ from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, shape
+from vyre.domain.frontend.asides import Aside, OpenAside, aside, chosen, closed_aside, opened_aside, placed
 from vyre.domain.frontend.calls import call
-from vyre.domain.frontend.captures import is_captured, operand_of
-from vyre.domain.frontend.comparisons import compare
-from vyre.domain.frontend.evaluation import expression, index_operands, on_the_right, operands, test, without_effects
+from vyre.domain.frontend.captures import captured, is_captured, member, operand_from
+from vyre.domain.frontend.comparisons import compare, truth
+from vyre.domain.frontend.evaluation import (
+    expression,
+    index_operands,
+    kept_before,
+    on_the_right,
+    operands,
+    test,
+)
+from vyre.domain.frontend.functions import INSTEAD, OF_METHODS
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering, Variable
+from vyre.domain.frontend.methods import CONVERSIONS
 from vyre.domain.frontend.operands import Array, Constant, Items, Method, Operand, Scalar, Thing
 from vyre.domain.frontend.operators import condition, scalar
-from vyre.domain.ir.expr import Select
 from vyre.domain.ir.foreign_names import KERNEL, Hints, closest, plain
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _BOOL: Final = ScalarType.BOOL
@@ -43,7 +53,7 @@ def _name(k: Lowering, node: ast.Name) -> Operand:
             _fail_unassigned(k, name, node)
         found = frame.env[name]
         return k.read(found, node) if isinstance(found, Variable) else found
-    return operand_of(k, name, node)
+    return operand_from(k, captured(k, name, node), name, node)
 
 
 def _fail_unassigned(k: Lowering, name: str, node: ast.Name) -> NoReturn:
@@ -61,50 +71,66 @@ def _fail_unassigned(k: Lowering, name: str, node: ast.Name) -> NoReturn:
 
 
 def _attribute(k: Lowering, node: ast.Attribute) -> Operand:
-    of = expression(k, node.value)
     name = node.attr
+    of = expression(k, node.value) if name in _OF_VALUES else _holder(k, node.value)
     match of:
+        case Array() | Scalar() | Constant() if name in CONVERSIONS:
+            return Method(of, name)
         case Array():
             return _array_attribute(k, of, name, node)
-        case Thing(value=held) if isinstance(held, ModuleType) or (isinstance(held, type) and issubclass(held, Enum)):
-            try:
-                found = getattr(held, name)
-            except AttributeError:
-                owner = ast.unparse(node.value)
-                k.fail(node, f"`{owner}` has no attribute `{name}`", _instead_of_attribute(owner, held, name))
-            return operand_of(k, name, node, found)
+        case Thing(value=held, is_dtype=False):
+            return operand_from(k, _member(k, held, node), name, node)
         case Scalar() | Constant() if name in ("cast", "bitcast"):
             return Method(of, name)
-        case Scalar() | Constant() if name == "astype":
-            k.fail(node, "values of kernels have no method `astype`", f"write f32({ast.unparse(node.value)}).")
+        case Scalar() | Constant() if name in OF_METHODS:
+            k.fail(node, f"values of kernels have no method `{name}`", OF_METHODS[name])
         case _:
-            what = ast.unparse(node.value)
-            k.fail(
-                node,
-                f"`{what}` has no attribute `{name}` in a kernel",
-                "name a number, a type or a module; what belongs to other objects may change and is not captured.",
-            )
+            _fail_attribute(k, node)
+
+
+_OF_VALUES: Final = ("cast", "bitcast", "astype")
+
+
+def _holder(k: Lowering, node: ast.expr) -> Operand:
+    """Returns that of which an attribute is read: of objects outside the kernel any, since each is read again."""
+    if isinstance(node, ast.Name) and not (node.id in k.frame.names.plans or node.id in k.frame.env):
+        return Thing(captured(k, node.id, node))
+    if isinstance(node, ast.Attribute):
+        of = _holder(k, node.value)
+        if isinstance(of, Thing) and not of.is_dtype:
+            return Thing(_member(k, of.value, node))
+    return expression(k, node)
+
+
+def _member(k: Lowering, held: Any, node: ast.Attribute) -> Any:
+    try:
+        return member(k, held, node.attr)
+    except AttributeError:
+        if not (isinstance(held, ModuleType) or (isinstance(held, type) and issubclass(held, Enum))):
+            _fail_attribute(k, node)
+        owner = ast.unparse(node.value)
+        k.fail(node, f"`{owner}` has no attribute `{node.attr}`", _instead_of_attribute(owner, held, node.attr))
+
+
+def _fail_attribute(k: Lowering, node: ast.Attribute) -> NoReturn:
+    k.fail(
+        node,
+        f"`{ast.unparse(node.value)}` has no attribute `{node.attr}` in a kernel",
+        "name a number, a type or a module; what a method or a property computes is not captured.",
+    )
 
 
 def _instead_of_attribute(owner: str, held: ModuleType | type[Enum], name: str) -> str:
     """Returns what to write instead of a name that a module or an enumeration does not have."""
-    hints: Hints = KERNEL if held.__name__ == "vyre" else {}
     public = getattr(held, "__all__", None) or [one for one in dir(held) if not one.startswith("_")]
-    near = closest(name, public)
+    near = closest(name, [one for one in public if one[0].isupper() is name[0].isupper()])
+    if isinstance(held, ModuleType) and name in INSTEAD:
+        return INSTEAD[name]
+    hints: Hints = KERNEL if held.__name__ == "vyre" else {}
     return f"{hints.get(plain(name)) or (f'write {owner}.{near}' if near else 'check the name')}."
 
 
-_METHODS: Final = (
-    "atomic_add",
-    "atomic_or",
-    "atomic_and",
-    "atomic_xor",
-    "atomic_min",
-    "atomic_max",
-    "atomic_exchange",
-    "atomic_fetch_nand",
-    "atomic_compare_exchange",
-)
+_METHODS: Final = tuple(f"atomic_{op.name.lower()}" for op in AtomicOp)
 
 
 def _array_attribute(k: Lowering, array: Array, name: str, node: ast.Attribute) -> Operand:
@@ -116,11 +142,11 @@ def _array_attribute(k: Lowering, array: Array, name: str, node: ast.Attribute) 
         fix = f"write len({array.name})." if array.axes == 1 else f"multiply the items of {array.name}.shape."
         k.fail(node, f"arrays of kernels have no attribute `{name}`", fix)
     if name == "dtype":
-        return Thing(array.element)
+        return Thing(array.element, is_dtype=True)
     k.fail(
         node,
         f"arrays of kernels have no attribute `{name}`",
-        f"they have .shape, .dtype, len() and {', '.join(_METHODS)}.",
+        OF_METHODS.get(name, f"they have .shape, .dtype, len() and {', '.join(_METHODS)}."),
     )
 
 
@@ -141,7 +167,9 @@ def _subscript(k: Lowering, node: ast.Subscript) -> Operand:
                 "use a number, unroll the loop with vyre.static, or pass the values as an array.",
             )
         try:
-            return of.items[at.value]
+            return of.items[operator.index(at.held)]
+        except TypeError:
+            k.fail(node, f"a tuple is indexed with {at.held!r}", "give an int.")
         except IndexError:
             k.fail(node, f"there is no item {at.value} in a tuple of {len(of.items)}", "check the index.")
     scalar(k, of, node.value)
@@ -149,8 +177,16 @@ def _subscript(k: Lowering, node: ast.Subscript) -> Operand:
 
 
 def _binary(k: Lowering, node: ast.BinOp) -> Operand:
-    a, b = operands(k, (node.left, node.right))
-    return operators.binary(k, node.op, a, b, node)
+    """Evaluates a chain of operators from its left end, so that its length counts as no depth."""
+    links = [node]
+    while isinstance(links[-1].left, ast.BinOp):
+        links.append(links[-1].left)
+    found = expression(k, links[-1].left)
+    for link in reversed(links):
+        start = len(k.body)
+        right = expression(k, link.right)
+        found = k.settled(operators.binary(k, link.op, kept_before(k, found, start, link.left), right, link))
+    return found
 
 
 def _unary(k: Lowering, node: ast.UnaryOp) -> Operand:
@@ -161,14 +197,21 @@ def _unary(k: Lowering, node: ast.UnaryOp) -> Operand:
 
 
 def _compare(k: Lowering, node: ast.Compare) -> Operand:
-    given = operands(k, (node.left, node.comparators[0]))
-    given += [without_effects(k, part, "at the end of a chain of comparisons") for part in node.comparators[1:]]
-    for index, middle in enumerate(given[1:-1], 1):
-        if isinstance(middle, Scalar):
-            given[index] = operators.named(k, middle, node)
-    found = compare(k, node.ops[0], given[0], given[1], node)
-    for op, a, b in zip(node.ops[1:], given[1:-1], given[2:], strict=True):
-        found = _both(k, found, compare(k, op, a, b, node), node)
+    left, right = operands(k, (node.left, node.comparators[0]))
+    rest = [aside(k, expression, part, "at the end of a chain of comparisons") for part in node.comparators[1:]]
+    found: Operand = Constant(True)
+    for index, op in enumerate(node.ops):
+        if index and isinstance(found, Scalar):
+            found, right = placed(k, found, node, rest[index - 1], where=True)
+        elif index:
+            k.body.extend(rest[index - 1].branch or ())
+            right = rest[index - 1].value
+        if index < len(rest) and isinstance(right, Scalar):
+            right = operators.named(k, right, node)
+        found = _both(k, found, compare(k, op, left, right, node), node)
+        if isinstance(found, Constant) and not found.value:
+            break
+        left = right
     return found
 
 
@@ -186,21 +229,20 @@ def _bool_op(k: Lowering, node: ast.BoolOp) -> Operand:
     found = expression(k, node.values[0])
     for part in node.values[1:]:
         if isinstance(found, Constant | Thing | Items):
-            if _truth(found) is not conjunction:
+            if truth(k, found, part) is not conjunction:
                 return found
             found = expression(k, part)
             continue
-        right = without_effects(k, part, on_the_right(node))
-        found = _joined(k, found, right, conjunction=conjunction, node=node)
+        side = aside(k, expression, part, on_the_right(node))
+        found = _joined(k, found, side, conjunction=conjunction, node=node)
     return found
 
 
-def _truth(operand: Constant | Thing | Items) -> bool:
-    return bool(operand.items if isinstance(operand, Items) else operand.value)
-
-
-def _joined(k: Lowering, a: Operand, b: Operand, *, conjunction: bool, node: ast.BoolOp) -> Operand:
+def _joined(k: Lowering, a: Operand, side: Aside[Operand], *, conjunction: bool, node: ast.BoolOp) -> Operand:
     left = scalar(k, a, node)
+    left = left if left.dtype is _BOOL or side.branch is None else operators.named(k, left, node)
+    known, b = placed(k, condition(k, left, node), node, side, where=conjunction)
+    left = known if left.dtype is _BOOL else left
     if isinstance(b, Constant) and isinstance(b.value, bool) and left.dtype is _BOOL:
         return left if b.value is conjunction else b
     if left.dtype is _BOOL:
@@ -222,23 +264,24 @@ def _joined(k: Lowering, a: Operand, b: Operand, *, conjunction: bool, node: ast
 
 
 def _if_exp(k: Lowering, node: ast.IfExp) -> Operand:
-    known = test(k, node.test)
-    if isinstance(known, bool):
-        return expression(k, node.body if known else node.orelse)
-    on_true = without_effects(k, node.body, "in a conditional expression")
-    on_false = without_effects(k, node.orelse, "in a conditional expression")
-    return chosen(k, known, on_true, on_false, node)
+    """Evaluates a chain of choices from its first one, so that its length counts as no depth."""
+    opened: list[tuple[ast.IfExp, Scalar, Aside[Operand], OpenAside]] = []
+    following: ast.expr = node
+    while isinstance(following, ast.IfExp):
+        node, known = following, test(k, following.test)
+        if isinstance(known, bool):
+            following = node.body if known else node.orelse
+        else:
+            on_true = aside(k, expression, node.body, _IN_CHOICE)
+            opened.append((node, known, on_true, opened_aside(k)))
+            following = node.orelse
+    value = expression(k, following)
+    for node, known, on_true, body in reversed(opened):
+        value = k.settled(chosen(k, known, on_true, closed_aside(k, body, value, node.orelse, _IN_CHOICE), node))
+    return value
 
 
-def chosen(k: Lowering, known: Scalar, on_true: Operand, on_false: Operand, node: ast.AST) -> Operand:
-    """Returns one of two operands, item by item where they are tuples."""
-    if isinstance(on_true, Items) and isinstance(on_false, Items) and len(on_true.items) == len(on_false.items):
-        known = operators.named(k, known, node)
-        pairs = zip(on_true.items, on_false.items, strict=True)
-        return Items(tuple(chosen(k, known, a, b, node) for a, b in pairs))
-    left, right = operators.common(k, on_true, on_false, "the choice", node)
-    changes = known.changes or left.changes or right.changes
-    return Scalar(Select(known.expr, left.expr, right.expr, loc=k.loc(node)), left.dtype, left.cell, changes)
+_IN_CHOICE: Final = "in a conditional expression"
 
 
 def _tuple(k: Lowering, node: ast.Tuple) -> Operand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.domain.ir import functions as of_vyre
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.operators import BINARY, UNARY, BinaryOp, UnaryOp
 
 _U: Final = UnaryOp
 OF_MATH: Final[dict[str, UnaryOp]] = {
@@ -44,30 +44,21 @@ OF_NUMPY: Final[dict[str, UnaryOp]] = {
 }
 """The functions of NumPy with an exact counterpart."""
 OF_VYRE_UNARY: Final[dict[object, UnaryOp]] = {
-    getattr(of_vyre, name): op
-    for op in UnaryOp
-    for name in (f"{op.name.lower()}_", op.name.lower())
-    if hasattr(of_vyre, name)
+    getattr(of_vyre, row.function): op for op, row in UNARY.items() if row.function is not None
 }
-_BINARY_NAMES: Final = {
-    BinaryOp.ABS_DIFF: "abs_diff",
-    BinaryOp.MIN: "min_",
-    BinaryOp.MAX: "max_",
-    BinaryOp.SATURATING_ADD: "sat_add",
-    BinaryOp.SATURATING_SUB: "sat_sub",
-    BinaryOp.SATURATING_MUL: "sat_mul",
-    BinaryOp.ROTATE_LEFT: "rotl",
-    BinaryOp.ROTATE_RIGHT: "rotr",
-    BinaryOp.MUL_HIGH: "mulhi",
+OF_VYRE_BINARY: Final[dict[object, BinaryOp]] = {
+    getattr(of_vyre, row.function): op for op, row in BINARY.items() if row.function is not None
 }
-OF_VYRE_BINARY: Final[dict[object, BinaryOp]] = {getattr(of_vyre, name): op for op, name in _BINARY_NAMES.items()}
 INSTEAD: Final[dict[str, str]] = {
     "print": "store what is to be seen to an array; docs/debugging.md shows how to find a wrong line.",
     "sum": "write a loop that adds up.",
-    "sorted": "write a sorting network, as the gallery does.",
+    **dict.fromkeys(("sorted", "sort", "argsort"), "write a sorting network, as the gallery does."),
+    "rsqrt": "write 1.0 / math.sqrt(x).",
+    **dict.fromkeys(("let", "var"), "assign it to a name: v = x."),
+    **dict.fromkeys(("mean", "prod", "cumsum", "argmax", "argmin"), "write a loop over the elements."),
     "any": "write a loop, or `or`.",
     "all": "write a loop, or `and`.",
-    "pow": "write the product, or exp2(log2(x) * y), which is an approximation.",
+    "pow": "write the product, 1.0 / x for -1, or exp2(log2(x) * y), which is an approximation.",
     "isinstance": "types are known: test `T is f32` for a type parameter T.",
     "minimum": "write min(a, b), which is Python's, or vyre.min_(a, b), which ignores NaN.",
     "maximum": "write max(a, b), which is Python's, or vyre.max_(a, b), which ignores NaN.",
@@ -86,3 +77,14 @@ INSTEAD: Final[dict[str, str]] = {
     "input": "pass a parameter.",
 }
 """The fix for each function of Python that kernels do not have."""
+_LOOP: Final = "write a loop over the elements: for j in range(len(x)): ... x[j]."
+OF_METHODS: Final[dict[str, str]] = {
+    **{name: f"write math.{name}(x)." for name in OF_MATH},
+    **{name: f"write {name}(x)." for name in ("abs", "round")},
+    **dict.fromkeys(("sum", "mean", "prod", "min", "max", "any", "all", "argmax", "argmin", "cumsum", "dot"), _LOOP),
+    **dict.fromkeys(("sort", "argsort"), INSTEAD["sort"]),
+    **dict.fromkeys(("copy", "fill"), "store each element: y[i] = x[i]."),
+    **dict.fromkeys(("item", "tolist"), "leave it out: x[i] is a number of the lane."),
+    "clip": INSTEAD["clip"],
+}
+"""The fix for each method of NumPy's arrays and numbers, which kernels do not have."""

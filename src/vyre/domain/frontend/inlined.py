@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from vyre.domain.errors import KernelSourceError
+from vyre.domain.frontend.captures import Captured
+from vyre.domain.frontend.carrying import Carried, Remaking, names_in
 from vyre.domain.frontend.names import Names, names_of
-from vyre.domain.frontend.source import Source, source_of
+from vyre.domain.frontend.source import Source, carried_source, source_of
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.types import ScalarType
 
@@ -24,57 +25,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-Watch: TypeAlias = tuple[Callable[[], object], object]
-"""A function that reads a captured object again at little cost, and the object that it returned."""
-_MISSING: Final = object()
-
-
-class Captured:
-    """The objects of names that are not local to a function; read anew each time that it is called.
-
-    ``types`` are the types that type parameters of a generic kernel stand for, by name.
-    """
-
-    __slots__ = ("_own", "_types", "function")
-
-    def __init__(self, function: FunctionType, types: Mapping[str, ScalarType] | None = None) -> None:
-        self.function: Final = function
-        self._types: Final[Mapping[str, ScalarType]] = {} if types is None else types
-        self._own: Final = {one.__name__: one for one in getattr(function, "__type_params__", ())}
-
-    def __call__(self, name: str) -> Any:
-        """Returns what ``name`` means now; raises ``KeyError`` where it means nothing."""
-        types = self._types
-        if name in types:
-            return types[name]
-        if name in self._own:
-            return self._own[name]
-        found = captured_by(self.function, name)
-        return types.get(found.__name__, found) if isinstance(found, TypeVar) else found
-
-    def watch(self, name: str) -> Watch:
-        """Returns how to see that a name still means the same object.
-
-        What is built into Python counts as the same until a global variable has its name.
-        """
-        function = self.function
-        free = function.__code__.co_freevars
-        if name in free and function.__closure__ is not None:
-            return watched(function.__closure__[free.index(name)], "cell_contents")
-        read = partial(function.__globals__.get, name, _MISSING)
-        return read, read()
-
-
-def watched(holder: object, attribute: str) -> Watch:
-    """Returns how to see that an attribute still is the same object."""
-    read = partial(getattr, holder, attribute, _MISSING)
-    return read, read()
-
-
-class Inlined(_Calls[P, R]):
+class Inlined(Carried, _Calls[P, R]):
     """A function of kernels.  Called by Python, it is the Python function that it was made of."""
 
-    def __init__(self, function: Callable[P, R], local_names: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[P, R], local_names: Mapping[str, Any], lines: tuple[str, ...] = ()) -> None:
+        """``lines``: the text of the function, where another process has read it."""
         self.function: Final = function
         self._local_names = local_names
         self.__name__: str = function.__name__
@@ -84,7 +39,7 @@ class Inlined(_Calls[P, R]):
         self.__wrapped__: Callable[P, R] = function
         assert isinstance(function, FunctionType)
         self.captured: Final = Captured(function)
-        self.source: Final = source_of(function)
+        self._source = carried_source(function, lines) if lines else source_of(function)
         self._names: Names | None = None
         self._annotated: dict[str, ScalarType | None] = {}
 
@@ -94,21 +49,19 @@ class Inlined(_Calls[P, R]):
             return self.function(*arguments, **named)
 
     @property
-    def names(self) -> Names:
-        """Returns how the local names are kept."""
-        if self._names is None:
-            self._names = names_of(self.source.tree, frozenset(argument_names(self.source.tree)))
-        return self._names
+    def source(self) -> Source:
+        """Returns the source of the code that the function has now."""
+        if self._source.code is not self.captured.function.__code__:
+            self._source, self._names, self._annotated = source_of(self.captured.function), None, {}
+        return self._source
 
     @property
-    def defaults(self) -> dict[str, Any]:
-        """Returns the values of parameters that may be left out, as they were when the function was made."""
-        assert isinstance(self.function, FunctionType)
-        tree = self.source.tree.args
-        by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
-        values = self.function.__defaults__ or ()
-        found = dict(zip(by_position[len(by_position) - len(values) :], values, strict=True))
-        return found | (self.function.__kwdefaults__ or {})
+    def names(self) -> Names:
+        """Returns how the local names are kept."""
+        tree = self.source.tree
+        if self._names is None:
+            self._names = names_of(tree, frozenset(argument_names(tree)))
+        return self._names
 
     def annotated(self, parameter: ast.arg) -> ScalarType | None:
         """Returns the scalar type with which a parameter is annotated; None for none, and for any other annotation.
@@ -128,9 +81,8 @@ class Inlined(_Calls[P, R]):
         self._annotated[parameter.arg] = dtype
         return dtype
 
-    def __reduce__(self) -> str:
-        """Returns the name under which its module holds the function, by which it is pickled as functions are."""
-        return self.__qualname__
+    def _remaking(self) -> Remaking:
+        return Inlined, (names_in(self.source, self.captured.function, self._local_names), self.source.lines)
 
     def __repr__(self) -> str:
         return f"<vyre.function {self.__name__}>"
@@ -145,22 +97,6 @@ def argument_nodes(tree: ast.FunctionDef) -> tuple[ast.arg, ...]:
 def argument_names(tree: ast.FunctionDef) -> list[str]:
     """Returns the names of the parameters of a function, in order."""
     return [one.arg for one in argument_nodes(tree)]
-
-
-def captured_by(function: FunctionType, name: str) -> Any:
-    """Returns what a name that is not local to a function means now; raises ``KeyError`` where it means nothing."""
-    free = function.__code__.co_freevars
-    if name in free and function.__closure__ is not None:
-        try:
-            return function.__closure__[free.index(name)].cell_contents
-        except ValueError:
-            raise KeyError(name) from None
-    if name in function.__globals__:
-        return function.__globals__[name]
-    try:
-        return getattr(builtins, name)
-    except AttributeError:
-        raise KeyError(name) from None
 
 
 # ---------------------------------------------------------------- annotations
@@ -185,7 +121,7 @@ def annotation_of(
     names = dict(local_names)
     for name in function.__code__.co_freevars:
         try:
-            names[name] = captured_by(function, name)
+            names[name] = Captured(function)(name)
         except KeyError:
             continue
     names |= {one.__name__: one for one in getattr(function, "__type_params__", ())}

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Mapping
 from functools import lru_cache
 
-from vyre.domain.frontend.assignment import declare_parameters
+from vyre.domain.frontend.assignment import declare_parameters, refuse_array
 from vyre.domain.frontend.blocks import run_body
 from vyre.domain.frontend.call_arguments import refuse_stars
-from vyre.domain.frontend.captures import operand_from
+from vyre.domain.frontend.captures import operand_from, read
 from vyre.domain.frontend.evaluation import operands
 from vyre.domain.frontend.inlined import Inlined, argument_names, argument_nodes
 from vyre.domain.frontend.lowering import MAX_INLINED, Frame, Lowering, Returns
@@ -27,6 +27,7 @@ def inline(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Opera
             f"calls are nested more than {MAX_INLINED} deep here, or `{function.__name__}` calls itself",
             "write the recursion as a loop, with a stack in vyre.private_array where it needs one.",
         )
+    read(k, function.captured.function, "__code__")
     arguments = _arguments(k, function, node)
     frame = Frame(function.source, function.names, function.captured)
     for name, operand in arguments.items():
@@ -64,9 +65,9 @@ def _arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> d
     tree = function.source.tree.args
     if tree.vararg is not None or tree.kwarg is not None:
         k.fail(node, f"`{function.__name__}` takes *args or **kwargs", "give each parameter a name.")
-    written = _written_arguments(k, function, node)
+    defaults = _defaults(k, function)
+    written = _written_arguments(k, function, node, defaults)
     given = dict(zip(written, operands(k, list(written.values())), strict=True))
-    defaults = function.defaults
     found = {}
     for one in argument_nodes(function.source.tree):
         name = one.arg
@@ -75,6 +76,7 @@ def _arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> d
             if name in given
             else operand_from(k, defaults[name], f"{name} of {function.__name__}", node)
         )
+        refuse_array(k, operand, node)
         dtype = function.annotated(one)
         if dtype is not None and isinstance(operand, Scalar | Constant):
             operand = typed(k, operand, dtype, f"`{name}` of {function.__name__}", node)
@@ -82,7 +84,18 @@ def _arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> d
     return found
 
 
-def _written_arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> Mapping[str, ast.expr]:
+def _defaults(k: Lowering, function: Inlined[..., object]) -> dict[str, object]:
+    """Returns the present values of parameters that may be left out."""
+    held, tree = function.captured.function, function.source.tree.args
+    by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
+    found = dict(zip(reversed(by_position), reversed(read(k, held, "__defaults__") or ()), strict=False))
+    by_name = read(k, held, "__kwdefaults__") or {}
+    return found | {name: read(k, by_name, name) for name in by_name}
+
+
+def _written_arguments(
+    k: Lowering, function: Inlined[..., object], node: ast.Call, defaults: Mapping[str, object]
+) -> Mapping[str, ast.expr]:
     """Returns the arguments of a call by parameter, in the order in which they are written."""
     tree = function.source.tree.args
     by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
@@ -92,7 +105,7 @@ def _written_arguments(k: Lowering, function: Inlined[..., object], node: ast.Ca
     twice = [one.arg for one in node.keywords if one.arg in found]
     found |= {one.arg: one.value for one in node.keywords if one.arg is not None}
     names = argument_names(function.source.tree)
-    missing = [name for name in names if name not in found and name not in function.defaults]
+    missing = [name for name in names if name not in found and name not in defaults]
     if unknown:
         problem, fix = (
             f"has no parameter `{unknown[0]}` that is given by name",

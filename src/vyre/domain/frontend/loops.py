@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from vyre.domain.frontend import operators
-from vyre.domain.frontend.assignment import set_name
+from vyre.domain.frontend.assignment import refuse_array, set_name
 from vyre.domain.frontend.blocks import merged, run_body, unless_returned
 from vyre.domain.frontend.call_arguments import whole_argument
 from vyre.domain.frontend.evaluation import expression, kept, operands, test
@@ -115,6 +115,7 @@ def _bind_item(k: Lowering, target: ast.expr, item: Operand) -> None:
         if k.plan(target.id).kind is Kind.VARIABLE:
             set_name(k, target.id, item, target)
             return
+        refuse_array(k, item, target)
         k.frame.env[target.id] = item
         k.frame.assigned.add(target.id)
     elif isinstance(target, ast.Tuple) and isinstance(item, Items) and len(item.items) == len(target.elts):

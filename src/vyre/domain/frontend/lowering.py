@@ -14,23 +14,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from vyre.domain.frontend.captures import captured, is_captured
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
 from vyre.domain.frontend.operands import PLACEHOLDER, Array, Operand, Scalar
 from vyre.domain.frontend.source import Places, Source
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
-from vyre.domain.ir.expr import Expr, Literal, Var
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.expr import Expr, Literal, Load, Var
+from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 
 if TYPE_CHECKING:
-    from vyre.domain.frontend.captures import Capture
+    from vyre.domain.frontend.captures import Capture, Captured
     from vyre.domain.frontend.definition import KernelDefinition
-    from vyre.domain.frontend.inlined import Captured
 
 MAX_INLINED: Final = 32
 """How deeply calls of functions may be nested."""
@@ -43,11 +43,15 @@ Types: TypeAlias = Mapping[int, ScalarType]
 
 @dataclass(slots=True)
 class Variable:
-    """A local that changes.  ``dtype`` is None, and ``cell`` stands for it, until its type is known."""
+    """A local that changes.  ``dtype`` is None, and ``cell`` stands for it, until its type is known.
+
+    ``is_narrow`` is that of ``Scalar``.
+    """
 
     name: str
     dtype: ScalarType | None
     cell: Cell | None = None
+    is_narrow: bool = False
 
 
 class Hole:
@@ -74,6 +78,14 @@ class LoopState:
     unrolled: bool
     at_breaks: list[set[str]] = field(default_factory=list)
     whole_grid: bool = False
+
+
+class Effects(NamedTuple):
+    """What the check of an operand has seen of a node: whether it has an atomic, or takes values of all lanes."""
+
+    node: Node
+    has_atomic: bool
+    exchanges: bool
 
 
 @dataclass(slots=True)
@@ -153,6 +165,14 @@ class Lowering:
         self.definitions: Final = DefinitionsInUse()
         self.greatest: dict[str, int] = {}
         """The greatest value of each loop variable whose values are known and never negative."""
+        self.loads: list[tuple[ast.AST, Load]] = []
+        self.optional_loads: list[tuple[ast.AST, Load]] = []
+        self.racing: frozenset[int] = frozenset()
+        """The loads of memory that other lanes see; those in operands that Python might not evaluate; the syntax of
+        those of them for which a branch is made, by identity.
+        """
+        self.effects: dict[int, Effects] = {}
+        """By the identity of the node."""
         self._types = types
         self._places = places
         self._names = UniqueNames()
@@ -181,15 +201,23 @@ class Lowering:
     @contextmanager
     def open(self) -> Iterator[list[Stmt | Hole]]:
         """Opens a body, which is closed at the end of the block; the variables that it declares end there."""
-        made: list[Stmt | Hole] = []
-        self.bodies.append(made)
-        self._scopes.append([])
+        made = self.begin()
         try:
             yield made
         finally:
-            self.bodies.pop()
-            for frame, name in self._scopes.pop():
-                frame.forget(name)
+            self.end()
+
+    def begin(self) -> list[Stmt | Hole]:
+        """Opens a body, which ``end`` closes."""
+        self.bodies.append([])
+        self._scopes.append([])
+        return self.body
+
+    def end(self) -> None:
+        """Closes the open body, and ends its variables."""
+        self.bodies.pop()
+        for frame, name in self._scopes.pop():
+            frame.forget(name)
 
     # ------------------------------------------------------------ locals
     def unique(self, hint: str) -> str:
@@ -200,7 +228,7 @@ class Lowering:
         """Evaluates a value at this point; returns the local that holds it."""
         name = self.unique(hint)
         self.emit(Let(name, value.expr, loc=self.loc(node)))
-        return Scalar(Var(name, loc=self.loc(node)), value.dtype, value.cell)
+        return Scalar(Var(name, loc=self.loc(node)), value.dtype, value.cell, is_narrow=value.is_narrow)
 
     def unknown(self, **facts: bool) -> Cell | ScalarType:
         """Returns a new unknown type, or the one that an earlier walk found for it, or a guess."""
@@ -233,7 +261,8 @@ class Lowering:
 
     def read(self, variable: Variable, node: ast.AST) -> Scalar:
         """Returns the present value of a variable."""
-        return Scalar(Var(variable.name, loc=self.loc(node)), variable.dtype, variable.cell, changes=True)
+        expr = Var(variable.name, loc=self.loc(node))
+        return Scalar(expr, variable.dtype, variable.cell, changes=True, is_narrow=variable.is_narrow)
 
     def declares(self, name: str) -> None:
         """Says that the open body declares a variable of the open function."""
@@ -251,7 +280,10 @@ class Lowering:
 
     # ------------------------------------------------------------ annotations, arrays
     def annotation(self, node: ast.expr) -> ScalarType | None:
-        """Returns the type that an annotation in the body names, or None."""
+        """Returns the type that an annotation in the body names, or None; its names are captures."""
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and is_captured(self, one.id):
+                captured(self, one.id, one)
         found = self._definition.annotation(node)
         return found if isinstance(found, ScalarType) else value_type(found)
 

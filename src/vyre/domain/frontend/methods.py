@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
+from typing import Any, Final, NoReturn
 
 from vyre.domain.frontend.arrays import position
 from vyre.domain.frontend.call_arguments import bound, positional, type_argument
 from vyre.domain.frontend.evaluation import expression
 from vyre.domain.frontend.lowering import Lowering
-from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar
-from vyre.domain.frontend.operators import standalone, typed
+from vyre.domain.frontend.operands import PLACEHOLDER, Array, Constant, Items, Method, Operand, Scalar, Thing
+from vyre.domain.frontend.operators import spelled, standalone, typed
 from vyre.domain.frontend.python_functions import converted
 from vyre.domain.ir.expr import Atomic, Bitcast, Expr
+from vyre.domain.ir.foreign_names import type_hint
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, Ordering, bitcast_is_legal
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
+
+CONVERSIONS: Final = ("astype", "to", "type", "view")
+"""Methods of NumPy and others that convert, or keep the bits; a kernel calls the type."""
+
+
+_NARROW: Final = [one.text for one in ScalarType if not one.is_executable]
 
 
 def call_method(k: Lowering, method: Method, node: ast.Call) -> Operand:
+    if method.name in CONVERSIONS:
+        _refuse_conversion(k, method, node)
     if isinstance(method.of, Array):
         return _atomic(k, method.of, method.name, node)
     (target,) = positional(k, node, 1)
@@ -33,6 +45,30 @@ def call_method(k: Lowering, method: Method, node: ast.Call) -> Operand:
             "bitcast between u32, i32 and f32, or between u64, i64 and f64.",
         )
     return Scalar(Bitcast(dtype, value.expr, loc=k.loc(node)), dtype, None, value.changes)
+
+
+def _refuse_conversion(k: Lowering, method: Method, node: ast.Call) -> NoReturn:
+    """Raises the error for a conversion by a method, whose fix names the type that is asked for."""
+    asked = [expression(k, one) for one in (*node.args, *(keyword.value for keyword in node.keywords))]
+    dtype = _spelled_type(asked[0].value) if asked and isinstance(asked[0], Thing) else None
+    of = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else "x"
+    what, element = ("arrays", f"{of}[i]") if isinstance(method.of, Array) else ("values", of)
+    call = f"vyre.narrow({dtype}, {element})" if dtype in _NARROW else f"{dtype or 'f32'}({element})"
+    if method.name == "view":
+        call = f"{element}.bitcast({dtype or 'u32'})"
+    meant = "" if dtype else ", with the type that is meant"
+    k.fail(node.func, f"{what} of kernels have no method `{method.name}`", f"write {call}{meant}.")
+
+
+def _spelled_type(given: Any) -> str | None:
+    """Returns the name of the type of vyre that a type, or its name, of vyre, Python or NumPy means, or None."""
+    if isinstance(given, ScalarType):
+        return spelled(given)
+    import numpy as np
+
+    with suppress(TypeError, ValueError):
+        return type_hint(given) or type_hint(np.dtype(given))
+    return None
 
 
 def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:

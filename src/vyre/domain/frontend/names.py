@@ -236,8 +236,12 @@ class _Mentions:
         self._visit(node.slice)
 
     def _binary(self, node: ast.BinOp) -> None:
-        self._visit(node.left)
-        self._visit(node.right)
+        links = [node]
+        while isinstance(links[-1].left, ast.BinOp):
+            links.append(links[-1].left)
+        self._visit(links[-1].left)
+        for link in reversed(links):
+            self._visit(link.right)
 
     def _compare(self, node: ast.Compare) -> None:
         self._visit(node.left)
@@ -270,9 +274,19 @@ class _Mentions:
             self._visit(node.value)
 
     def _test(self, node: ast.If | ast.While) -> None:
-        self._visit(node.test)
-        self.body(node.body)
+        """Visits ``elif`` after ``elif``, so that the length of the chain counts as no depth."""
+        around = self._place
+        while True:
+            self._visit(node.test)
+            self.body(node.body)
+            following = node.orelse
+            if len(following) != 1 or not isinstance(following[0], ast.If):
+                break
+            number = self.numbers[id(following)] = len(self.numbers)
+            self._place = (*self._place, (number, 0))
+            node = following[0]
         self.body(node.orelse)
+        self._place = around
 
     def _for(self, node: ast.For) -> None:
         self._visit(node.iter)

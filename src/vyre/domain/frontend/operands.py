@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.numpy_scalars import PYTHON_NUMBERS, is_numpy, python_number, value_type
 from vyre.domain.ir.types import ScalarType
 
 PLACEHOLDER: Final = Literal(ScalarType.U32, 0)
@@ -23,24 +24,40 @@ class Scalar:
     """A value of a lane.
 
     ``dtype`` is its type; where it is None, ``cell`` stands for the type and ``expr`` for nothing.  ``changes`` tells
-    whether a later statement may change what the expression reads.
+    whether a later statement may change what the expression reads.  ``is_narrow``: it started as a number of NumPy of
+    a type that no value has, in which Python would compute with it.
     """
 
     expr: Final[Expr]
     dtype: Final[ScalarType | None]
     cell: Final[Cell | None] = None
     changes: Final[bool] = False
+    is_narrow: Final[bool] = False
 
 
-@dataclass(slots=True, eq=False)
 class Constant:
     """A number that is known, and has no type of its own: it takes that of what stands beside it.
 
-    ``own`` is the type to which the number of NumPy widens that it was; None for numbers of Python.
+    ``held`` is the number of Python or NumPy that the kernel names, with which Python computes; ``value`` is its plain
+    number.  ``own`` is the type to which a number of NumPy widens, None for numbers of Python, and ``is_narrow`` tells
+    whether it has another one.
     """
 
-    value: Final[int | float | bool]
-    own: Final[ScalarType | None] = None
+    __slots__ = ("held", "is_narrow", "own", "value")
+
+    def __init__(self, held: Any) -> None:
+        kind = type(held)
+        own: ScalarType | None = None
+        if kind in PYTHON_NUMBERS:
+            value = held
+        elif is_numpy(held):
+            own, value = value_type(held.dtype), python_number(held)
+        else:
+            value = int(held) if isinstance(held, int) else float(held)
+        self.held: Final[Any] = held
+        self.value: Final[int | float | bool] = value
+        self.own: Final[ScalarType | None] = None if own is None else own.widened
+        self.is_narrow: Final[bool] = own is not None and not own.is_executable
 
 
 @dataclass(slots=True, eq=False)
@@ -91,9 +108,13 @@ class Items:
 
 @dataclass(slots=True, eq=False)
 class Thing:
-    """Any other Python object that the kernel names: a module, a function, a type, a text, None."""
+    """Any other Python object that the kernel names: a module, a function, a type, a text, None.
+
+    ``is_dtype``: it is the type of an array's elements, which in Python is a ``numpy.dtype``.
+    """
 
     value: Final[Any]
+    is_dtype: Final[bool] = False
 
 
 @dataclass(slots=True, eq=False)

@@ -27,6 +27,7 @@ from vyre.domain.frontend.operands import (
 )
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary, Var
+from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
@@ -69,8 +70,11 @@ def literal(k: Lowering, number: Constant, dtype: ScalarType, node: ast.AST) -> 
 def standalone(k: Lowering, number: Constant, node: ast.AST) -> Scalar:
     """Returns a number that nothing gives a type: as bool, u32, i32 if it is negative, or f32.
 
-    Numbers of NumPy keep their types.
+    Numbers of NumPy keep their types, unless values of kernels have none of them.
     """
+    if number.is_narrow:
+        fix = f"convert it, {number.own!r}({written(node)}), or annotate the variable."
+        k.fail(node, f"{number.value!r} is a {number.held.dtype} of NumPy, a type that no value of a kernel has", fix)
     if number.own is not None:
         return literal(k, number, number.own, node)
     value = number.value
@@ -198,9 +202,10 @@ def common(k: Lowering, a: Operand, b: Operand, what: str, node: ast.AST) -> tup
     if isinstance(a, Constant) and isinstance(b, Constant):
         if is_bare(a) and is_bare(b):
             return _of_uses(k, a, b, node)
-        dtype = a.own or b.own
-        one = standalone(k, a, node) if dtype is None else literal(k, a, dtype, node)
-        return one, literal(k, b, _known(one), node)
+        if a.own is not None and b.own is not None and a.held.dtype != b.held.dtype:
+            _fail_mixed(k, a.own, b.own, what, node)
+        one = standalone(k, b if a.own is None and b.own is not None else a, node)
+        return literal(k, a, _known(one), node), literal(k, b, _known(one), node)
     if isinstance(a, Constant):
         return _beside(k, a, scalar(k, b, node), node), scalar(k, b, node)
     if isinstance(b, Constant):
@@ -329,6 +334,7 @@ def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST)
     kind = type(op)
     if isinstance(a, Constant) and isinstance(b, Constant):
         return _folded(k, kind, a, b, node)
+    _refuse_narrow(k, node, a, b)
     if isinstance(a, Items) and isinstance(b, Items) and kind is ast.Add:
         return Items(a.items + b.items)
     if kind in (ast.LShift, ast.RShift):
@@ -354,18 +360,43 @@ def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST)
     k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
 
 
+def computed(k: Lowering, function: Callable[..., Any], node: ast.AST, *held: Any) -> Any:
+    """Returns what Python makes of objects, numbers in the types that they have.  Fails where it raises an error."""
+    import numpy as np
+
+    try:
+        with np.errstate(all="ignore"):
+            return function(*held)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
+
+
+def constant(k: Lowering, value: Any, node: ast.AST) -> Constant:
+    """Returns a result of Python or NumPy, which must be a real number."""
+    if not isinstance(python_number(value), int | float):
+        k.fail(node, f"this constant is {shown(value)}, which is no real number", "use real numbers.")
+    return Constant(value)
+
+
 def _folded(k: Lowering, kind: type[ast.operator], a: Constant, b: Constant, node: ast.AST) -> Constant:
     if kind not in _FOLDED:
         k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
-    if kind in (ast.Pow, ast.LShift) and isinstance(b.value, int) and abs(b.value) > _MOST_BITS:
-        k.fail(node, f"the exponent or count {shown(b.value)} is too large", f"use at most {_MOST_BITS}.")
-    try:
-        value = _FOLDED[kind](a.value, b.value)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
-    if not isinstance(value, int | float):
-        k.fail(node, f"this constant is {shown(value)}, which is no real number", "use real numbers.")
-    return Constant(value, a.own or b.own)
+    if kind in (ast.Pow, ast.LShift) and isinstance(a.value, int) and isinstance(b.value, int):
+        bits = abs(b.value) * (a.value.bit_length() if kind is ast.Pow else 1)
+        if bits > _MOST_BITS and not (kind is ast.Pow and abs(a.value) <= 1):
+            k.fail(node, f"the exponent or count {shown(b.value)} is too large", f"use at most {_MOST_BITS}.")
+    return constant(k, computed(k, _FOLDED[kind], node, a.held, b.held), node)
+
+
+def _refuse_narrow(k: Lowering, node: ast.AST, *given: Operand) -> None:
+    """Refuses an operator that NumPy computes in a type that no value of a kernel has."""
+    if any(isinstance(one, Scalar) and one.is_narrow for one in given) and all(
+        one.is_narrow or (isinstance(one, Constant) and one.own is None)
+        for one in given
+        if isinstance(one, Scalar | Constant)
+    ):
+        fix = "annotate the variable where it starts, such as v: i32 = N."
+        k.fail(node, "NumPy computes this in the narrow type with which the variable starts", fix)
 
 
 def _numbers(k: Lowering, a: Operand, b: Operand, text: str, node: ast.AST) -> tuple[Scalar, Scalar]:
@@ -455,7 +486,7 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
         k.fail(
             node,
             "`**` takes a constant exponent: 1 to 64 for integers, 2 for floats",
-            _instead_of_power(a, b),
+            _instead_of_power(a, b, is_float=is_float),
         )
     base = named(k, base, node)
     found: Scalar | None = None
@@ -471,9 +502,14 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
             square = named(k, square, node)
 
 
-def _instead_of_power(base: Operand, exponent: Operand) -> str:
-    if isinstance(exponent, Constant) and exponent.value == 0.5:
-        return "write math.sqrt(x)."
+_POWERS: Final = {0.5: "math.sqrt(x)", -0.5: "1.0 / math.sqrt(x)", -1: "1.0 / x", -2: "1.0 / (x * x)"}
+"""What to write instead of a power that is no product."""
+
+
+def _instead_of_power(base: Operand, exponent: Operand, *, is_float: bool) -> str:
+    known = _POWERS.get(exponent.value) if isinstance(exponent, Constant) else None
+    if known is not None:
+        return f"write {known if is_float else known.replace('x', 'f32(x)')}."
     if isinstance(base, Constant) and base.value == 2:
         return "write 1 << n for integers, math.exp2(x) for floats."
     return "write the product, x * x * x; math.exp2(math.log2(x) * y) is an approximation."
@@ -551,6 +587,7 @@ def unary(k: Lowering, op: ast.unaryop, operand: Operand, node: ast.AST) -> Oper
     operand = k.settled(operand)
     if isinstance(operand, Constant):
         return _folded_unary(k, op, operand, node)
+    _refuse_narrow(k, node, operand)
     if isinstance(op, ast.Not):
         return negated(k, operand, node)
     value = scalar(k, operand, node)
@@ -584,13 +621,14 @@ def _folded_unary(k: Lowering, op: ast.unaryop, operand: Constant, node: ast.AST
         case ast.Not():
             return Constant(not value)
         case ast.USub():
-            return Constant(-value, operand.own)
+            function: Callable[[Any], Any] = operator.neg
         case ast.UAdd():
-            return Constant(+value, operand.own)
+            function = operator.pos
         case _:
             if isinstance(value, float | bool):
                 k.fail(node, f"`~` is not defined for {value!r}", "use an int.")
-            return Constant(~value, operand.own)
+            function = operator.invert
+    return constant(k, computed(k, function, node, operand.held), node)
 
 
 def negated(k: Lowering, operand: Operand, node: ast.AST) -> Scalar:

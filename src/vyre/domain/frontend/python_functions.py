@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
-from typing import Any
+import operator
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.call_arguments import called
@@ -49,7 +48,7 @@ def int_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns ``int(x)``, which kernels have for numbers and integers."""
     (operand,) = given
     if isinstance(operand, Constant):
-        return Constant(_computed(k, int, operand, node))
+        return operators.constant(k, operators.computed(k, int, node, operand.held), node)
     value = scalar(k, operand, node)
     if value.dtype is not None and not value.dtype.is_integer:
         written = operators.written(node.args[0] if node.args else None)
@@ -65,7 +64,7 @@ def float_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns ``float(x)``, which kernels have for numbers, texts such as "inf", and floats."""
     (operand,) = given
     if isinstance(operand, Constant):
-        return Constant(_computed(k, float, operand, node))
+        return operators.constant(k, operators.computed(k, float, node, operand.held), node)
     if isinstance(operand, Thing) and isinstance(operand.value, str):
         try:
             return Constant(float(operand.value))
@@ -83,14 +82,6 @@ def bool_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns ``bool(x)``."""
     (operand,) = given
     return Constant(bool(operand.value)) if isinstance(operand, Constant) else condition(k, operand, node)
-
-
-def _computed(k: Lowering, function: Callable[[Any], Any], operand: Constant, node: ast.AST) -> Any:
-    """Returns the result of a function of Python for a number.  Fails where it raises an error."""
-    try:
-        return function(operand.value)
-    except (ArithmeticError, ValueError) as error:
-        k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
 
 
 def smallest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
@@ -115,7 +106,9 @@ def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop
     for other in given[1:]:
         found, other = k.settled(found), k.settled(other)
         if isinstance(found, Constant) and isinstance(other, Constant):
-            won = other.value < found.value if isinstance(beats, ast.Lt) else other.value > found.value
+            won = operators.computed(
+                k, operator.lt if op is BinaryOp.MIN else operator.gt, node, other.held, found.held
+            )
             found = other if won else found
             continue
         a, b = operators.common(k, found, other, f"`{called(node)}`", node)
@@ -137,7 +130,7 @@ def abs_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns ``abs(x)``."""
     (operand,) = given
     if isinstance(operand, Constant):
-        return Constant(abs(operand.value), operand.own)
+        return operators.constant(k, operators.computed(k, abs, node, operand.held), node)
     return unary_function(k, UnaryOp.ABS, operand, node)
 
 
@@ -145,7 +138,7 @@ def round_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     """Returns ``round(x)``, half to even; that of a float keeps its type."""
     (operand,) = given
     if isinstance(operand, Constant):
-        return Constant(_computed(k, round, operand, node), operand.own)
+        return operators.constant(k, operators.computed(k, round, node, operand.held), node)
     value = scalar(k, operand, node)
     if value.dtype is None or value.dtype.is_integer:
         return value

@@ -16,7 +16,6 @@ _INSTEAD: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.List: ("a list", "write a tuple for fixed items, or vyre.private_array(f32, 8) for memory of the lane."),
     ast.Set: ("a set", "write a tuple: x in (1, 2, 3)."),
     ast.Dict: ("a dict", "use `match`, or pass the values as an array."),
-    ast.Lambda: ("a lambda", "write a function with @vyre.function."),
     ast.JoinedStr: ("an f-string", "the tag of a trap is a plain text; put a number into its address."),
     ast.NamedExpr: ("`:=`", "write the assignment on a line of its own."),
     ast.Await: ("`await`", "a kernel runs from its first line to its last."),
@@ -45,5 +44,8 @@ _TRY_STAR: Final = getattr(ast, "TryStar", None)
 def refuse(k: Lowering, node: ast.AST) -> NoReturn:
     """Raises the error for syntax that kernels do not have."""
     kind: type[ast.AST] = ast.Try if _TRY_STAR is not None and isinstance(node, _TRY_STAR) else type(node)
+    if isinstance(node, ast.Lambda):
+        form = f"def f({ast.unparse(node.args)}): return {ast.unparse(node.body)}"
+        k.fail(node, "a lambda cannot stand in a kernel", f"write `{form}` outside, with @vyre.function above it.")
     what, instead = _INSTEAD.get(kind, (f"`{type(node).__name__}`", "write it with assignments, branches and loops."))
     k.fail(node, f"{what} cannot stand in a kernel", instead)

@@ -32,10 +32,9 @@ def returns_in_a_loop(statement: ast.stmt) -> bool:
 
 def always_returns(statements: list[ast.stmt]) -> bool:
     """Returns whether a body ends with a ``return`` on every way."""
-    last = statements[-1] if statements else None
-    if isinstance(last, ast.Return):
-        return True
-    return isinstance(last, ast.If) and always_returns(last.body) and always_returns(last.orelse)
+    while statements and isinstance(last := statements[-1], ast.If) and always_returns(last.body):
+        statements = last.orelse
+    return bool(statements) and isinstance(statements[-1], ast.Return)
 
 
 def return_value(k: Lowering, returns: Returns, node: ast.Return) -> None:

@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, store
-from vyre.domain.frontend.assignment import array_of, assign_to, set_name
-from vyre.domain.frontend.blocks import branch, merged, run_body
-from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before, operands
+from vyre.domain.frontend.assignment import array_of, assign_to, refuse_array, set_name
+from vyre.domain.frontend.blocks import elif_of, merged, run_body
+from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before, operands, test
 from vyre.domain.frontend.grid_loops import with_block
 from vyre.domain.frontend.loops import counted_or_unrolled, innermost_loop, while_loop
-from vyre.domain.frontend.lowering import Lowering, closed
+from vyre.domain.frontend.lowering import Hole, Lowering, closed
 from vyre.domain.frontend.names import Kind
 from vyre.domain.frontend.operands import Constant, Operand, Scalar
 from vyre.domain.frontend.operators import integer, scalar, typed
 from vyre.domain.frontend.refused import refuse
 from vyre.domain.frontend.returns import return_value
-from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.stmt import Arm, Break, Continue, Return, Stmt, Switch
+from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.stmt import Arm, Break, Continue, If, Return, Stmt, Switch
 
 
 # ---------------------------------------------------------------- assignments
@@ -56,7 +56,9 @@ def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
         k.fail(node.annotation, f"no value has the type {dtype.text}, which exists in arrays only", fix)
     if node.value is None:
         k.fail(node, f"`{name}` is annotated and gets no value", f"write {name}: {dtype.text} = 0.")
-    found = typed(k, expression(k, node.value), dtype, f"`{name}`", node.value, node.value)
+    value = expression(k, node.value)
+    refuse_array(k, value, node)
+    found = typed(k, value, dtype, f"`{name}`", node.value, node.value)
     if isinstance(found.expr, Literal) and k.plan(name).kind is not Kind.VARIABLE:
         k.frame.env[name] = found
         k.frame.assigned.add(name)
@@ -98,7 +100,31 @@ def _pass(k: Lowering, node: ast.Pass) -> bool:
 
 # ---------------------------------------------------------------- branches
 def _if(k: Lowering, node: ast.If) -> bool:
-    return branch(k, node, lambda: run_body(k, node.body), lambda: run_body(k, node.orelse))
+    """Records ``if`` and the ``elif`` after it, one after the other, so that the length of the chain is no depth."""
+    opened: list[tuple[ast.If, Expr, list[Stmt | Hole], list[Stmt | Hole], set[str], set[str] | None]] = []
+    while True:
+        known = test(k, node.test)
+        if isinstance(known, bool):
+            following = node.body if known else node.orelse
+        else:
+            before = set(k.frame.assigned)
+            with k.open() as first:
+                falls = run_body(k, node.body)
+            opened.append((node, known.expr, first, k.begin(), before, k.frame.assigned if falls else None))
+            k.frame.assigned = set(before)
+            following = node.orelse
+        following_if = None if following is node.body else elif_of(k, following)
+        if following_if is None:
+            break
+        node = following_if
+    falls = run_body(k, following)
+    for link, expr, first, second, before, after_then in reversed(opened):
+        after_else = k.frame.assigned if falls else None
+        k.end()
+        k.frame.assigned = merged(before, after_then, after_else)
+        k.emit(If(expr, closed(first), closed(second), loc=k.loc(link)))
+        falls = falls or after_then is not None
+    return falls
 
 
 def _match(k: Lowering, node: ast.Match) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.fusion.dependences import Dependences
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import JoinedMemory
@@ -35,11 +33,10 @@ class ArrayUse:
 
 @dataclass(frozen=True, slots=True)
 class StageFacts:
-    """One stage: its arrays, its bytes of workgroup memory, and the share of its lanes that may have an effect."""
+    """One stage: its arrays, and its bytes of workgroup memory."""
 
     uses: tuple[ArrayUse, ...]
     shared_nbytes: int
-    active_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +91,7 @@ def _facts(
         )
         uses.append(ArrayUse(joined.identity, use.count * joined.element.size, reads, writes, replaces))
     shared = sum(buffer.static_nbytes or 0 for buffer in call.program.buffers if buffer.is_workgroup)
-    lengths = {b.name: b.count for b in call.program.buffers if not b.is_bound}
-    lengths |= {b.name: n for b, n in zip(call.program.abi_buffers, call.counts, strict=True)}
-    lanes = prod(call.grid) * prod(call.workgroup)
-    active = lane_facts(call.program).active_lanes(lengths)
-    share = 1.0 if active is None or not lanes else min(active, lanes) / lanes
-    return StageFacts(tuple(uses), shared, share)
+    return StageFacts(tuple(uses), shared)
 
 
 def live_locals(program: Program) -> int:

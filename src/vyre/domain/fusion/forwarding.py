@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.rewriting import map_body, with_operands
+from vyre.domain.fusion.rewriting import map_body, mapped_operands
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.rebuilding import rebuilt
@@ -109,7 +109,7 @@ class Forwarding:
                         values[id(node)] = known[node.buffer]
         if not values:
             return stmt
-        return with_operands(stmt, lambda expr, made: rebuilt(expr, _same, made if made else _filled(made, values)))
+        return mapped_operands(stmt, lambda expr, made: rebuilt(expr, _same, made if made else _filled(made, values)))
 
     def _store(self, stmt: Store, known: dict[str, Expr]) -> list[Stmt]:
         access = self._indices.accesses[id(stmt)]

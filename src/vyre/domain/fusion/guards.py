@@ -7,17 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.fusion.indices import Indices, Test
-from vyre.domain.ir.expr import Atomic, Binary, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.expr import IMPURE, Binary, Load, Var
+from vyre.domain.ir.operators import COMPARISONS, EQUALITIES, OPPOSITE
 from vyre.domain.ir.stmt import Assign, Body, If, Let, Stmt, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 
-_OPPOSITE: Final = {
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.LE: BinaryOp.GT,
-}
+_ORDERS: Final = COMPARISONS - EQUALITIES
 
 
 def merge_guards(body: Body, indices: Indices, written: Collection[str]) -> Body:
@@ -87,9 +82,9 @@ class _Guards:
         """Returns ``if`` with an empty first branch and a comparison of integers with the opposite comparison."""
         test = self._indices.tests.get(id(stmt))
         condition = stmt.condition
-        if test is None or stmt.then or not isinstance(condition, Binary) or condition.op not in _OPPOSITE:
+        if test is None or stmt.then or not isinstance(condition, Binary) or condition.op not in _ORDERS:
             return stmt
-        opposite = replace(condition, op=_OPPOSITE[condition.op])
+        opposite = replace(condition, op=OPPOSITE[condition.op])
         turned = replace(stmt, condition=opposite, then=stmt.otherwise, otherwise=())
         self._turned[id(turned)] = (turned, test._replace(holds=not test.holds))
         return turned
@@ -102,7 +97,7 @@ class _Guards:
         """Returns whether a declaration has the same value in front of the statement before it."""
         assigned = {inner.name for inner in walk_statements((before,)) if isinstance(inner, Assign)}
         for node in unique_nodes((stmt.value,)):
-            if isinstance(node, Atomic | SubgroupAdd | SubgroupBallot | SubgroupShuffle):
+            if type(node) in IMPURE:
                 return False
             if isinstance(node, Load) and node.buffer in self._written:
                 return False

@@ -28,7 +28,6 @@ from vyre.domain.fusion.rewriting import Rewriter, map_body
 from vyre.domain.fusion.shared import in_workgroup_memory, shared_arrays
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, Refused, StageBarrier, StageCall
 from vyre.domain.fusion.words import StageWords, check_stage
-from vyre.domain.geometry import U32_MAX
 from vyre.domain.grid_sync import fresh_names
 from vyre.domain.ir.expr import Binary, BufferLength, Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import BinaryOp, Ordering
@@ -37,6 +36,7 @@ from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Barrier, Body, If, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3
+from vyre.domain.record import U32_MAX
 from vyre.domain.validation.validator import check_rules
 
 _BARRIERS: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.fusion.elements import from_held, to_held
 from vyre.domain.fusion.stages import Refused
@@ -24,7 +24,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.rebuilding import rebuilt, with_operands
 from vyre.domain.ir.stmt import (
     Arm,
     Assign,
@@ -80,39 +80,19 @@ def map_body(body: Body, expression: ExpressionMap, statement: StatementMap) -> 
     return tuple(stmt for stmt in found if stmt is not None)
 
 
-_OWN: Final[dict[type[Node], tuple[str, ...]]] = {
-    Let: ("value",),
-    Assign: ("value",),
-    Store: ("index", "value"),
-    If: ("condition",),
-    Switch: ("selector",),
-    Loop: ("start", "stop", "step"),
-    AsyncLoad: ("offset", "size"),
-    AsyncStore: ("offset", "size"),
-    Break: (),
-    Continue: (),
-    Block: (),
-    Region: (),
-    Barrier: (),
-    AsyncWait: (),
-}
-SUPPORTED: Final = frozenset(_OWN)
+SUPPORTED: Final[frozenset[type[Node]]] = frozenset(
+    {
+        *(Let, Assign, Store, If, Switch, Loop, Break, Continue, Block, Region),
+        *(Barrier, AsyncLoad, AsyncStore, AsyncWait),
+    }
+)
 """The types of statements that a stage without ``return`` may have."""
 
 
-def with_operands(stmt: Stmt, expression: ExpressionMap) -> Stmt:
+def mapped_operands(stmt: Stmt, expression: ExpressionMap) -> Stmt:
     """Returns a statement whose own expressions have been replaced; ``expression`` gets a memo of this statement."""
-    names = _OWN[type(stmt)]
-    if not names:
-        return stmt
     made: dict[int, Expr] = {}
-    changed: dict[str, Any] = {}
-    for name in names:
-        old = getattr(stmt, name)
-        new = expression(old, made)
-        if new is not old:
-            changed[name] = new
-    return replace(stmt, **changed) if changed else stmt
+    return with_operands(stmt, [expression(operand, made) for operand in operands(stmt)])
 
 
 def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> Stmt | None:
@@ -123,7 +103,7 @@ def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> S
             rest = map_body(otherwise, expression, statement)
             for link in reversed(links):
                 then = map_body(link.then, expression, statement)
-                mapped = statement(with_operands(replace(link, then=then, otherwise=rest), expression))
+                mapped = statement(mapped_operands(replace(link, then=then, otherwise=rest), expression))
                 rest = () if mapped is None else (mapped,)
             return rest[0] if rest else None
         case Switch():
@@ -133,7 +113,7 @@ def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> S
             found = replace(stmt, body=map_body(stmt.body, expression, statement))
         case _:
             found = stmt
-    return statement(with_operands(found, expression))
+    return statement(mapped_operands(found, expression))
 
 
 class Rewriter:

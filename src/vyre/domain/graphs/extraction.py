@@ -81,11 +81,6 @@ def term(classes: Alternatives, root: int, chosen: dict[int, int]) -> list[int]:
     return list(finished)
 
 
-def dag_cost(classes: Alternatives, root: int, chosen: dict[int, int]) -> int:
-    """Returns the cost of the chosen term with every shared class counted once."""
-    return classes.total(_price(classes, term(classes, root, chosen), chosen))
-
-
 def _price(classes: Alternatives, found: list[int], chosen: dict[int, int]) -> int:
     return sum(classes.own[c][chosen[c]] for c in found)
 

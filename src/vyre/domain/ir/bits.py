@@ -6,6 +6,7 @@ import math
 import struct
 from typing import Any, Final
 
+from vyre.domain.float_mode import FACTORS, PROBE, PRODUCT, in_default_mode
 from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
@@ -69,6 +70,8 @@ def argument_bits(dtype: ScalarType, value: object) -> int:
 
 
 def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:
+    if PROBE * FACTORS != PRODUCT:
+        return in_default_mode(_float_bits)(dtype, value)
     try:
         number = float(value)
     except OverflowError:
@@ -87,6 +90,8 @@ def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:
 def bits_value(dtype: ScalarType, bits: int) -> int | float | bool:
     """Returns the Python value of a bit pattern: the inverse of ``value_bits`` except for NaN payloads."""
     if dtype.is_float:
+        if PROBE * FACTORS != PRODUCT:
+            return in_default_mode(bits_value)(dtype, bits)
         float_format, int_format = _FLOAT_FORMAT[dtype]
         number: float = struct.unpack(float_format, struct.pack(int_format, bits))[0]
         return number

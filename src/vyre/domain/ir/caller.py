@@ -69,7 +69,7 @@ def users_line() -> SourceLocation:
 
 def fail(message: str, fix: str) -> NoReturn:
     """Raises ``BuildError`` at the user's line."""
-    raise BuildError(message, fix=fix, loc=users_line())
+    raise BuildError(message, fix=fix, loc=users_line()) from None
 
 
 def users_name(matches: Callable[[object], bool]) -> str | None:

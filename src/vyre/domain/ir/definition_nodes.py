@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.expr import (
-    Binary,
-    Bitcast,
-    Call,
-    Cast,
-    Fma,
-    Literal,
-    Narrow,
-    Pack,
-    Select,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir.expr import PURE
 from vyre.domain.ir.stmt import Assign, Break, Continue, If, Let, Loop, Switch
 
 DEFINITION_STATEMENTS: Final = frozenset({Let, Assign, If, Switch, Loop, Break, Continue})
 """The statements that a definition may have: those that touch locals alone."""
-DEFINITION_EXPRESSIONS: Final = frozenset(
-    {Literal, Var, Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma, Call}
-)
+DEFINITION_EXPRESSIONS: Final = PURE
 """The expressions that a definition may have: those whose value depends on their operands alone."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vyre.domain.ir.expr import Expr
+from vyre.domain.ir.forms import node
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
@@ -39,7 +40,7 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Parameter(Node):
     """A parameter of a definition: a local that the body reads and does not assign."""
 
@@ -47,7 +48,7 @@ class Parameter(Node):
     dtype: ScalarType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Definition(Node):
     """An operation with a name, such as ``acme.gelu``, that ``Call`` applies to arguments.
 

@@ -5,16 +5,15 @@ All operands are always evaluated, from left to right; nothing short-circuits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final, TypeAlias, get_args
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
-from vyre.domain.ir.node import Node, fields_getter, misplaced
+from vyre.domain.ir.forms import OPERANDS, Effect, distinction, expression, functions, with_effects
+from vyre.domain.ir.node import Node, misplaced
 from vyre.domain.ir.numpy_scalars import NumpyNumber, python_number
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, Ordering, Span, SubgroupOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
 
@@ -33,7 +32,7 @@ _LARGEST_BITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, None, None, result="dtype")
 class Literal(Node):
     """A constant of an executable type, held as its bit pattern (bool: 0 or 1).
 
@@ -69,14 +68,14 @@ class Literal(Node):
         return bits_value(self.dtype, self.bits)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x08, "var")
 class Var(Node):
     """The current value of the innermost visible local of this name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x09, "load", effect=Effect.READS)
 class Load(Node):
     """The element ``index`` (any integer type) of a buffer, widened; zero when out of range.
 
@@ -87,14 +86,14 @@ class Load(Node):
     index: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("len", 0x0A, "buf_len", effect=Effect.DISPATCH, result=ScalarType.U32)
 class BufferLength(Node):
     """The number of elements of the bound buffer (u32)."""
 
     buffer: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x0B, None, effect=Effect.LANE, result=ScalarType.U32)
 class LaunchId(Node):
     """An id of the running lane, or the grid size, along one axis (u32)."""
 
@@ -102,17 +101,17 @@ class LaunchId(Node):
     axis: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("subgroup_lane", 0x0C, "sg_local_id", effect=Effect.LANE, result=ScalarType.U32)
 class SubgroupLane(Node):
     """The position of the lane in its subgroup, 0..31 (u32)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("subgroup_size", 0x0D, "sg_size", effect=Effect.DISPATCH, result=ScalarType.U32)
 class SubgroupSize(Node):
     """The width of a subgroup: always 32 (u32)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x80, "bin", result=0)
 class Binary(Node):
     """A binary operator applied to two operands; ``operators.BINARY`` has types and meaning."""
 
@@ -121,7 +120,7 @@ class Binary(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x40, "un", result=0)
 class Unary(Node):
     """A unary operator applied to one operand; ``operators.UNARY`` has types and meaning."""
 
@@ -129,7 +128,7 @@ class Unary(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("select", 0x0E, "select", result=1)
 class Select(Node):
     """``on_true`` where ``condition`` (bool) holds, else ``on_false``; all three are evaluated; the bits are
     unchanged.
@@ -140,7 +139,7 @@ class Select(Node):
     on_false: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("cast", 0x0F, "cast", result="dtype")
 class Cast(Node):
     """The operand's value converted to an executable type."""
 
@@ -148,7 +147,7 @@ class Cast(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("bitcast", 0x10, "bitcast", result="dtype")
 class Bitcast(Node):
     """The same bits as another type of equal width; NaN bits of the operand become canonical first."""
 
@@ -156,7 +155,7 @@ class Bitcast(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("narrow", 0x17, "narrow", result=0)
 class Narrow(Node):
     """The value that a load gives after ``operand`` was stored to an element of the narrow type ``dtype``.
 
@@ -167,7 +166,7 @@ class Narrow(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("pack", 0x18, "pack", result=ScalarType.U32)
 class Pack(Node):
     """The bits that a store of ``operand`` leaves in an element of the narrow type ``dtype``, zero-extended to u32."""
 
@@ -175,7 +174,7 @@ class Pack(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("unpack", 0x19, "unpack", result="dtype.widened")
 class Unpack(Node):
     """The value of an element of the narrow type ``dtype`` that holds the low bits of ``operand`` (u32)."""
 
@@ -183,7 +182,7 @@ class Unpack(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("wrap_cast", 0x1A, "wrap_cast", result="dtype")
 class WrapCast(Node):
     """The float ``operand`` truncated toward zero, modulo 2^width of an integer type; 0 for infinities and NaN."""
 
@@ -191,7 +190,7 @@ class WrapCast(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("fma", 0x11, "fma", result=0)
 class Fma(Node):
     """``a * b + c`` with one rounding, f32 or f64."""
 
@@ -200,7 +199,7 @@ class Fma(Node):
     c: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression(None, 0x12, "atomic", effect=Effect.ATOMIC)
 class Atomic(Node):
     """A read-modify-write of one element that yields the old value (0 out of range).
 
@@ -215,21 +214,22 @@ class Atomic(Node):
     ordering: Ordering = Ordering.SEQ_CST
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SubgroupAdd(Node):
-    """The sum over the lanes of the subgroup, ascending from 0 (+0 for floats)."""
+@expression(None, None, None, effect=Effect.EXCHANGES, result=0, operators=SUBGROUP)
+class SubgroupReduce(Node):
+    """The values of lanes of the subgroup folded into one; ``operators.SUBGROUP`` has types and meaning."""
 
+    op: SubgroupOp
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("subgroup_ballot", 0x14, "sg_ballot", effect=Effect.EXCHANGES, result=ScalarType.U32)
 class SubgroupBallot(Node):
     """A u32 whose bit k is the bool condition of lane k."""
 
     condition: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("subgroup_shuffle", 0x15, "sg_shuffle", effect=Effect.EXCHANGES, result=0)
 class SubgroupShuffle(Node):
     """The operand's value in lane ``lane`` (u32) of the subgroup; 0 if that lane does not exist."""
 
@@ -237,7 +237,7 @@ class SubgroupShuffle(Node):
     lane: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("spec", 0x16, "spec", effect=Effect.DISPATCH, result="default.dtype")
 class SpecConst(Node):
     """A constant fixed at compile time by a ``SpecMap``; typed by its default (u32 i32 f32 bool)."""
 
@@ -245,7 +245,7 @@ class SpecConst(Node):
     default: Literal
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@expression("call", 0x1B, "call")
 class Call(Node):
     """The result of the definition ``op`` of the program, such as ``acme.gelu``, for these arguments.
 
@@ -276,7 +276,7 @@ Expr: TypeAlias = (
     | WrapCast
     | Fma
     | Atomic
-    | SubgroupAdd
+    | SubgroupReduce
     | SubgroupBallot
     | SubgroupShuffle
     | SpecConst
@@ -284,46 +284,43 @@ Expr: TypeAlias = (
 )
 """Any expression node."""
 
-CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
-    Literal: (),
-    Var: (),
-    Load: ("index",),
-    BufferLength: (),
-    LaunchId: (),
-    SubgroupLane: (),
-    SubgroupSize: (),
-    Binary: ("left", "right"),
-    Unary: ("operand",),
-    Select: ("condition", "on_true", "on_false"),
-    Cast: ("operand",),
-    Bitcast: ("operand",),
-    Narrow: ("operand",),
-    Pack: ("operand",),
-    Unpack: ("operand",),
-    WrapCast: ("operand",),
-    Fma: ("a", "b", "c"),
-    Atomic: ("index", "expected", "value"),
-    SubgroupAdd: ("value",),
-    SubgroupBallot: ("condition",),
-    SubgroupShuffle: ("value", "lane"),
-    SpecConst: (),
-    Call: ("args",),
-}
+EXPR_TYPES: Final[tuple[type[Node], ...]] = get_args(Expr)
+CHILD_FIELDS: Final = {cls: OPERANDS[cls].names for cls in EXPR_TYPES}
 """The fields that hold operands, in evaluation order, by the type of an expression."""
-EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(CHILD_FIELDS)
-LEAVES: Final = frozenset(cls for cls, names in CHILD_FIELDS.items() if not names)
+LEAVES: Final = frozenset([cls for cls, names in CHILD_FIELDS.items() if not names])
 """The types of expressions without operands."""
-CHILDREN: Final[dict[type[Node], Callable[[Any], tuple[Any, ...]]]] = {
-    **{cls: fields_getter(names) for cls, names in CHILD_FIELDS.items()},
-    Call: attrgetter("args"),
-}
+CHILDREN: Final = {cls: OPERANDS[cls].of for cls in EXPR_TYPES}
 """Functions from an expression to its operands by its type, None for the absent one of an atomic."""
+FUNCTIONS: Final = {each.word: each for each in functions()}
+"""The expressions written as a word and their operands, by the word."""
+CONVERSIONS: Final = {each.word: each for each in functions("dtype")}
+"""The expressions written as a word, a type and an operand, by the word."""
+PURE: Final = with_effects(Effect.NONE)
+"""The expressions whose value depends on locals and operands alone."""
+DISTINCTIONS: Final = {cls: distinction(cls) for cls in PURE - LEAVES}
+"""Functions from such an operation to its operator, type or name; None where its class and operands say all."""
+EXCHANGING: Final = with_effects(Effect.EXCHANGES)
+"""Expressions by which the lanes of a subgroup exchange values."""
+OF_SUBGROUP: Final = EXCHANGING | {SubgroupLane, SubgroupSize}
+"""Expressions about the subgroup of a lane."""
+ATOMICS: Final = with_effects(Effect.ATOMIC)
+IMPURE: Final = EXCHANGING | ATOMICS
+"""Expressions that are never dropped, copied, moved or put in another order."""
+OF_LANES: Final = IMPURE | {SubgroupLane}
+"""Expressions that may differ between any two lanes that are otherwise alike, so that each lane evaluates its own."""
+ORDERED: Final = IMPURE | with_effects(Effect.READS)
+"""Expressions whose order among each other is kept, and which no more lanes evaluate than the program says."""
+
+
+def is_common(expr: Expr) -> bool:
+    """Returns whether an expression has one value in all lanes of a subgroup by what it is: a ballot or reduction."""
+    return type(expr) is SubgroupBallot or (type(expr) is SubgroupReduce and SUBGROUP[expr.op].span is Span.ALL)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Returns the operands in evaluation order; raises ``InvalidProgram`` for what is no expression."""
     try:
-        found: tuple[Expr, ...] = CHILDREN[type(expr)](expr)
+        found = CHILDREN[type(expr)](expr)
     except KeyError:
         raise misplaced(expr, "an expression", "Literal.of(ScalarType.U32, 1)") from None
     if type(expr) is Atomic and expr.expected is None:

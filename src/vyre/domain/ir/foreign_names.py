@@ -109,8 +109,6 @@ KERNEL: Final = _table(
         "const constant constexpr": "annotate a parameter as Static[int], or use a constant of the module",
         "where ifelse": "write `a if c else b`",
         "cdiv": "write (a + b - 1) // b",
-        "maximum": "write max(a, b)",
-        "minimum": "write min(a, b)",
         "cast": "write f32(x), with a type of vyre",
         "print printf debugprint deviceprint": "store what is to be seen to an array",
         "assert deviceassert staticassert": 'write `if not c: vyre.trap(number, "what happened")`',
@@ -221,6 +219,12 @@ FUNCTION: Final = _table(
         "ballot": "write subgroup_ballot(c)",
         "shfl shuffle shflsync": "write subgroup_shuffle(x, lane)",
         "warpreduceadd simdsum": "write subgroup_add(x)",
+        "reduceaddsync waveactivesum": "write subgroup_add(x)",
+        "reduceminsync waveactivemin simdmin": "write subgroup_min(x)",
+        "reducemaxsync waveactivemax simdmax": "write subgroup_max(x)",
+        "anysync waveactiveanytrue": "write subgroup_any(c)",
+        "allsync waveactivealltrue": "write subgroup_all(c)",
+        "waveprefixsum simdprefixexclusivesum": "write subgroup_exclusive_add(x)",
         "sum prod mean amax amin max min any all dot matmul cumsum sort argmax": _ELEMENTS,
         "array asarray zeros empty stack concatenate copy": _MEMORY,
     }
@@ -269,12 +273,25 @@ def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Returns the name among ``known`` that is most similar to ``name``, or None."""
+    """Returns the name among ``known`` that is most similar to ``name``, or None.
+
+    A short name with another letter in it is another word: ``sort`` is no slip for ``sqrt``, but ``sqtr`` is.
+    """
     spelled = {plain(candidate): candidate for candidate in known}
     from difflib import get_close_matches  # only for errors
 
-    near = get_close_matches(plain(name), spelled, n=1, cutoff=0.7)
-    return spelled[near[0]] if near else None
+    word = plain(name)
+    for near in get_close_matches(word, spelled, cutoff=0.7):
+        if len(word) > len("sort") or len(near) != len(word) or sorted(near) == sorted(word):
+            return spelled[near]
+    return None
+
+
+def nearest_of(name: str, known: Iterable[str]) -> str:
+    """Returns the name among ``known`` that is most similar to ``name``, or all of them as a choice, for a message."""
+    names = sorted(known)
+    near = closest(name, names)
+    return f"`{near}`" if near else f"one of {', '.join(names)}"
 
 
 def type_hint(given: object) -> str | None:

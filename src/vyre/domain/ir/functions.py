@@ -12,16 +12,28 @@ from typing import Final, TypeAlias
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import (
     Fma,
+    Literal,
     Narrow,
     Pack,
     Select,
-    SubgroupAdd,
     SubgroupBallot,
+    SubgroupReduce,
     SubgroupShuffle,
     Unpack,
     WrapCast,
 )
-from vyre.domain.ir.operators import BINARY, FLOATS, INTEGERS, NUMBERS, UNARY, BinaryOp, UnaryOp, narrow_is_legal
+from vyre.domain.ir.operators import (
+    BINARY,
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    SUBGROUP,
+    UNARY,
+    BinaryOp,
+    SubgroupOp,
+    UnaryOp,
+    narrow_is_legal,
+)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     Operand,
@@ -38,6 +50,7 @@ from vyre.domain.ir.value import (
     unary,
 )
 
+_LANES: Final = 32
 UnaryFunction: TypeAlias = Callable[[Operand], Value]
 BinaryFunction: TypeAlias = Callable[[Operand, Operand], Value]
 
@@ -113,14 +126,6 @@ def _narrow(dtype: object, operation: str) -> ScalarType:
     return target
 
 
-def subgroup_add(value: Operand) -> Value:
-    """Returns the sum over the lanes of the subgroup, in ascending order from 0 (+0 for floats)."""
-    v = as_value(value)
-    if v.dtype not in NUMBERS:
-        type_error("subgroup_add", v.dtype, NUMBERS)
-    return derive(SubgroupAdd(v.expr, loc=caller_location()), v.dtype, v)
-
-
 def subgroup_ballot(condition_: Operand) -> Value:
     """Returns a u32 whose bit k is the condition of lane k of the subgroup."""
     test = condition(condition_)
@@ -134,64 +139,111 @@ def subgroup_shuffle(value: Operand, lane: Operand) -> Value:
     return derive(SubgroupShuffle(v.expr, index.expr, loc=caller_location()), v.dtype, v, index)
 
 
-def _unary(op: UnaryOp, name: str) -> UnaryFunction:
+def subgroup_broadcast(value: Operand, lane: int) -> Value:
+    """Returns ``value`` of one lane, a number of 0 to 31, in all lanes of the subgroup; 0 where that lane does not
+    exist.
+    """
+    v = as_value(value)
+    number = typed(lane, ScalarType.U32, "the lane of a broadcast")
+    if type(number.expr) is not Literal or number.expr.bits >= _LANES:
+        fail("the lane of a broadcast is no number of 0 to 31", "write subgroup_shuffle(value, lane) for others.")
+    return derive(SubgroupShuffle(v.expr, number.expr, loc=caller_location()), v.dtype, v)
+
+
+def _over_lanes(op: SubgroupOp) -> UnaryFunction:
+    row = SUBGROUP[op]
+
+    def function(value: Operand) -> Value:
+        v = condition(value) if BOOL in row.operands else as_value(value)
+        if v.dtype not in row.operands:
+            type_error(row.text, v.dtype, row.operands)
+        return derive(SubgroupReduce(op, v.expr, loc=caller_location()), v.dtype, v)
+
+    function.__name__ = function.__qualname__ = row.text
+    function.__doc__ = f"Returns {row.meaning}."
+    return function
+
+
+def _unary(op: UnaryOp) -> UnaryFunction:
     def function(x: Operand) -> Value:
         return unary(op, x)
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = str(UNARY[op].function)
     function.__doc__ = f"{UNARY[op].meaning}."
     return function
 
 
-def _binary(op: BinaryOp, name: str) -> BinaryFunction:
+def _binary(op: BinaryOp) -> BinaryFunction:
     def function(a: Operand, b: Operand) -> Value:
         return binary(op, a, b)
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = str(BINARY[op].function)
     function.__doc__ = f"{BINARY[op].meaning}."
     return function
 
 
-abs_diff: Final = _binary(BinaryOp.ABS_DIFF, "abs_diff")
-min_: Final = _binary(BinaryOp.MIN, "min_")
-max_: Final = _binary(BinaryOp.MAX, "max_")
-sat_add: Final = _binary(BinaryOp.SATURATING_ADD, "sat_add")
-sat_sub: Final = _binary(BinaryOp.SATURATING_SUB, "sat_sub")
-sat_mul: Final = _binary(BinaryOp.SATURATING_MUL, "sat_mul")
-rotl: Final = _binary(BinaryOp.ROTATE_LEFT, "rotl")
-rotr: Final = _binary(BinaryOp.ROTATE_RIGHT, "rotr")
-mulhi: Final = _binary(BinaryOp.MUL_HIGH, "mulhi")
+abs_diff: Final = _binary(BinaryOp.ABS_DIFF)
+min_: Final = _binary(BinaryOp.MIN)
+max_: Final = _binary(BinaryOp.MAX)
+sat_add: Final = _binary(BinaryOp.SATURATING_ADD)
+sat_sub: Final = _binary(BinaryOp.SATURATING_SUB)
+sat_mul: Final = _binary(BinaryOp.SATURATING_MUL)
+rotl: Final = _binary(BinaryOp.ROTATE_LEFT)
+rotr: Final = _binary(BinaryOp.ROTATE_RIGHT)
+mulhi: Final = _binary(BinaryOp.MUL_HIGH)
+clmul: Final = _binary(BinaryOp.CLMUL)
 
-popcount: Final = _unary(UnaryOp.POPCOUNT, "popcount")
-clz: Final = _unary(UnaryOp.CLZ, "clz")
-ctz: Final = _unary(UnaryOp.CTZ, "ctz")
-reverse_bits: Final = _unary(UnaryOp.REVERSE_BITS, "reverse_bits")
-abs_: Final = _unary(UnaryOp.ABS, "abs_")
-sqrt: Final = _unary(UnaryOp.SQRT, "sqrt")
-inverse_sqrt: Final = _unary(UnaryOp.INVERSE_SQRT, "inverse_sqrt")
-reciprocal: Final = _unary(UnaryOp.RECIPROCAL, "reciprocal")
-floor: Final = _unary(UnaryOp.FLOOR, "floor")
-ceil: Final = _unary(UnaryOp.CEIL, "ceil")
-round_: Final = _unary(UnaryOp.ROUND, "round_")
-round_even: Final = _unary(UnaryOp.ROUND_EVEN, "round_even")
-trunc: Final = _unary(UnaryOp.TRUNC, "trunc")
-sign: Final = _unary(UnaryOp.SIGN, "sign")
-is_nan: Final = _unary(UnaryOp.IS_NAN, "is_nan")
-is_inf: Final = _unary(UnaryOp.IS_INF, "is_inf")
-is_finite: Final = _unary(UnaryOp.IS_FINITE, "is_finite")
-exp: Final = _unary(UnaryOp.EXP, "exp")
-exp2: Final = _unary(UnaryOp.EXP2, "exp2")
-log: Final = _unary(UnaryOp.LOG, "log")
-log2: Final = _unary(UnaryOp.LOG2, "log2")
-sin: Final = _unary(UnaryOp.SIN, "sin")
-cos: Final = _unary(UnaryOp.COS, "cos")
-tan: Final = _unary(UnaryOp.TAN, "tan")
-asin: Final = _unary(UnaryOp.ASIN, "asin")
-acos: Final = _unary(UnaryOp.ACOS, "acos")
-atan: Final = _unary(UnaryOp.ATAN, "atan")
-sinh: Final = _unary(UnaryOp.SINH, "sinh")
-cosh: Final = _unary(UnaryOp.COSH, "cosh")
-tanh: Final = _unary(UnaryOp.TANH, "tanh")
+subgroup_add: Final = _over_lanes(SubgroupOp.ADD)
+subgroup_min: Final = _over_lanes(SubgroupOp.MIN)
+subgroup_max: Final = _over_lanes(SubgroupOp.MAX)
+subgroup_and: Final = _over_lanes(SubgroupOp.AND)
+subgroup_or: Final = _over_lanes(SubgroupOp.OR)
+subgroup_xor: Final = _over_lanes(SubgroupOp.XOR)
+subgroup_any: Final = _over_lanes(SubgroupOp.ANY)
+subgroup_all: Final = _over_lanes(SubgroupOp.ALL)
+subgroup_inclusive_add: Final = _over_lanes(SubgroupOp.INCLUSIVE_ADD)
+subgroup_inclusive_min: Final = _over_lanes(SubgroupOp.INCLUSIVE_MIN)
+subgroup_inclusive_max: Final = _over_lanes(SubgroupOp.INCLUSIVE_MAX)
+subgroup_inclusive_and: Final = _over_lanes(SubgroupOp.INCLUSIVE_AND)
+subgroup_inclusive_or: Final = _over_lanes(SubgroupOp.INCLUSIVE_OR)
+subgroup_inclusive_xor: Final = _over_lanes(SubgroupOp.INCLUSIVE_XOR)
+subgroup_exclusive_add: Final = _over_lanes(SubgroupOp.EXCLUSIVE_ADD)
+subgroup_exclusive_min: Final = _over_lanes(SubgroupOp.EXCLUSIVE_MIN)
+subgroup_exclusive_max: Final = _over_lanes(SubgroupOp.EXCLUSIVE_MAX)
+subgroup_exclusive_and: Final = _over_lanes(SubgroupOp.EXCLUSIVE_AND)
+subgroup_exclusive_or: Final = _over_lanes(SubgroupOp.EXCLUSIVE_OR)
+subgroup_exclusive_xor: Final = _over_lanes(SubgroupOp.EXCLUSIVE_XOR)
+
+popcount: Final = _unary(UnaryOp.POPCOUNT)
+clz: Final = _unary(UnaryOp.CLZ)
+ctz: Final = _unary(UnaryOp.CTZ)
+reverse_bits: Final = _unary(UnaryOp.REVERSE_BITS)
+abs_: Final = _unary(UnaryOp.ABS)
+sqrt: Final = _unary(UnaryOp.SQRT)
+inverse_sqrt: Final = _unary(UnaryOp.INVERSE_SQRT)
+reciprocal: Final = _unary(UnaryOp.RECIPROCAL)
+floor: Final = _unary(UnaryOp.FLOOR)
+ceil: Final = _unary(UnaryOp.CEIL)
+round_: Final = _unary(UnaryOp.ROUND)
+round_even: Final = _unary(UnaryOp.ROUND_EVEN)
+trunc: Final = _unary(UnaryOp.TRUNC)
+sign: Final = _unary(UnaryOp.SIGN)
+is_nan: Final = _unary(UnaryOp.IS_NAN)
+is_inf: Final = _unary(UnaryOp.IS_INF)
+is_finite: Final = _unary(UnaryOp.IS_FINITE)
+exp: Final = _unary(UnaryOp.EXP)
+exp2: Final = _unary(UnaryOp.EXP2)
+log: Final = _unary(UnaryOp.LOG)
+log2: Final = _unary(UnaryOp.LOG2)
+sin: Final = _unary(UnaryOp.SIN)
+cos: Final = _unary(UnaryOp.COS)
+tan: Final = _unary(UnaryOp.TAN)
+asin: Final = _unary(UnaryOp.ASIN)
+acos: Final = _unary(UnaryOp.ACOS)
+atan: Final = _unary(UnaryOp.ATAN)
+sinh: Final = _unary(UnaryOp.SINH)
+cosh: Final = _unary(UnaryOp.COSH)
+tanh: Final = _unary(UnaryOp.TANH)
 
 __all__ = [
     "abs_",
@@ -200,6 +252,7 @@ __all__ = [
     "asin",
     "atan",
     "ceil",
+    "clmul",
     "clz",
     "cos",
     "cosh",
@@ -235,8 +288,28 @@ __all__ = [
     "sinh",
     "sqrt",
     "subgroup_add",
+    "subgroup_all",
+    "subgroup_and",
+    "subgroup_any",
     "subgroup_ballot",
+    "subgroup_broadcast",
+    "subgroup_exclusive_add",
+    "subgroup_exclusive_and",
+    "subgroup_exclusive_max",
+    "subgroup_exclusive_min",
+    "subgroup_exclusive_or",
+    "subgroup_exclusive_xor",
+    "subgroup_inclusive_add",
+    "subgroup_inclusive_and",
+    "subgroup_inclusive_max",
+    "subgroup_inclusive_min",
+    "subgroup_inclusive_or",
+    "subgroup_inclusive_xor",
+    "subgroup_max",
+    "subgroup_min",
+    "subgroup_or",
     "subgroup_shuffle",
+    "subgroup_xor",
     "tan",
     "tanh",
     "trunc",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import NO_HINTS, Buffer
@@ -16,27 +16,11 @@ from vyre.domain.ir.expr import (
     EXPR_TYPES,
     LEAVES,
     Atomic,
-    Bitcast,
-    Call,
-    Cast,
     Expr,
     LaunchId,
     Literal,
     SpecConst,
-    Unary,
     children,
-)
-from vyre.domain.ir.form_version import (
-    FIRST,
-    FOURTH,
-    LATER_ACCESSES,
-    LATER_EXPRESSIONS,
-    LATER_KINDS,
-    LATER_OPERATORS,
-    LATER_TYPES,
-    SECOND,
-    THIRD,
-    has_later_type,
 )
 from vyre.domain.ir.node import fields_getter, misplaced
 from vyre.domain.ir.operators import AtomicOp
@@ -44,7 +28,6 @@ from vyre.domain.ir.stmt import (
     STMT_TYPES,
     WITH_BODIES,
     Body,
-    GridLoop,
     IndirectDispatch,
     Let,
     Switch,
@@ -82,19 +65,8 @@ MAX_TYPE_DEPTH: Final = 64
 U32_MAX: Final = 0xFFFF_FFFF
 U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
-_CHECKED: Final = "form version"
+_WRITABLE: Final = "within the limits"
 _VALID: Final = "written as it is valid"
-
-
-def form_version(program: Program) -> int:
-    """Returns the version of the binary form and of JSON in which a program is written: the oldest that holds it.
-
-    Raises the errors of ``check_writable``.
-    """
-    found = program._cache.get(_CHECKED)
-    if not isinstance(found, int):
-        found = program._cache[_CHECKED] = _checked_version(program)
-    return found
 
 
 def remember_valid(program: Program) -> None:
@@ -114,71 +86,52 @@ def check_writable(program: Program) -> None:
     number of distinct nodes, however often they are shared; a positive answer is cached, and known of a valid program.
     An ``else if`` is no deeper than its ``if``.
     """
-    if _VALID not in program._cache:
-        form_version(program)
+    if not (_VALID in program._cache or _WRITABLE in program._cache):
+        _check(program)
+        program._cache[_WRITABLE] = True
 
 
-def _checked_version(program: Program) -> int:
-    """Returns what ``form_version`` does, and checks what ``check_writable`` does."""
+def _check(program: Program) -> None:
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
     total = 0
-    later: list[object] = [
-        buffer
-        for buffer in program.buffers
-        if buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element)
-    ]
-    calls: list[object] = []
-    checks = _checks(later, calls)
-    deepest = 0
-    has_grid_loop = False
-    pending: list[tuple[Body, int, int]] = [(program.body, 0, 0)]
+    pending: list[tuple[Body, int]] = [(program.body, 0)]
     if program.definitions:
         _check_headers(program.definitions)
         # As statements, so that results are measured like the values of statements.
-        pending += [((*each.body, Let("", each.result)), 0, 0) for each in program.definitions]
+        pending += [((*each.body, Let("", each.result)), 0) for each in program.definitions]
         total -= len(program.definitions)
     while pending:
-        body, depth, bodies_around = pending.pop()
+        body, depth = pending.pop()
         if body and depth > MAX_STATEMENT_DEPTH:
             raise InvalidProgram(
                 f"statements are nested {depth} bodies deep; the limit is {MAX_STATEMENT_DEPTH}",
                 fix="flatten the nesting or split the program.",
             )
-        if body and bodies_around > deepest:
-            deepest = bodies_around
         for stmt in body:
             total += 1
             if type(stmt) is Switch:
                 total += own_size(stmt) - 1
                 _check_labels(stmt)
-                later.append(stmt)
-            elif type(stmt) is GridLoop:
-                has_grid_loop = True
             elif type(stmt) is IndirectDispatch:
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in operands(stmt):
-                size = _size_if_small(operand, checks)
+                size = _size_if_small(operand)
                 if not size:
-                    height, size = measure(operand, measured, MAX_NODES + 1, checks)
+                    height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
                     if height > MAX_EXPRESSION_DEPTH:
                         raise InvalidProgram(
                             f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
-                            fix="name parts of it with let.",
+                            fix="compute parts of it first, as locals.",
                         )
                 total += size
             if type(stmt) in WITH_BODIES:
-                pending += [(inside, inner, bodies_around + 1) for inside, inner in nested(stmt, depth)]
+                pending += nested(stmt, depth)
         if total > MAX_NODES:
             raise InvalidProgram(
                 f"written out, the program has more than {MAX_NODES} nodes",
-                fix="name shared sub-expressions with let, or split the program.",
+                fix="compute shared sub-expressions once, as locals, or split the program.",
             )
-    if program.definitions or calls:
-        return FOURTH
-    if has_grid_loop:
-        return THIRD
-    return SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
 
 
 def _check_labels(stmt: Switch) -> None:
@@ -188,14 +141,14 @@ def _check_labels(stmt: Switch) -> None:
                 raise misplaced(label, "a label of `switch`", "Literal.of(ScalarType.U32, 1)")
 
 
-def _size_if_small(root: Expr, checks: _Checks) -> int:
+def _size_if_small(root: Expr) -> int:
     """Returns the number of nodes of a valid expression with too few of them to be too deep; 0 for a larger one."""
     size, stack = 0, [root]
     while stack:
         node = stack.pop()
         kind = type(node)
-        if kind in checks:
-            checks[kind](node)
+        if kind in _CHECKS:
+            _CHECKS[kind](node)
         if kind not in LEAVES:
             stack += children(node)
         size += 1
@@ -255,32 +208,11 @@ def _check_spec_const(node: SpecConst) -> None:
         raise misplaced(node.default, "the default of a specialization constant", "Literal.of(ScalarType.U32, 1)")
 
 
-_Checks: TypeAlias = dict[type, Callable[[Any], None]]
-
-
-def _checks(later: list[object], calls: list[object]) -> _Checks:
-    """Returns what is done with each node by its type; what the first version lacks is added to ``later``, and calls to
-    ``calls``.
-    """
-
-    def unary(node: Unary) -> None:
-        if node.op in LATER_OPERATORS:
-            later.append(node)
-
-    def cast(node: Cast | Bitcast) -> None:
-        if node.dtype in LATER_TYPES:
-            later.append(node)
-
-    return {
-        LaunchId: _check_launch_id,
-        Atomic: _check_atomic,
-        SpecConst: _check_spec_const,
-        Unary: unary,
-        Cast: cast,
-        Bitcast: cast,
-        Call: calls.append,
-        **dict.fromkeys(LATER_EXPRESSIONS, later.append),
-    }
+_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    LaunchId: _check_launch_id,
+    Atomic: _check_atomic,
+    SpecConst: _check_spec_const,
+}
 
 
 def _check_headers(definitions: tuple[Definition, ...]) -> None:

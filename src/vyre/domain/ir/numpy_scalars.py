@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from vyre.domain.float_mode import FACTORS, PROBE, PRODUCT, in_default_mode
 from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def python_number(value: object) -> Any:
     held: Any = value
     if held.shape != () or held.dtype.kind not in _REAL:
         return value
-    number = held.item()
+    number = held.item() if PROBE * FACTORS == PRODUCT else in_default_mode(held.item)()
     return number if type(number) in PYTHON_NUMBERS else value  # a longdouble is no Python number
 
 
@@ -72,8 +73,17 @@ def own_type(value: object) -> ScalarType | None:
 
 
 def element_type(given: object) -> ScalarType | None:
-    """Returns the type of buffer elements that have the format of a dtype or a scalar class of NumPy, or None."""
-    return _ELEMENTS.get(_interface(given))
+    """Returns the type of buffer elements that have the format of a dtype or a scalar class of NumPy, or None.
+
+    ``bfloat16`` of the package ``ml_dtypes``, as a dtype or a class, is ``bf16``.
+    """
+    return ScalarType.BF16 if is_bfloat16(given) else _ELEMENTS.get(_interface(given))
+
+
+def is_bfloat16(given: object) -> bool:
+    """Returns whether a dtype or a class is ``bfloat16`` of the package ``ml_dtypes``."""
+    kind = given if isinstance(given, type) else getattr(given, "type", None)
+    return isinstance(kind, type) and kind.__name__ == "bfloat16" and kind.__module__ == "ml_dtypes"
 
 
 def value_type(given: object) -> ScalarType | None:

@@ -27,6 +27,7 @@ from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition
+    from vyre.domain.ir.size_parameters import SizeParameter
 
 __all__ = [
     "DEFAULT_KIND",
@@ -50,8 +51,9 @@ __all__ = [
 class Program(Node):
     """A kernel: buffers, workgroup size and body, and the definitions of the operations that it calls.
 
-    ``name`` and ``non_composable`` are labels outside the digest.  The constructor checks nothing: ``vyre.validate``
-    does that and collects every error.
+    ``name`` and ``non_composable`` are labels outside the digest.  ``sizes``: the parameters that hold sizes of arrays
+    of a kernel in plain Python, which all forms and copies of the program keep.  The constructor checks
+    nothing: ``vyre.validate`` does that and collects every error.
     """
 
     buffers: tuple[Buffer, ...]
@@ -60,6 +62,8 @@ class Program(Node):
     name: str | None = None
     non_composable: bool = False
     definitions: tuple[Definition, ...] = ()
+    # Not compared: what callers need not pass, because the arrays that they pass tell it.
+    sizes: tuple[SizeParameter, ...] = field(default=(), kw_only=True)
     # Not an argument: `dataclasses.replace` must not copy the facts of one program to another.
     _cache: dict[str, object] = field(default_factory=dict, init=False)
 
@@ -143,14 +147,14 @@ class Program(Node):
         return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the program as a JSON value of the oldest format, from ``vyre-program/1`` on, that holds it."""
+        """Returns the program as a JSON value of the format ``vyre-program/5``."""
         from vyre.domain.ir.json_form import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
-        """Returns the program of a JSON value of a format ``vyre-program/1`` to ``/4``; raises ``MalformedJson``."""
+        """Returns the program of a JSON value of the format ``vyre-program/5``; raises ``MalformedJson``."""
         from vyre.domain.ir.json_form import from_json
 
         return from_json(value, cls)

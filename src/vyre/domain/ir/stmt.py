@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
+from vyre.domain.ir import forms
 from vyre.domain.ir.expr import Expr, Literal
-from vyre.domain.ir.node import Node, fields_getter, misplaced
+from vyre.domain.ir.forms import node
+from vyre.domain.ir.node import Node, misplaced
 from vyre.domain.ir.operators import Ordering
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Let(Node):
     """Declares a local in the current scope; its type is the value's."""
 
@@ -19,7 +20,7 @@ class Let(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Assign(Node):
     """Overwrites a visible local of the same type."""
 
@@ -27,7 +28,7 @@ class Assign(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Store(Node):
     """Writes one element, index evaluated first; dropped when out of range."""
 
@@ -36,7 +37,7 @@ class Store(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class If(Node):
     """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` runs first.
 
@@ -48,7 +49,7 @@ class If(Node):
     otherwise: tuple[Stmt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Arm(Node):
     """One arm of a ``Switch``: the body for the selector's values ``labels``."""
 
@@ -56,7 +57,7 @@ class Arm(Node):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Switch(Node):
     """Runs the body of the arm with the value of ``selector`` (any integer type) among its labels, else ``default``.
 
@@ -68,7 +69,7 @@ class Switch(Node):
     default: tuple[Stmt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Loop(Node):
     """``for var in start .. stop step step``: the bounds are read once; ``var`` is immutable in the body.
 
@@ -82,7 +83,7 @@ class Loop(Node):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class GridLoop(Node):
     """``let name = grid_loop(limit, flag) {...}``: all lanes of the grid run the rounds of ``body`` together.
 
@@ -97,29 +98,29 @@ class GridLoop(Node):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Break(Node):
     """Leaves the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Continue(Node):
     """Continues with the next iteration of the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Return(Node):
     """Ends the lane."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Block(Node):
     """A scope."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Region(Node):
     """A scope with a provenance label and the meaning of ``Block``."""
 
@@ -128,14 +129,14 @@ class Region(Node):
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Barrier(Node):
     """All lanes of the workgroup (GRID_SYNC: of the grid) wait; earlier writes become visible."""
 
     ordering: Ordering = Ordering.SEQ_CST
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class AsyncLoad(Node):
     """Captures ``size`` bytes of ``source`` from byte ``offset`` now (zeros past the end); the wait writes them to
     ``destination`` from byte 0, clipped.  Per lane.
@@ -148,7 +149,7 @@ class AsyncLoad(Node):
     tag: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class AsyncStore(Node):
     """Captures the first ``size`` bytes of ``source`` now; the wait writes them to ``destination`` from byte
     ``offset``, clipped.  Per lane.
@@ -161,14 +162,14 @@ class AsyncStore(Node):
     tag: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class AsyncWait(Node):
     """Performs the write of the copy that was issued under ``tag``."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Trap(Node):
     """Ends the lane and fails the dispatch with ``address`` (u32) and ``tag``."""
 
@@ -176,7 +177,7 @@ class Trap(Node):
     tag: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class IndirectDispatch(Node):
     """Requests a grid read from three u32 at byte ``offset`` of a buffer; validation refuses it."""
 
@@ -208,36 +209,9 @@ Stmt: TypeAlias = (
 Body: TypeAlias = tuple[Stmt, ...]
 """Statements in program order."""
 
-EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
-    Let: ("value",),
-    Assign: ("value",),
-    Store: ("index", "value"),
-    If: ("condition",),
-    Switch: ("selector",),
-    Loop: ("start", "stop", "step"),
-    GridLoop: ("limit",),
-    Break: (),
-    Continue: (),
-    Return: (),
-    Block: (),
-    Region: (),
-    Barrier: (),
-    AsyncLoad: ("offset", "size"),
-    AsyncStore: ("offset", "size"),
-    AsyncWait: (),
-    Trap: ("address",),
-    IndirectDispatch: (),
-}
+STMT_TYPES: Final[tuple[type[Node], ...]] = get_args(Stmt)
 """The fields that hold expressions, in evaluation order, by the type of a statement."""
-_BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
-    If: ("then", "otherwise"),
-    Loop: ("body",),
-    GridLoop: ("body",),
-    Block: ("body",),
-    Region: ("body",),
-}
-STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(EXPR_FIELDS)
-OPERANDS: Final = {cls: fields_getter(names) for cls, names in EXPR_FIELDS.items()}
+OPERANDS: Final = {cls: forms.OPERANDS[cls].of for cls in STMT_TYPES}
 """Functions from a statement to the expressions that it evaluates itself, by its type."""
 
 
@@ -252,10 +226,14 @@ def _checked_arm(arm: Arm) -> Arm:
 
 
 _BODIES: Final[dict[type[Node], Callable[[Any], tuple[Body, ...]]]] = {
-    **{cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_TYPES},
+    **{cls: forms.BODIES[cls].of for cls in STMT_TYPES},
     Switch: _switch_bodies,
 }
-WITH_BODIES: Final = frozenset((*_BODY_FIELDS, Switch))
+ENDING: Final[frozenset[type[Node]]] = frozenset({Return, Trap})
+"""The statements that end a lane."""
+LEAVING: Final = ENDING | {Break, Continue}
+"""The statements after which a lane runs no other one of their body."""
+WITH_BODIES: Final = frozenset([cls for cls in STMT_TYPES if forms.BODIES[cls].names])
 """The types of statements that have bodies."""
 
 

@@ -64,29 +64,12 @@ class _Infix(NamedTuple):
 
 
 def _function_table() -> dict[str, tuple[int, _Build]]:
-    table: dict[str, tuple[int, _Build]] = {
-        "select": (3, x.Select),
-        "fma": (3, x.Fma),
-        "subgroup_add": (1, x.SubgroupAdd),
-        "subgroup_ballot": (1, x.SubgroupBallot),
-        "subgroup_shuffle": (2, x.SubgroupShuffle),
-        "subgroup_lane": (0, x.SubgroupLane),
-        "subgroup_size": (0, x.SubgroupSize),
-    }
+    table: dict[str, tuple[int, _Build]] = {word: (each.arity, each.node) for word, each in x.FUNCTIONS.items()}
     for word, unary in UNARY_FUNCTION.items():
         table[word] = (1, _partial(x.Unary, unary))
     for word, binary in BINARY_FUNCTION.items():
         table[word] = (2, _partial(x.Binary, binary))
     return table
-
-
-_TYPED_FUNCTION: Final[dict[str, Callable[..., Expr]]] = {
-    "narrow": x.Narrow,
-    "pack": x.Pack,
-    "unpack": x.Unpack,
-    "wrap_cast": x.WrapCast,
-}
-"""Functions with a type in angle brackets whose names are no reserved words."""
 
 
 def _partial(node: Callable[..., Expr], first: Any) -> _Build:
@@ -218,7 +201,7 @@ class ExpressionParser:
             if following == "(":
                 return self._call(self._text(position))
             if following == "<" and self._is_typed_call(position):
-                return self._typed_call(_TYPED_FUNCTION[self._text(position)], position)
+                return self._typed_call(self._text(position), position)
             if following == ".":
                 return self._dotted(self._text(position))
             if following == STRING and self._text(position) == "call":
@@ -231,8 +214,8 @@ class ExpressionParser:
             return self._open(")", None, x.Var)
         if kind == STRING:
             return self._named(cursor.take_name("a name"), position)
-        if kind in ("cast", "bitcast"):
-            return self._typed_call(x.Cast if kind == "cast" else x.Bitcast, position)
+        if kind in x.CONVERSIONS:  # those of which the name is a reserved word
+            return self._typed_call(kind, position)
         raise cursor.expected("an expression")
 
     def _is_typed_call(self, position: int) -> bool:
@@ -241,9 +224,9 @@ class ExpressionParser:
         No comparison reads like that, because comparisons do not chain.
         """
         kinds = self._cursor.kinds
-        return self._text(position) in _TYPED_FUNCTION and kinds[position + 2 : position + 5] == [NAME, ">", "("]
+        return self._text(position) in x.CONVERSIONS and kinds[position + 2 : position + 5] == [NAME, ">", "("]
 
-    def _typed_call(self, node: Callable[..., Expr], position: int) -> bool:
+    def _typed_call(self, word: str, position: int) -> bool:
         cursor = self._cursor
         cursor.position += 1
         cursor.take("<")
@@ -251,7 +234,7 @@ class ExpressionParser:
         cursor.take(">")
         if cursor.kind != "(":
             raise cursor.expected("`(`")
-        return self._open(")", 1, _partial(node, dtype), position)
+        return self._open(")", 1, _partial(x.CONVERSIONS[word].node, dtype), position)
 
     def _leaf(self, node: Expr) -> bool:
         self._operands.append(node)

@@ -7,6 +7,7 @@ import struct
 from fractions import Fraction
 from typing import Final
 
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.bits import bits_value, value_bits
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import IdKind
@@ -126,6 +127,7 @@ def literal_text(dtype: ScalarType, bits: int) -> str:
     return _shortest(dtype, bits) + SUFFIX[dtype]
 
 
+@in_default_mode
 def _shortest(dtype: ScalarType, bits: int) -> str:
     """Returns the decimal with the fewest digits that reads back as these bits, with a point or an exponent."""
     value = bits_value(dtype, bits)
@@ -140,6 +142,7 @@ _DOUBLE_TIE: Final = 1 << 28
 _SMALLEST_NORMAL_F32: Final = 2.0**-126
 
 
+@in_default_mode
 def float_bits(dtype: ScalarType, text: str) -> int:
     """Returns the bits of a decimal, rounded once.
 

@@ -26,6 +26,7 @@ from vyre.domain.ir.limits import (
 )
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.size_parameters import SizeParameter, written_sizes
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_expressions import ExpressionParser, literal, take_operation_id
@@ -59,6 +60,7 @@ def parse(text: str, filename: str, make: type[Program]) -> Program:
     cursor.take(",")
     size_z = cursor.take_integer("an axis of the workgroup size")
     buffers = _buffers(cursor)
+    sizes = _sizes(cursor, buffers)
     definitions, nodes = _definitions(cursor)
     cursor.take_word("body")
     declared_first = {buffer.name: buffer for buffer in reversed(buffers)}
@@ -67,7 +69,7 @@ def parse(text: str, filename: str, make: type[Program]) -> Program:
     if cursor.kind != END:
         raise cursor.expected("the end of the text", "the body is closed already: check the braces.")
     size = size_x, size_y, size_z
-    return make(buffers, size, body, name=name, non_composable=non_composable, definitions=definitions)
+    return make(buffers, size, body, name=name, non_composable=non_composable, definitions=definitions, sizes=sizes)
 
 
 @collector_paused()
@@ -158,6 +160,21 @@ def _param(cursor: Cursor, loc: SourceLocation) -> Buffer:
     cursor.take("@")
     binding = cursor.take_integer("a binding")
     return Buffer(name, binding, Access.UNIFORM, _type(cursor), 1, kind=MemoryKind.PUSH, loc=loc)
+
+
+def _sizes(cursor: Cursor, buffers: tuple[Buffer, ...]) -> tuple[SizeParameter, ...]:
+    sizes: list[SizeParameter] = []
+    position = cursor.position
+    while cursor.accept_word("size"):
+        name = cursor.take_name("the name of a parameter")
+        cursor.take_word("of")
+        array = cursor.take_name("a buffer")
+        cursor.take_word("axis")
+        cursor.take("-")
+        sizes.append((name, array, -cursor.take_integer("an axis, counted from the last one,")))
+    if written_sizes(sizes, buffers) != tuple(sizes):
+        raise cursor.error("a parameter holds no size of an axis", position=position)
+    return tuple(sizes)
 
 
 class _Options:

@@ -10,8 +10,10 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.buffers import DEFAULT_KIND, NO_HINTS, Access, Buffer
 from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.limits import MAX_TEXT_CHARACTERS, check_writable, checked_name
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, Ordering
+from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_format import (
     ACCESS_WORD,
@@ -27,6 +29,7 @@ from vyre.domain.ir.text_format import (
 )
 from vyre.domain.ir.type_forms import type_to_json
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType
+from vyre.domain.nesting import telling_of_depth
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition
@@ -37,6 +40,7 @@ _STEP_ONE: Final = Literal(ScalarType.U32, 1)
 _INDEX_ZERO: Final = Literal(ScalarType.U32, 0)
 
 
+@telling_of_depth
 def print_program(program: Program) -> str:
     """Returns the program as text; ``parse_program`` reads it back as an equal program.
 
@@ -49,6 +53,8 @@ def print_program(program: Program) -> str:
         lines.append("non_composable")
     lines.append(f"workgroup_size {', '.join(map(str, program.workgroup_size))}")
     lines += map(_buffer, program.buffers)
+    for name, array, axis in written_sizes(program.sizes, program.buffers):
+        lines.append(f"size {_name(name)} of {_name(array)} axis {axis}")
     for definition in program.definitions:
         lines += definition_lines(definition)
     lines.append("body {")
@@ -295,44 +301,19 @@ class _Printer:
                 return f"len({self._name(buffer)})"
             case x.LaunchId(kind, axis):
                 return f"{ID_WORD[kind]}.{AXES[axis]}"
-            case x.SubgroupLane():
-                return "subgroup_lane()"
-            case x.SubgroupSize():
-                return "subgroup_size()"
-            case x.Select(condition, on_true, on_false):
-                return self._call("select", condition, on_true, on_false)
-            case x.Cast(dtype, operand):
-                return self._call(f"cast<{dtype.text}>", operand)
-            case x.Bitcast(dtype, operand):
-                return self._call(f"bitcast<{dtype.text}>", operand)
-            case x.Narrow(dtype, operand):
-                return self._call(f"narrow<{dtype.text}>", operand)
-            case x.Pack(dtype, operand):
-                return self._call(f"pack<{dtype.text}>", operand)
-            case x.Unpack(dtype, operand):
-                return self._call(f"unpack<{dtype.text}>", operand)
-            case x.WrapCast(dtype, operand):
-                return self._call(f"wrap_cast<{dtype.text}>", operand)
-            case x.Fma(a, b, c):
-                return self._call("fma", a, b, c)
             case x.Atomic(op, buffer, index, expected, value, ordering):
                 order = "" if ordering is Ordering.SEQ_CST else f".{ordering.text}"
                 operands = (index, value) if expected is None else (index, expected, value)
                 written = ", ".join(map(self.expression, operands))
                 return f"{ATOMIC_TEXT[op]}{order}({self._name(buffer)}, {written})"
-            case x.SubgroupAdd(value):
-                return self._call("subgroup_add", value)
-            case x.SubgroupBallot(condition):
-                return self._call("subgroup_ballot", condition)
-            case x.SubgroupShuffle(value, lane):
-                return self._call("subgroup_shuffle", value, lane)
             case x.SpecConst(name, default):
                 return f"spec({self._name(name)}, {literal_text(default.dtype, default.bits)})"
             case x.Call(op, args):
                 written = _operation(op)
                 return self._call(f"call {written}" if written[0] == '"' else written, *args)
             case _:
-                assert_never(node)
+                word, target = FORMS[type(node)].word_of(node), getattr(node, "dtype", None)
+                return self._call(f"{word}<{target.text}>" if target else f"{word}", *x.children(node))
 
     def _call(self, function: str, *operands: Expr) -> str:
         return f"{function}({', '.join(map(self.expression, operands))})"

@@ -117,6 +117,38 @@ class OfNumbers(Protocol):
     @overload
     def __call__(self, a: Operand, b: Operand) -> Value: ...
 
+class OfLaneIntegers(Protocol):
+    """A function of the integers of the lanes of a subgroup."""
+
+    @overload
+    def __call__(self, value: Integer[_W]) -> Result[_W]: ...
+    @overload
+    def __call__(self, value: AnyInteger) -> Result[u32]: ...
+    @overload
+    def __call__(self, value: Operand) -> Value: ...
+
+class OfLaneNumbers(Protocol):
+    """A function of the integers or floats of the lanes of a subgroup."""
+
+    @overload
+    def __call__(self, value: Integer[_W]) -> Result[_W]: ...
+    @overload
+    def __call__(self, value: Float[_W]) -> Result[_W]: ...
+    @overload
+    def __call__(self, value: AnyInteger) -> Result[u32]: ...
+    @overload
+    def __call__(self, value: AnyReal) -> Result[f32]: ...
+    @overload
+    def __call__(self, value: Operand) -> Value: ...
+
+class OfLaneConditions(Protocol):
+    """A question about the conditions of the lanes of a subgroup."""
+
+    @overload
+    def __call__(self, value: TypedValue[Any, Any] | AnyReal | AnyTruth) -> Result[bool_]: ...
+    @overload
+    def __call__(self, value: Operand) -> Value: ...
+
 abs_: Final[OfNumber]
 sqrt: Final[OfFloat]
 floor: Final[OfFloat]
@@ -152,10 +184,31 @@ sat_add: Final[OfIntegers]
 sat_sub: Final[OfIntegers]
 sat_mul: Final[OfIntegers]
 mulhi: Final[OfIntegers]
+clmul: Final[OfIntegers]
 min_: Final[OfNumbers]
 max_: Final[OfNumbers]
 rotl: Final[Rotation]
 rotr: Final[Rotation]
+subgroup_add: Final[OfLaneNumbers]
+subgroup_min: Final[OfLaneNumbers]
+subgroup_max: Final[OfLaneNumbers]
+subgroup_and: Final[OfLaneIntegers]
+subgroup_or: Final[OfLaneIntegers]
+subgroup_xor: Final[OfLaneIntegers]
+subgroup_any: Final[OfLaneConditions]
+subgroup_all: Final[OfLaneConditions]
+subgroup_inclusive_add: Final[OfLaneNumbers]
+subgroup_inclusive_min: Final[OfLaneNumbers]
+subgroup_inclusive_max: Final[OfLaneNumbers]
+subgroup_inclusive_and: Final[OfLaneIntegers]
+subgroup_inclusive_or: Final[OfLaneIntegers]
+subgroup_inclusive_xor: Final[OfLaneIntegers]
+subgroup_exclusive_add: Final[OfLaneNumbers]
+subgroup_exclusive_min: Final[OfLaneNumbers]
+subgroup_exclusive_max: Final[OfLaneNumbers]
+subgroup_exclusive_and: Final[OfLaneIntegers]
+subgroup_exclusive_or: Final[OfLaneIntegers]
+subgroup_exclusive_xor: Final[OfLaneIntegers]
 
 @overload
 def select(condition_: Operand, on_true: TypedValue[_W, _N], on_false: _W | _N) -> Result[_W]: ...
@@ -210,18 +263,6 @@ def wrap_cast(dtype: TypeLike, x: Operand) -> Value:
     """Converts f32 or f64 to u32, i32, u64 or i64: truncated toward zero, modulo 2^width."""
 
 @overload
-def subgroup_add(value: Integer[_W]) -> Result[_W]: ...
-@overload
-def subgroup_add(value: Float[_W]) -> Result[_W]: ...
-@overload
-def subgroup_add(value: AnyInteger) -> Result[u32]: ...
-@overload
-def subgroup_add(value: AnyReal) -> Result[f32]: ...
-@overload
-def subgroup_add(value: Operand) -> Value:
-    """Returns the sum over the lanes of the subgroup, in ascending order from 0 (+0 for floats)."""
-
-@overload
 def subgroup_ballot(condition_: TypedValue[Any, Any] | AnyReal | AnyTruth) -> Result[u32]: ...
 @overload
 def subgroup_ballot(condition_: Operand) -> Value:
@@ -238,3 +279,15 @@ def subgroup_shuffle(value: AnyReal, lane: u32 | AnyInteger) -> Result[f32]: ...
 @overload
 def subgroup_shuffle(value: Operand, lane: Operand) -> Value:
     """Returns ``value`` of lane ``lane`` (u32) of the subgroup; 0 where that lane does not exist."""
+
+@overload
+def subgroup_broadcast(value: TypedValue[_W, _N], lane: int) -> Result[_W]: ...
+@overload
+def subgroup_broadcast(value: AnyTruth, lane: int) -> Result[bool_]: ...
+@overload
+def subgroup_broadcast(value: AnyInteger, lane: int) -> Result[u32]: ...
+@overload
+def subgroup_broadcast(value: AnyReal, lane: int) -> Result[f32]: ...
+@overload
+def subgroup_broadcast(value: Operand, lane: int) -> Value:
+    """Returns ``value`` of one lane, a number of 0 to 31, in all lanes of the subgroup."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class UniqueNames:
-    """The names that are in use.  ``name in names`` tells whether one is."""
+    """The names that are in use, at first those ``taken``.  ``name in names`` tells whether one is."""
 
     __slots__ = ("_used",)
 
-    def __init__(self) -> None:
-        self._used: dict[str, int] = {}
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._used: dict[str, int] = dict.fromkeys(taken, 1)
 
     def __contains__(self, name: str) -> bool:
         return name in self._used

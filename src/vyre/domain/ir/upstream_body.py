@@ -37,6 +37,7 @@ from vyre.domain.ir.operators import (
     AtomicOp,
     BinaryOp,
     Ordering,
+    SubgroupOp,
     UnaryOp,
     binary_result,
     unary_result,
@@ -127,7 +128,7 @@ class BodyImporter:
             "fma": Production((_EXPR, _EXPR, _EXPR), _fma),
             "atomic": atomic,
             "sg_ballot": Production((_EXPR,), lambda c: _known(x.SubgroupBallot(_condition(c)), U32)),
-            "sg_add": Production((_EXPR,), lambda v: _known(x.SubgroupAdd(_settled(v)), v.declared)),
+            "sg_add": Production((_EXPR,), lambda v: _known(x.SubgroupReduce(SubgroupOp.ADD, _settled(v)), v.declared)),
             "sg_shuffle": Production(
                 (_EXPR, _EXPR), lambda v, lane: _known(x.SubgroupShuffle(_settled(v), _as_u32(lane)), v.declared)
             ),

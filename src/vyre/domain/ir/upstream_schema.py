@@ -7,13 +7,12 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.form_version import LATER_ACCESSES, LATER_KINDS, LATER_OPERATORS, LATER_TYPES
-from vyre.domain.ir.json_form import FIRST_BUFFER_FIELDS, by_camel_case, byte_range, first_type, hints
+from vyre.domain.ir.json_form import BUFFER_FIELDS, by_camel_case, byte_range, hints
 from vyre.domain.ir.json_tree import Leaf, boolean, brief, choice, hex_bits, integer
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.operators import FIRST_OWN_TAG, AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, BufferHints, CacheLocality, MemoryKind
-from vyre.domain.ir.type_forms import argument_kinds
-from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, ReservedType
+from vyre.domain.ir.type_forms import argument_kinds, type_from_json
+from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, ReservedType, ScalarType
 
 
 def unsupported(feature: str) -> UnsupportedFeature:
@@ -69,9 +68,34 @@ class Schema(NamedTuple):
     """Whether the ordering of an atomic is written before its buffer."""
 
 
+_OWN: Final[frozenset[Enum]] = frozenset(
+    {
+        ScalarType.BOOL8,
+        Access.PRIVATE,
+        MemoryKind.PRIVATE,
+        *(op for op in (*BinaryOp, *UnaryOp) if op.value >= FIRST_OWN_TAG),
+    }
+)
+"""What vyre-driver does not have."""
+
+
+def _named_type(value: object) -> DataType:
+    dtype = type_from_json(value)
+    if _is_own(dtype):
+        raise ValueError(f"expected a type of vyre-driver, found {brief(value)}")
+    return dtype
+
+
+def _is_own(dtype: object) -> bool:
+    """Returns whether vyre-driver lacks a type or one inside it; ``MAX_TYPE_DEPTH`` bounds the nesting."""
+    if isinstance(dtype, ReservedType):
+        return any(map(_is_own, dtype.args))
+    return isinstance(dtype, ScalarType) and dtype in _OWN
+
+
 def _tagged_type(value: object) -> DataType:
     if type(value) is int:
-        if value in SCALAR_BY_TAG and SCALAR_BY_TAG[value] not in LATER_TYPES:
+        if value in SCALAR_BY_TAG and SCALAR_BY_TAG[value] not in _OWN:
             return SCALAR_BY_TAG[value]
         for name, tag in RESERVED_TAGS.items():
             if tag == value and not argument_kinds(name):
@@ -93,18 +117,15 @@ def _tagged_hints(value: object) -> BufferHints:
             raise ValueError(f"expected [coalesce axis, alignment, locality], found {brief(value)}")
 
 
-_LATER: Final = LATER_ACCESSES | LATER_KINDS | LATER_OPERATORS
-
-
 def _by_name(*families: type[Enum]) -> Leaf:
     table: dict[str, Enum] = {}
     for family in families:
-        table |= {name: member for name, member in by_camel_case(family).items() if member not in _LATER}
+        table |= {name: member for name, member in by_camel_case(family).items() if member not in _OWN}
     return choice(table, f"the name of {families[0].__name__}")
 
 
 def _by_value(*families: type[Enum]) -> Leaf:
-    table = {member.value: member for family in families for member in family if member not in _LATER}
+    table = {member.value: member for family in families for member in family if member not in _OWN}
     return choice(table, f"the tag of {families[0].__name__}")
 
 
@@ -115,13 +136,18 @@ def _float_tag(digits: int) -> Leaf:
 NAMED: Final = Schema(
     keys={},
     tags={},
-    buffer_fields=FIRST_BUFFER_FIELDS,
+    buffer_fields={
+        **BUFFER_FIELDS,
+        "access": _by_name(Access),
+        "kind": _by_name(MemoryKind),
+        "dtype": _named_type,
+    },
     hints=hints,
     binary=_by_name(BinaryOp, UpstreamBinary),
     unary=_by_name(UnaryOp, UpstreamUnary),
     atomic=_by_name(AtomicOp, UpstreamAtomic),
     ordering=_by_name(Ordering),
-    dtype=first_type,
+    dtype=_named_type,
     float_bits=hex_bits,
     ordering_precedes_buffer=False,
 )
@@ -154,7 +180,7 @@ TAGGED: Final = Schema(
         "broadcast": "bcast",
     },
     buffer_fields={
-        **FIRST_BUFFER_FIELDS,
+        **BUFFER_FIELDS,
         "access": _by_value(Access),
         "kind": _by_value(MemoryKind),
         "dtype": _tagged_type,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.ir.expr import LEAVES, Expr, children
-from vyre.domain.ir.stmt import Body, Stmt, bodies, operands, walk_statements
+from vyre.domain.ir.stmt import Body, GridLoop, Let, Loop, Stmt, bodies, operands, walk_statements
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
@@ -55,6 +55,15 @@ def program_statements(program: Program) -> Iterator[Stmt]:
     for definition in program.definitions:
         yield from walk_statements(definition.body)
     yield from walk_statements(program.body)
+
+
+def declared_names(body: Body) -> Iterator[str]:
+    """Yields the name of each local that the statements declare, in program order."""
+    for stmt in walk_statements(body):
+        if isinstance(stmt, Let | GridLoop):
+            yield stmt.name
+        elif isinstance(stmt, Loop):
+            yield stmt.var
 
 
 def unique_expressions(program: Program) -> Iterator[Expr]:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from vyre.domain.errors import InvalidProgram, MalformedWire
 from vyre.domain.identity import body_digest, encoded_definition_digest, names_digest, remember_digest
-from vyre.domain.ir.form_version import FIRST, FOURTH
-from vyre.domain.ir.limits import MAX_DEFINITIONS, form_version
+from vyre.domain.ir.limits import MAX_DEFINITIONS
 from vyre.domain.ir.wire_decoder import decode_definitions, decode_sections
-from vyre.domain.ir.wire_encoder import encode_body, encode_definition, encode_sections, uleb
-from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSIONS
+from vyre.domain.ir.wire_encoder import encode_definition, encode_sections, uleb
+from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
 from vyre.domain.ir.wire_reader import WireReader
 
 if TYPE_CHECKING:
@@ -27,16 +26,12 @@ def encode(program: Program) -> bytes:
     bytes.
     """
     body, names = encode_sections(program)
-    version, defined = form_version(program), b""
-    digests: list[bytes] = []
-    if version >= FOURTH:
-        definitions = [encode_definition(each) for each in program.definitions]
-        digests = [encoded_definition_digest(each.body) for each in definitions]
-        defined = uleb(len(definitions)) + b"".join([uleb(len(each.body)) + each.body for each in definitions])
-        names = b"".join([each.names for each in definitions]) + names
-    digest = body_digest(body, digests)
+    definitions = [encode_definition(each) for each in program.definitions]
+    defined = uleb(len(definitions)) + b"".join([uleb(len(each.body)) + each.body for each in definitions])
+    names = b"".join([each.names for each in definitions]) + names
+    digest = body_digest(body, [encoded_definition_digest(each.body) for each in definitions])
     remember_digest(program, digest)
-    header = MAGIC + bytes((version,)) + digest + names_digest(names)
+    header = MAGIC + bytes((VERSION,)) + digest + names_digest(names)
     data = b"".join((header, defined, uleb(len(body)), body, names))
     if len(data) > MAX_WIRE_BYTES:
         raise InvalidProgram(
@@ -44,11 +39,6 @@ def encode(program: Program) -> bytes:
             fix="shorten its names or split the program.",
         )
     return data
-
-
-def semantic_body(program: Program) -> bytes:
-    """Returns the one encoding of everything that can change a result of the program; raises ``InvalidProgram``."""
-    return encode_body(program)
 
 
 def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program:
@@ -61,13 +51,13 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
     if len(data) < HEADER_BYTES:
         raise MalformedWire("the header is truncated")
     version = data[len(MAGIC)]
-    if version not in VERSIONS:
+    if version != VERSION:
         raise MalformedWire(
-            f"version {version} of the format; the versions {VERSIONS[0]} to {VERSIONS[-1]} are known",
+            f"it has version {version} of the format, this vyre reads {VERSION}",
             fix="encode the program again with this release.",
         )
     reader = WireReader(data, HEADER_BYTES, len(data))
-    definitions = _definition_sections(reader) if version >= FOURTH else []
+    definitions = _definition_sections(reader)
     body_length = reader.uleb()
     start = reader.position
     body = reader.take(body_length)
@@ -79,12 +69,7 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
     middle = start + body_length
     labels = WireReader(data, middle, len(data))
     defined = decode_definitions([WireReader(data, first, last) for first, last in definitions], labels)
-    program = decode_sections(WireReader(data, start, middle), labels, make, version, defined)
-    if version != FIRST and form_version(program) != version:
-        raise MalformedWire(
-            f"version {version} of the format, for a program that version {form_version(program)} holds",
-            fix="write the program in the oldest version that holds it.",
-        )
+    program = decode_sections(WireReader(data, start, middle), labels, make, defined)
     remember_digest(program, digest)
     return program
 

@@ -1,27 +1,18 @@
 """Readers of what a body of ``.vyrb`` refers to: the records of its buffers, and the names section.
 
-``wire_format`` describes both.  A version of the format has its own words (``WORDS``).
+``wire_format`` describes both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
-from vyre.domain.ir.form_version import (
-    FIRST,
-    FOURTH,
-    LATER_ACCESSES,
-    LATER_KINDS,
-    LATER_TYPES,
-    SECOND,
-    THIRD,
-)
 from vyre.domain.ir.limits import U64_MAX
-from vyre.domain.ir.types import SCALAR_BY_TAG, DataType, ScalarType
+from vyre.domain.ir.size_parameters import SIZE_NAMES, SizeParameter, written_sizes
+from vyre.domain.ir.types import SCALAR_BY_TAG, DataType
 from vyre.domain.ir.wire_reader import WireReader
 
 _E = TypeVar("_E", bound=Enum)
@@ -41,30 +32,8 @@ def by_value(members: type[_E]) -> dict[int, _E]:
     return {member.value: member for member in members}
 
 
-def _without(members: type[_E], later: Collection[_E]) -> dict[int, _E]:
-    return {member.value: member for member in members if member not in later}
-
-
-class Words(NamedTuple):
-    """A version of the format, with the accesses, memory kinds and scalar types that each of its tags denotes."""
-
-    version: int
-    access: dict[int, Access]
-    kind: dict[int, MemoryKind]
-    scalar: dict[int, ScalarType]
-
-
-WORDS: Final = {
-    FIRST: Words(
-        FIRST,
-        _without(Access, LATER_ACCESSES),
-        _without(MemoryKind, LATER_KINDS),
-        _without(ScalarType, LATER_TYPES),
-    ),
-    SECOND: Words(SECOND, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
-    THIRD: Words(THIRD, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
-    FOURTH: Words(FOURTH, by_value(Access), by_value(MemoryKind), SCALAR_BY_TAG),
-}
+_ACCESS: Final = by_value(Access)
+_KIND: Final = by_value(MemoryKind)
 _LOCALITY: Final = by_value(CacheLocality)
 
 
@@ -89,15 +58,15 @@ class Record(NamedTuple):
 _UNBOUND: Final = (Access.WORKGROUP, Access.PRIVATE)
 
 
-def read_record(reader: WireReader, buffers: int, words: Words) -> Record:
+def read_record(reader: WireReader, buffers: int) -> Record:
     """Reads the record of one of ``buffers`` buffers; raises ``MalformedWire``."""
     start = reader.position
-    access = member(reader, words.access, "access")
+    access = member(reader, _ACCESS, "access")
     flags = reader.byte()
     if flags > w.IS_OUTPUT | w.HAS_LIKE | w.HAS_RANGE:
         raise reader.fail("unknown flags of a buffer")
-    kind = member(reader, words.kind, "memory kind")
-    element, count = reader.type(words.scalar), reader.uleb()
+    kind = member(reader, _KIND, "memory kind")
+    element, count = reader.type(SCALAR_BY_TAG), reader.uleb()
     like = output_range = None
     if flags & w.HAS_LIKE:
         like = reader.uleb()
@@ -115,7 +84,7 @@ class Labels:
     def __init__(self, reader: WireReader, records: list[Record]) -> None:
         self._reader = reader
         flags = reader.byte()
-        if flags > w.HAS_NAME | w.NON_COMPOSABLE:
+        if flags > w.HAS_NAME | w.NON_COMPOSABLE | w.HAS_SIZES:
             raise reader.fail("unknown flags of the names section")
         self.program_name: str | None = reader.string() if flags & w.HAS_NAME else None
         self.non_composable: bool = bool(flags & w.NON_COMPOSABLE)
@@ -128,6 +97,9 @@ class Labels:
         if len(set(self.tags)) < len(self.tags):
             raise reader.fail("two async tags have the same name")
         self._blocks = [self._block() for _ in range(reader.uleb())]
+        self.sizes = tuple([self._size() for _ in range(reader.uleb())]) if flags & w.HAS_SIZES else ()
+        if flags & w.HAS_SIZES and (not self.sizes or written_sizes(self.sizes, self.declared()) != self.sizes):
+            raise reader.fail("a parameter holds no size of an axis")
         if not reader.at_end:
             raise reader.fail("bytes follow the names section")
         self._next_local = self._next_block = 0
@@ -164,6 +136,10 @@ class Labels:
         if kind == w.PLAIN_BLOCK:
             return None
         return reader.string(), reader.string() if kind == w.SOURCED_REGION else None
+
+    def _size(self) -> SizeParameter:
+        name, array = [self.buffer_names[self._reader.uleb(len(self.records) - 1)] for _ in range(2)]
+        return name, array, -self._reader.uleb(len(SIZE_NAMES))
 
     def next_local(self) -> str:
         """Returns the name of the local that the body declares next."""

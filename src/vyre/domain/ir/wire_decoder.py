@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.domain.errors import MalformedWire
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.collector import collector_paused
+from vyre.domain.ir.definition_nodes import DEFINITION_EXPRESSIONS
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Expr, IdKind, Literal
-from vyre.domain.ir.form_version import FIRST, FOURTH, LATER_OPERATORS, SECOND, THIRD
+from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.limits import (
     MAX_BUFFERS,
     MAX_EXPRESSION_DEPTH,
@@ -27,8 +27,8 @@ from vyre.domain.ir.limits import (
 )
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
-from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.wire_declarations import WORDS, Labels, LocalNames, Words, by_value, member, read_record
+from vyre.domain.ir.types import SCALAR_BY_TAG, ScalarType
+from vyre.domain.ir.wire_declarations import Labels, LocalNames, by_value, member, read_record
 from vyre.domain.ir.wire_reader import WireReader
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def decode_definitions(bodies: list[WireReader], names: WireReader) -> Defined:
     found: list[Definition] = []
     most_nodes = MAX_NODES
     for body in bodies:
-        decoder = _DefinitionDecoder(body, LocalNames(names), WORDS[FOURTH], most_nodes)
+        decoder = _DefinitionDecoder(body, LocalNames(names), most_nodes)
         found.append(decoder.definition())
         most_nodes = decoder.most_nodes
     return Defined(tuple(found), most_nodes)
@@ -59,19 +59,14 @@ def decode_sections(
     body: WireReader,
     names: WireReader,
     make: type[Program],
-    version: int,
     defined: Defined,
 ) -> Program:
-    """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``.
-
-    What a version of the format does not have is refused; whether an older one would do is not checked.
-    """
+    """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``."""
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
-    words = WORDS[version]
-    records = [read_record(body, count, words) for _ in range(count)]
+    records = [read_record(body, count) for _ in range(count)]
     labels = Labels(names, records)
-    decoder = _Decoder(body, labels, words, defined.most_nodes)
+    decoder = _Decoder(body, labels, defined.most_nodes)
     statements = decoder.run()
     labels.finish()
     return make(
@@ -81,6 +76,7 @@ def decode_sections(
         name=labels.program_name,
         non_composable=labels.non_composable,
         definitions=defined.definitions,
+        sizes=labels.sizes,
     )
 
 
@@ -108,10 +104,9 @@ class _Open(NamedTuple):
 class _Decoder:
     """Runs the stack machine over the statements of a body."""
 
-    def __init__(self, reader: WireReader, labels: Labels, words: Words, most_nodes: int) -> None:
+    def __init__(self, reader: WireReader, labels: Labels, most_nodes: int) -> None:
         self._reader = reader
         self._labels = labels
-        self._words = words
         self._height = 0
         """The greatest height of the statements read so far in the open body."""
         self._values: list[Expr] = []
@@ -131,7 +126,7 @@ class _Decoder:
 
     def run(self) -> tuple[Stmt, ...]:
         reader = self._reader
-        self._read(_HANDLERS[self._words.version])
+        self._read(_HANDLERS)
         if self._open or self._values:
             raise reader.fail("the body ends inside a statement")
         if self._used_tags != len(self._labels.tags):
@@ -228,10 +223,10 @@ class _Decoder:
         (operand,) = self._pop(1)
         self._replace(1, x.Unary(_UNARY_OP[opcode], operand))
 
-    def _cast(self, opcode: int) -> None:
-        dtype = member(self._reader, self._words.scalar, "scalar type")
+    def _converted(self, opcode: int) -> None:
+        dtype = member(self._reader, SCALAR_BY_TAG, "scalar type")
         (operand,) = self._pop(1)
-        self._replace(1, _CASTS[opcode](dtype, operand))
+        self._replace(1, _CONVERSIONS[opcode](dtype, operand))
 
     def _atomic(self, _: int) -> None:
         op = member(self._reader, _ATOMIC, "atomic operator")
@@ -343,8 +338,6 @@ class _Decoder:
     # Bodies.
 
     def _begin(self, opcode: int) -> None:
-        if self._words.version == FIRST and len(self._open) > MAX_STATEMENT_DEPTH:
-            raise self._too_deep()
         fields: tuple[Any, ...]
         if opcode == w.BLOCK:
             self._operands(0)
@@ -441,20 +434,15 @@ class _Decoder:
         opened.outer.append(s.Switch(selector, tuple(arms), default))
         self._statements, self._height = opened.outer, max(opened.outside, opened.inside)
 
-    def _too_deep(self) -> MalformedWire:
-        return self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
-
     def _close_body(self) -> tuple[tuple[Stmt, ...], int]:
         """Returns the statements of the body that ends, and the height that it gives to its statement."""
         body = tuple(self._statements)
-        if self._words.version == FIRST and body and len(self._open) > MAX_STATEMENT_DEPTH:
-            raise self._too_deep()
         height = 0
         if body:
             is_link = self._open[-1].then is not None and s.is_chained(body)
             height = self._height if is_link else self._height + 1
             if height > MAX_STATEMENT_DEPTH:
-                raise self._too_deep()
+                raise self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
         self._height = 0
         first = self._open[-1].visible
         self._visible_names.difference_update(self._visible[first:])
@@ -486,7 +474,7 @@ class _DefinitionDecoder(_Decoder):
     _result: Expr | None = None
 
     def _scalar(self) -> ScalarType:
-        return member(self._reader, self._words.scalar, "scalar type")
+        return member(self._reader, SCALAR_BY_TAG, "scalar type")
 
     def _end_definition(self) -> None:
         (self._result,) = self._operands(1)
@@ -502,14 +490,7 @@ _LITERAL_MAX: Final = {
 }
 _BINARY_OP: Final = {w.BINARY + op.value: op for op in BinaryOp}
 _UNARY_OP: Final = {w.UNARY + op.value: op for op in UnaryOp}
-_CASTS: Final[dict[int, Callable[[ScalarType, Expr], Expr]]] = {
-    w.CAST: x.Cast,
-    w.BITCAST: x.Bitcast,
-    w.NARROW: x.Narrow,
-    w.PACK: x.Pack,
-    w.UNPACK: x.Unpack,
-    w.WRAP_CAST: x.WrapCast,
-}
+_CONVERSIONS: Final = {each.opcode: each.node for each in x.CONVERSIONS.values()}
 _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
     w.BREAK: s.Break,
     w.CONTINUE: s.Continue,
@@ -517,79 +498,54 @@ _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
 }
 
 
-_FOURTH_OPCODES: Final = (w.CALL,)
-_THIRD_OPCODES: Final = (w.GRID_LOOP, *_FOURTH_OPCODES)
-_LATER_OPCODES: Final = (
-    *_THIRD_OPCODES,
-    *(w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT),
-    *(w.UNARY + op.value for op in LATER_OPERATORS),
-)
+def _function(count: int, node: Callable[..., Expr]) -> _Handler:
+    if not count:
+        return lambda decoder, _: decoder._push(node())
+    return lambda decoder, _: decoder._replace(count, node(*decoder._pop(count)))
 
 
-def _handlers(missing: tuple[int, ...]) -> tuple[_Handler | None, ...]:
-    """Returns handlers by opcode; None where an opcode has no meaning, or is ``missing``."""
-    table: dict[int, _Handler] = {
-        **dict.fromkeys(_LITERAL_TYPE, _Decoder._literal),
-        **dict.fromkeys(_BINARY_OP, _Decoder._binary),
-        **dict.fromkeys(_UNARY_OP, _Decoder._unary),
-        **dict.fromkeys(_SIMPLE, _Decoder._simple),
-        w.VAR: _Decoder._var,
-        w.LOAD: _Decoder._load,
-        w.LENGTH: _Decoder._length,
-        w.LAUNCH_ID: _Decoder._launch_id,
-        w.SUBGROUP_LANE: lambda decoder, _: decoder._push(x.SubgroupLane()),
-        w.SUBGROUP_SIZE: lambda decoder, _: decoder._push(x.SubgroupSize()),
-        w.SELECT: _nary(3, x.Select),
-        **dict.fromkeys(_CASTS, _Decoder._cast),
-        w.FMA: _nary(3, x.Fma),
-        w.ATOMIC: _Decoder._atomic,
-        w.SUBGROUP_ADD: _nary(1, x.SubgroupAdd),
-        w.SUBGROUP_BALLOT: _nary(1, x.SubgroupBallot),
-        w.SUBGROUP_SHUFFLE: _nary(2, x.SubgroupShuffle),
-        w.SPEC_CONST: _Decoder._spec_const,
-        w.CALL: _Decoder._call,
-        w.LET: _Decoder._let,
-        w.ASSIGN: _Decoder._assign,
-        w.STORE: _Decoder._store,
-        w.IF: _Decoder._begin,
-        w.ELSE: _Decoder._else,
-        w.SWITCH: _Decoder._begin,
-        w.ARM: _Decoder._arm,
-        w.DEFAULT: _Decoder._arm,
-        w.LOOP: _Decoder._begin,
-        w.GRID_LOOP: _Decoder._begin,
-        w.BLOCK: _Decoder._begin,
-        w.END: _Decoder._end,
-        w.BARRIER: _Decoder._barrier,
-        w.ASYNC_LOAD: _Decoder._async,
-        w.ASYNC_STORE: _Decoder._async,
-        w.ASYNC_WAIT: _Decoder._async_wait,
-        w.TRAP: _Decoder._trap,
-        w.INDIRECT_DISPATCH: _Decoder._indirect_dispatch,
-    }
-    return tuple(None if opcode in missing else table.get(opcode) for opcode in range(256))
-
-
-def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
-    def handle(decoder: _Decoder, _: int) -> None:
-        decoder._replace(count, node(*decoder._pop(count)))
-
-    return handle
-
-
-_HANDLERS: Final = {
-    FIRST: _handlers(_LATER_OPCODES),
-    SECOND: _handlers(_THIRD_OPCODES),
-    THIRD: _handlers(_FOURTH_OPCODES),
-    FOURTH: _handlers(()),
+_HANDLER_OF: Final[dict[int, _Handler]] = {
+    **dict.fromkeys(_LITERAL_TYPE, _Decoder._literal),
+    **dict.fromkeys(_BINARY_OP, _Decoder._binary),
+    **dict.fromkeys(_UNARY_OP, _Decoder._unary),
+    **dict.fromkeys(_SIMPLE, _Decoder._simple),
+    w.VAR: _Decoder._var,
+    w.LOAD: _Decoder._load,
+    w.LENGTH: _Decoder._length,
+    w.LAUNCH_ID: _Decoder._launch_id,
+    **dict.fromkeys(_CONVERSIONS, _Decoder._converted),
+    **{each.opcode: _function(each.arity, each.node) for each in x.FUNCTIONS.values()},
+    w.ATOMIC: _Decoder._atomic,
+    w.SPEC_CONST: _Decoder._spec_const,
+    w.CALL: _Decoder._call,
+    w.LET: _Decoder._let,
+    w.ASSIGN: _Decoder._assign,
+    w.STORE: _Decoder._store,
+    w.IF: _Decoder._begin,
+    w.ELSE: _Decoder._else,
+    w.SWITCH: _Decoder._begin,
+    w.ARM: _Decoder._arm,
+    w.DEFAULT: _Decoder._arm,
+    w.LOOP: _Decoder._begin,
+    w.GRID_LOOP: _Decoder._begin,
+    w.BLOCK: _Decoder._begin,
+    w.END: _Decoder._end,
+    w.BARRIER: _Decoder._barrier,
+    w.ASYNC_LOAD: _Decoder._async,
+    w.ASYNC_STORE: _Decoder._async,
+    w.ASYNC_WAIT: _Decoder._async_wait,
+    w.TRAP: _Decoder._trap,
+    w.INDIRECT_DISPATCH: _Decoder._indirect_dispatch,
 }
+_HANDLERS: Final = tuple([_HANDLER_OF.get(opcode) for opcode in range(256)])
+"""Handlers by opcode; None where an opcode has no meaning."""
 _IN_DEFINITIONS: Final = frozenset(
     (
         *_LITERAL_TYPE,
         *_BINARY_OP,
         *_UNARY_OP,
-        *_CASTS,
-        *(w.VAR, w.SELECT, w.FMA, w.CALL, w.LET, w.ASSIGN, w.IF, w.ELSE, w.SWITCH, w.ARM, w.DEFAULT, w.LOOP, w.END),
+        *(opcode for cls in DEFINITION_EXPRESSIONS if (opcode := FORMS[cls].opcode) is not None),
+        *(w.LET, w.ASSIGN, w.IF, w.ELSE, w.SWITCH, w.ARM, w.DEFAULT, w.LOOP, w.END),
         *(w.BREAK, w.CONTINUE),
     )
 )
@@ -603,5 +559,5 @@ def _end_definition(decoder: _Decoder, _: int) -> None:
 
 _DEFINITION_HANDLERS: Final = tuple(
     _end_definition if opcode == w.RESULT else handler if opcode in _IN_DEFINITIONS else None
-    for opcode, handler in enumerate(_HANDLERS[FOURTH])
+    for opcode, handler in enumerate(_HANDLERS)
 )

@@ -14,9 +14,11 @@ from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.definition_nodes import DEFINITION_EXPRESSIONS, DEFINITION_STATEMENTS
 from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Literal, children
+from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable, is_known_valid
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp, UnaryOp
+from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
 from vyre.domain.ir.types import DataType, ScalarType
 from vyre.domain.ir.walk import unique_nodes
@@ -150,19 +152,14 @@ def _check_buffers(program: Program) -> None:
 
 # Reading ``value`` of an enum member costs more than writing the rest of a node.
 _TAG_OF: Final[dict[Enum, int]] = {
-    member: member.value for enum in (AtomicOp, Ordering, x.IdKind, Access, MemoryKind, ScalarType) for member in enum
+    member: member.value
+    for enum in (AtomicOp, SubgroupOp, Ordering, x.IdKind, Access, MemoryKind, ScalarType)
+    for member in enum
 }
 _BINARY: Final = {op: w.BINARY + op.value for op in BinaryOp}
 _UNARY: Final = {op: w.UNARY + op.value for op in UnaryOp}
 _LITERALS: Final = {dtype: (opcode, dtype.size * dtype.is_float) for dtype, opcode in w.LITERAL.items()}
-_CASTS: Final[dict[type[Node], int]] = {
-    x.Cast: w.CAST,
-    x.Bitcast: w.BITCAST,
-    x.Narrow: w.NARROW,
-    x.Pack: w.PACK,
-    x.Unpack: w.UNPACK,
-    x.WrapCast: w.WRAP_CAST,
-}
+_CONVERSIONS: Final = {each.node: each.opcode for each in x.CONVERSIONS.values()}
 _CLOSE: Final = object()
 _ELSE: Final = object()
 _DEFAULT: Final = object()
@@ -368,8 +365,11 @@ class _Writer:
     def _emit_unary(self, node: x.Unary) -> None:
         self._out.append(_UNARY[node.op])
 
+    def _emit_operator(self, node: Any) -> None:
+        self._out.append(_TAG_OF[node.op])
+
     def _emit_cast(self, node: x.Cast | x.Bitcast | x.Narrow | x.Pack | x.Unpack | x.WrapCast) -> None:
-        self._out += bytes((_CASTS[type(node)], _TAG_OF[node.dtype]))
+        self._out += bytes((_CONVERSIONS[type(node)], _TAG_OF[node.dtype]))
 
     def _emit_atomic(self, node: x.Atomic) -> None:
         self._out += bytes((w.ATOMIC, _TAG_OF[node.op], _TAG_OF[node.ordering]))
@@ -430,7 +430,9 @@ class _Writer:
 
     def names(self, program: Program, order: list[Buffer]) -> bytes:
         place = {buffer.name: i for i, buffer in enumerate(program.buffers)}
-        out = bytearray(((program.name is not None) * w.HAS_NAME | program.non_composable * w.NON_COMPOSABLE,))
+        flags = (program.name is not None) * w.HAS_NAME | program.non_composable * w.NON_COMPOSABLE
+        sizes = written_sizes(program.sizes, order)
+        out = bytearray((flags | bool(sizes) * w.HAS_SIZES,))
         if program.name is not None:
             out += _string(program.name)
         for buffer in order:
@@ -442,6 +444,9 @@ class _Writer:
         out += _list(map(_string, self._locals))
         out += _list(map(_string, self._tags))
         out += _list(map(_block, self._blocks))
+        if sizes:
+            number = {buffer.name: i for i, buffer in enumerate(order)}
+            out += _list(uleb(number[name]) + uleb(number[array]) + uleb(-axis) for name, array, axis in sizes)
         return bytes(out)
 
 
@@ -488,19 +493,14 @@ _WRITE: Final[dict[type[Node], Callable[[_Writer, Any, list[Any]], None]]] = {
 }
 
 
-_EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {
+_EMIT: Final[dict[Callable[..., Any], Callable[[_Writer, Any], None]]] = {
+    **{each.node: _opcode(each.opcode) for each in x.FUNCTIONS.values() if isinstance(each.node, type)},
+    **{cls: _Writer._emit_operator for cls, form in FORMS.items() if form.operators},
     Literal: _Writer._emit_literal,
     x.BufferLength: _Writer._emit_length,
-    x.SubgroupLane: _opcode(w.SUBGROUP_LANE),
-    x.SubgroupSize: _opcode(w.SUBGROUP_SIZE),
     x.Unary: _Writer._emit_unary,
-    x.Select: _opcode(w.SELECT),
-    **dict.fromkeys(_CASTS, _Writer._emit_cast),
-    x.Fma: _opcode(w.FMA),
+    **dict.fromkeys(_CONVERSIONS, _Writer._emit_cast),
     x.Atomic: _Writer._emit_atomic,
-    x.SubgroupAdd: _opcode(w.SUBGROUP_ADD),
-    x.SubgroupBallot: _opcode(w.SUBGROUP_BALLOT),
-    x.SubgroupShuffle: _opcode(w.SUBGROUP_SHUFFLE),
     x.SpecConst: _Writer._emit_spec_const,
     x.Call: _Writer._emit_call,
 }

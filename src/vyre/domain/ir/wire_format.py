@@ -2,14 +2,13 @@
 
 A file is::
 
-    magic "VYRB" · version (1 byte: the oldest that holds the program) · BLAKE3 of the body · BLAKE3 of the names
-    · length of the body · body · names
+    magic "VYRB" · version (1 byte) · BLAKE3 of the body · BLAKE3 of the names · number of the definitions
+    · length and encoding of each definition · length of the body · body · names
 
-In version 4, the number of the definitions stands before the length of the body, and for each of them the length of its
-encoding and the encoding: id, the three numbers of the version, number and types of the parameters, type of the result,
-and statements up to ``RESULT``, which follows its operand.  The digest in the header is that of the program: it covers
-the digests of the definitions, which are those of their encodings, and the body.  The names of their parameters and
-locals come first in the names section, a list for each definition.
+The encoding of a definition is its id, the three numbers of its version, number and types of the parameters, type of
+the result, and statements up to ``RESULT``, which follows its operand.  The digest in the header is that of the
+program: it covers the digests of the definitions, which are those of their encodings, and the body.  The names of their
+parameters and locals come first in the names section, a list for each definition.
 
 The body holds everything that can change a result and nothing else; the names section holds the rest.  Integers are
 unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone surrogates as three bytes), float
@@ -31,7 +30,8 @@ arguments and has the number of the operation by first use, the number of argume
 
 Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
 then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
-1 and a region's generator, or 2 and generator and source.
+1 and a region's generator, or 2 and generator and source; with ``HAS_SIZES``, for each parameter that holds the size of
+an axis the numbers of its buffer and of that array, and the axis counted from the last one, which is 1.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from typing import Final
 from vyre.domain.ir.types import ScalarType
 
 MAGIC: Final = b"VYRB"
-VERSIONS: Final = (1, 2, 3, 4)
-"""The versions of the format; ``form_version`` tells which one holds a program."""
+VERSION: Final = 5
+"""The version of the format.  Those below it were never released."""
 DIGEST_BYTES: Final = 32
 HEADER_BYTES: Final = len(MAGIC) + 1 + 2 * DIGEST_BYTES
 MAX_WIRE_BYTES: Final = 64 << 20
@@ -55,13 +55,15 @@ HAS_RANGE: Final = 4
 # Flags of the names section.
 HAS_NAME: Final = 1
 NON_COMPOSABLE: Final = 2
+HAS_SIZES: Final = 4
 
 # Entries of the list of blocks.
 PLAIN_BLOCK: Final = 0
 REGION: Final = 1
 SOURCED_REGION: Final = 2
 
-# Expressions. A unary operator is UNARY + its tag, a binary one BINARY + its tag.
+# Expressions. A unary operator is UNARY + its tag, a binary one BINARY + its tag.  ``expr.FUNCTIONS`` has the opcodes
+# of those that follow their operands and have nothing else, ``expr.CONVERSIONS`` those that a type follows.
 LITERAL: Final[dict[ScalarType, int]] = {
     ScalarType.U32: 0x01,
     ScalarType.I32: 0x02,
@@ -75,21 +77,8 @@ VAR: Final = 0x08
 LOAD: Final = 0x09
 LENGTH: Final = 0x0A
 LAUNCH_ID: Final = 0x0B
-SUBGROUP_LANE: Final = 0x0C
-SUBGROUP_SIZE: Final = 0x0D
-SELECT: Final = 0x0E
-CAST: Final = 0x0F
-BITCAST: Final = 0x10
-FMA: Final = 0x11
 ATOMIC: Final = 0x12
-SUBGROUP_ADD: Final = 0x13
-SUBGROUP_BALLOT: Final = 0x14
-SUBGROUP_SHUFFLE: Final = 0x15
 SPEC_CONST: Final = 0x16
-NARROW: Final = 0x17
-PACK: Final = 0x18
-UNPACK: Final = 0x19
-WRAP_CAST: Final = 0x1A
 CALL: Final = 0x1B
 UNARY: Final = 0x40
 BINARY: Final = 0x80

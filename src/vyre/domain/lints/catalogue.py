@@ -52,7 +52,7 @@ _CATALOGUE: Final = (
         "L006",
         "branch or loop without statements",
         "An `if` has no statement in either branch, a `switch` has none in any of its bodies, or a loop has none.",
-        "leave it out; in Python, `c += 1` records a statement only if c is a p.var.",
+        "leave it out, or write the statement that is missing; changing a Python number is none.",
     ),
     _lint(
         "L007",

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.ir.bits import integer_range
 from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Load, Select, Unary
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BINARY, BinaryOp, UnaryOp
+from vyre.domain.ir.operators import BINARY, BinaryOp, Element, UnaryOp
 from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
 
@@ -73,7 +73,7 @@ class ExpressionLints:
         below, above = value <= low, value >= high
         if not below and not above:
             return None
-        keeps_operand = below if expr.op is BinaryOp.MAX else above
+        keeps_operand = below if BINARY[expr.op].neutral is Element.LEAST else above
         result = "the other operand" if keeps_operand else str(value)
         what = f"`{BINARY[expr.op].text}` with {value} is always {result}"
         return Lint("L002", f"{what} for {self._type_text(other, literal)}")
@@ -162,10 +162,10 @@ _OUTCOME: Final[dict[BinaryOp, _Outcome]] = {
     BinaryOp.EQ: _equal,
     BinaryOp.NE: lambda left, right: _opposite(_equal(left, right)),
 }
+_ENDS: Final = (Element.LEAST, Element.GREATEST)
 _OF_OPERATOR: Final[dict[BinaryOp, Callable[[ExpressionLints, Binary], Lint | None]]] = {
     **dict.fromkeys(_OUTCOME, ExpressionLints._comparison),
-    BinaryOp.MIN: ExpressionLints._extremum,
-    BinaryOp.MAX: ExpressionLints._extremum,
+    **dict.fromkeys([op for op, row in BINARY.items() if row.neutral in _ENDS], ExpressionLints._extremum),
     BinaryOp.SHL: ExpressionLints._shift,
     BinaryOp.SHR: ExpressionLints._shift,
     BinaryOp.DIV: ExpressionLints._division,

@@ -11,7 +11,7 @@ from typing import Final
 
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import (
-    Atomic,
+    OF_LANES,
     Binary,
     BufferLength,
     Expr,
@@ -19,15 +19,11 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
     Unary,
     Var,
     children,
 )
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.operators import OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import Assign, walk_statements
 
@@ -36,14 +32,6 @@ UNKNOWN: Final = 8
 ALL: Final = 15
 _PLENTY: Final = 2
 """The number of lanes assumed to pass a bound that is known at run time only."""
-_OPPOSITE: Final = {
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.LE: BinaryOp.GT,
-    BinaryOp.EQ: BinaryOp.NE,
-    BinaryOp.NE: BinaryOp.EQ,
-}
 _MIRRORED: Final = {
     BinaryOp.LT: BinaryOp.GT,
     BinaryOp.GT: BinaryOp.LT,
@@ -149,14 +137,14 @@ class Lanes:
         return found
 
     def _find(self, expr: Expr) -> int:
+        if type(expr) in OF_LANES:
+            return UNKNOWN
         match expr:
             case Var(name):
                 return self._differs.get(name, ALL)
             case LaunchId(kind, axis):
                 in_workgroup = kind in (IdKind.LOCAL, IdKind.GLOBAL) and self._sizes[axis] > 1
                 return 1 << axis if in_workgroup else 0
-            case SubgroupLane() | SubgroupAdd() | SubgroupBallot() | SubgroupShuffle() | Atomic():
-                return UNKNOWN
             case Load(buffer, index):
                 return self.differs(index) | (UNKNOWN if buffer in self._written else 0)
         bits = 0
@@ -190,9 +178,9 @@ class Lanes:
 
     def _compared(self, reach: Reach, condition: Binary, holds: bool) -> Reach | None:
         """Returns the lanes behind a comparison of an id with a bound on which they agree, or None."""
-        if condition.op not in _OPPOSITE:
+        if condition.op not in OPPOSITE:
             return None
-        op = condition.op if holds else _OPPOSITE[condition.op]
+        op = condition.op if holds else OPPOSITE[condition.op]
         left, right = condition.left, condition.right
         launch_id = self._id(left)
         if launch_id is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step
+from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step, f64_bits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,14 +33,9 @@ def _f64(bits: int) -> float:
     return value
 
 
-def _f64_bits(value: float) -> int:
-    bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
-    return bits
-
-
 def _widen(bits: int) -> int:
     value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
-    return _f64_bits(value)
+    return f64_bits(value)
 
 
 def _narrow(bits: int) -> int:
@@ -70,12 +65,12 @@ _RULES: Final[dict[Op, Callable[..., int]]] = {
     Op.FROM_BITS: lambda s, x: x,
     Op.WIDEN: lambda s, x: _widen(x),
     Op.NARROW: lambda s, x: _narrow(x),
-    Op.FROM_INT: lambda s, x: _f64_bits(float(_signed(x))),
-    Op.ADD: lambda s, a, b: _f64_bits(_f64(a) + _f64(b)),
-    Op.SUB: lambda s, a, b: _f64_bits(_f64(a) - _f64(b)),
-    Op.MUL: lambda s, a, b: _f64_bits(_f64(a) * _f64(b)),
-    Op.DIV: lambda s, a, b: _f64_bits(_quotient(_f64(a), _f64(b))),
-    Op.SQRT: lambda s, x: _f64_bits(math.sqrt(_f64(x)) if _f64(x) >= 0.0 else math.nan),
+    Op.FROM_INT: lambda s, x: f64_bits(float(_signed(x))),
+    Op.ADD: lambda s, a, b: f64_bits(_f64(a) + _f64(b)),
+    Op.SUB: lambda s, a, b: f64_bits(_f64(a) - _f64(b)),
+    Op.MUL: lambda s, a, b: f64_bits(_f64(a) * _f64(b)),
+    Op.DIV: lambda s, a, b: f64_bits(_quotient(_f64(a), _f64(b))),
+    Op.SQRT: lambda s, x: f64_bits(math.sqrt(_f64(x)) if _f64(x) >= 0.0 else math.nan),
     Op.LO32: lambda s, x: x & _WORD,
     Op.HI32: lambda s, x: x >> 32,
     Op.PACK: lambda s, low, high: high << 32 | low,

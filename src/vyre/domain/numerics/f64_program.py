@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.domain.cached import cached_property
 from vyre.domain.identity_enum import IdentityEnum
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from vyre.domain.ir.operators import TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
+from vyre.domain.ir.operators import COUNTED, TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 _S = ScalarType
@@ -247,6 +247,13 @@ def _rotate_left(t: ValueType, a: int, count: int) -> int:
     return bits << count | bits >> (t.bits - count)
 
 
+def _carry_less_product(a: int, b: int) -> int:
+    product = 0
+    for place in range(b.bit_length()):
+        product ^= (a << place) * (b >> place & 1)
+    return product
+
+
 # Operands are mathematical integers, counts of shifts and rotations already masked; results wrap afterwards.
 _INTEGER_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.ADD: operator.add,
@@ -261,6 +268,7 @@ _INTEGER_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.ABS_DIFF: lambda a, b: abs(a - b),
     BinaryOp.MIN: min,
     BinaryOp.MAX: max,
+    BinaryOp.CLMUL: _carry_less_product,
 }
 # Operators whose rules depend on the type.
 _TYPED_BINARY: Final[dict[BinaryOp, Callable[[ValueType, int, int], int]]] = {
@@ -272,8 +280,7 @@ _TYPED_BINARY: Final[dict[BinaryOp, Callable[[ValueType, int, int], int]]] = {
     BinaryOp.SATURATING_MUL: lambda t, a, b: _clamp(t, a * b),
     BinaryOp.MUL_HIGH: lambda t, a, b: (a * b) >> t.bits,
 }
-_COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
-_LEAVES_RANGE: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL})
+_LEAVES_RANGE: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL, BinaryOp.CLMUL})
 """Operators whose results for unsigned integers may need to wrap."""
 
 
@@ -332,7 +339,7 @@ def binary(op: BinaryOp, dtype: ValueType, a: int, b: int) -> int:
         return _from_float(form, _FLOAT_BINARY[op](_to_float(form, a), _to_float(form, b)))
     if dtype.kind is TypeKind.BOOL:
         return _BOOL_BINARY[op](a, b)
-    left, right = _to_int(dtype, a), b & (dtype.bits - 1) if op in _COUNTED else _to_int(dtype, b)
+    left, right = _to_int(dtype, a), b & (dtype.bits - 1) if op in COUNTED else _to_int(dtype, b)
     rule = _INTEGER_BINARY.get(op)
     return _wrap(dtype, _TYPED_BINARY[op](dtype, left, right) if rule is None else rule(left, right))
 
@@ -346,7 +353,7 @@ def unsigned_rule(op: BinaryOp, dtype: ValueType) -> Callable[[int, int], int]:
     if op in _COMPARE:
         return _COMPARE[op]
     rule, mask, counts = _INTEGER_BINARY[op], (1 << dtype.bits) - 1, dtype.bits - 1
-    if op in _COUNTED:
+    if op in COUNTED:
         if op in _LEAVES_RANGE:
             return lambda a, b: rule(a, b & counts) & mask
         return lambda a, b: rule(a, b & counts)

@@ -12,36 +12,32 @@ from dataclasses import replace
 from operator import is_
 from typing import Any, Final
 
-from vyre.domain.ir.expr import Binary, Expr, Literal, Select, Unary, Var
+from vyre.domain.ir.expr import IMPURE, Binary, Expr, Literal, Select, Unary, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.operators import OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt_from, same_statements, with_body
 from vyre.domain.ir.stmt import (
+    LEAVING,
     Arm,
     Assign,
     AsyncLoad,
     AsyncStore,
     Body,
-    Break,
-    Continue,
     If,
     Loop,
-    Return,
     Stmt,
     Store,
     Switch,
-    Trap,
     if_chain,
     is_chained,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE, containing
-from vyre.domain.optimize.rebuilding import rewritten_from, same_statements, with_body
+from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.sizes import Depths, is_cheap
-from vyre.domain.optimize.strength import OPPOSITE
 from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
@@ -50,7 +46,6 @@ _COMPARED: Final = 4
 """The largest number of statements of branches that are compared with each other."""
 _WAITED: Final[frozenset[type[Node]]] = frozenset({AsyncLoad, AsyncStore})
 """Statements that need a later one, which must not go."""
-_ENDS: Final = (Return, Break, Continue, Trap)
 
 
 class _Branches(Rewriter):
@@ -65,7 +60,7 @@ class _Branches(Rewriter):
 
     # ---- expressions
     def expression(self, expr: Expr) -> Expr:
-        return rewritten_from(expr, self._simplified, self._made)
+        return rebuilt_from(expr, self._simplified, self._made)
 
     def _simplified(self, old: Expr, new: Expr) -> Expr:
         """Decides comparisons and selections that have the same outcome wherever they are evaluated."""
@@ -92,7 +87,7 @@ class _Branches(Rewriter):
         for index, stmt in enumerate(body):
             before = len(self.out)
             self.visit(stmt)
-            if index + 1 < len(body) and len(self.out) > before and isinstance(self.out[-1], _ENDS):
+            if index + 1 < len(body) and len(self.out) > before and type(self.out[-1]) in LEAVING:
                 if self._may_drop:
                     break
                 self.out[before:] = [stmt]
@@ -262,7 +257,7 @@ def _linked(link: If, condition: Expr, then: Body, otherwise: Body) -> If:
 
 def _always_ends(body: Body) -> bool:
     """Returns whether the last statement of a body ends the lane or leaves the body, so that nothing follows it."""
-    return bool(body) and isinstance(body[-1], _ENDS)
+    return bool(body) and type(body[-1]) in LEAVING
 
 
 def _are_equal(then: Body, otherwise: Body) -> bool:

@@ -24,12 +24,12 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import rewritten_by
@@ -146,7 +146,7 @@ class _Copies(FlowRewriter):
         if not self._copies:
             return expr
         self._has_grown = False
-        made = rewritten(expr, self._resolved, {})
+        made = rebuilt(expr, self._resolved, {})
         if self._has_grown and measure(made, {}, MAX_PROGRAM_NODES)[0] > MAX_EXPRESSION_DEPTH:
             return expr
         return made

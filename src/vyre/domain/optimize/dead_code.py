@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var, children
+from vyre.domain.ir.expr import CHILDREN, IMPURE, LEAVES, Expr, Load, Var, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import same_statements, with_body
 from vyre.domain.ir.stmt import (
     OPERANDS,
     Arm,
@@ -45,9 +46,8 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE, containing
+from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.reach import reached
-from vyre.domain.optimize.rebuilding import same_statements, with_body
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var
+from vyre.domain.ir.expr import CHILDREN, IMPURE, LEAVES, Expr, Load, Var
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, walk_statements
 from vyre.domain.optimize.flow import FENCE, Key
-from vyre.domain.optimize.purity import IMPURE
 
 _NOTHING: Final[frozenset[Key]] = frozenset()
 _MOST: Final = 16

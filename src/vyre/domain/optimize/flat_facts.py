@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.domain.ir.expr import Atomic, Load, Var
+from vyre.domain.ir.expr import IMPURE, Atomic, Load, Var
 from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row
-from vyre.domain.optimize.purity import IMPURE
 from vyre.domain.optimize.static_types import StaticTypes
 
 if TYPE_CHECKING:

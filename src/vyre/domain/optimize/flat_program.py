@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
+from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import (
     CHILDREN,
     EXPR_TYPES,
@@ -36,6 +36,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import with_body, with_operands
 from vyre.domain.ir.stmt import (
     OPERANDS,
     Arm,
@@ -62,7 +63,6 @@ from vyre.domain.ir.stmt import (
     if_chain,
 )
 from vyre.domain.ir.walk import operands_first
-from vyre.domain.optimize.rebuilding import EXPRESSIONS, STATEMENTS, with_body
 
 if TYPE_CHECKING:
     import numpy as np
@@ -415,31 +415,17 @@ def _roots(flat: FlatProgram) -> list[list[Expr]]:
     return [[flat.exprs[node] for node in items[start[row] : start[row + 1]]] for row in range(flat.rows)]
 
 
-def with_operands(expr: Expr, operands: Sequence[Expr | None]) -> Expr:
+def with_first_operands(expr: Expr, operands: Sequence[Expr | None]) -> Expr:
     """Returns an expression with other operands, of which there may be more than it has; the very expression if they
     are its own.
     """
-    kind = type(expr)
-    if kind in LEAVES:
-        return expr
-    old = CHILDREN[kind](expr)
-    new = operands[: len(old)]
-    if all(one is other for one, other in zip(old, new, strict=True)):
-        return expr
-    return cast("Expr", EXPRESSIONS[kind](expr, *new))
+    return with_operands(expr, operands[: len(CHILDREN[type(expr)](expr))])
 
 
 def _plain(kind: int, stmt: Stmt, roots: list[Expr]) -> Stmt:
     if kind == Row.LET and isinstance(stmt, Assign):
         return Let(stmt.name, roots[0], loc=stmt.loc)
-    return _with_roots(stmt, roots)
-
-
-def _with_roots(stmt: Stmt, roots: list[Expr]) -> Stmt:
-    old = OPERANDS[type(stmt)](stmt)
-    if all(one is other for one, other in zip(old, roots, strict=True)):
-        return stmt
-    return cast("Stmt", STATEMENTS[type(stmt)](stmt, *roots))
+    return with_operands(stmt, roots)
 
 
 def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], roots: Sequence[list[Expr]]) -> Stmt:
@@ -457,7 +443,7 @@ def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], roots: Sequence[li
     if kind == Row.SWITCH:
         arms = tuple([Arm(arm.labels, body, loc=arm.loc) for arm, body in _arms(flat, parts[1:-1])])
         return Switch(roots[row][0], arms, parts[-1][1], loc=stmt.loc)
-    return with_body(_with_roots(stmt, roots[row]), body)
+    return cast("Stmt", with_body(with_operands(stmt, roots[row]), body))
 
 
 def _arms(flat: FlatProgram, parts: list[tuple[int, Body]]) -> list[tuple[Arm, Body]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from vyre.domain.ir.expr import Expr
+from vyre.domain.ir.expr import ATOMICS, Expr
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     OPERANDS,
@@ -30,7 +30,7 @@ from vyre.domain.ir.stmt import (
     if_chain,
 )
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.purity import ATOMICS, containing
+from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.walking import Rewriter
 
 Key: TypeAlias = str | tuple[str] | None

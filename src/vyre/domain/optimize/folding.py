@@ -13,39 +13,33 @@ from typing import Any, Final, TypeVar
 
 from vyre.domain.ir.expr import (
     CHILDREN,
+    IMPURE,
     LEAVES,
     Binary,
     Bitcast,
     BufferLength,
     Cast,
     Expr,
-    Fma,
     Literal,
-    Narrow,
-    Pack,
     Select,
     SubgroupSize,
     Unary,
-    Unpack,
     Var,
-    WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import BINARY, COMMUTING, COUNTED, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Body, GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import FOLD, folded
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE
-from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 _Simpler = TypeVar("_Simpler", bound=Expr)
 _U32, _BOOL = ScalarType.U32, ScalarType.BOOL
 SUBGROUP_LANES: Final = 32
-_ONE: Final = {ScalarType.F32: 0x3F80_0000, ScalarType.F64: 0x3FF0_0000_0000_0000}
 
 
 def fold(program: Program, counts: Counts) -> Program:
@@ -53,7 +47,7 @@ def fold(program: Program, counts: Counts) -> Program:
     return rewritten_by(_Folding, program, counts)
 
 
-FOLDING: Final = Pass("folding", 1, fold)
+FOLDING: Final = Pass("folding", 2, fold)
 
 
 class _Folding(Rewriter):
@@ -65,7 +59,7 @@ class _Folding(Rewriter):
         """Expressions of the new program that must not be dropped, by identity."""
 
     def expression(self, expr: Expr) -> Expr:
-        return rewritten(expr, self._rule, self._made)
+        return rebuilt(expr, self._rule, self._made)
 
     # ---- declarations
     def visit_let(self, stmt: Let) -> None:
@@ -84,6 +78,8 @@ class _Folding(Rewriter):
     def _rule(self, node: Expr) -> Expr:
         """Returns what an expression becomes whose operands are folded."""
         kind = type(node)
+        if kind in FOLD and kind is not Select and {*map(type, CHILDREN[kind](node))} == {Literal}:
+            return self._literal(node, self._types.of(node), folded(node))
         rule = _RULES.get(kind)
         new = node if rule is None else rule(self, node)
         if kind in IMPURE or (self._impure and self._is_around_impure(new)):
@@ -116,10 +112,6 @@ class _Folding(Rewriter):
     def _binary(self, node: Binary) -> Expr:
         left, right = node.left, node.right
         if type(right) is Literal:
-            if type(left) is Literal:
-                dtype = binary_result(node.op, left.dtype, right.dtype)
-                assert dtype is not None
-                return self._literal(node, dtype, scalar.binary(node.op, left.dtype, left.bits, right.bits))
             return self._with_literal(node, left, right, left_is_literal=False)
         if type(left) is Literal:
             return self._with_literal(node, right, left, left_is_literal=True)
@@ -131,8 +123,10 @@ class _Folding(Rewriter):
         dtype = literal.dtype
         if left_is_literal and op not in COMMUTING:
             return node
-        if dtype is _BOOL:
-            return self._with_bool(node, other, literal)
+        if dtype is _BOOL and (op is BinaryOp.EQ or op is BinaryOp.NE):
+            if bool(literal.bits) is (op is BinaryOp.EQ):
+                return self._simpler(other)
+            return self._simpler(self._not(Unary(UnaryOp.LOGICAL_NOT, other, loc=node.loc)))
         if literal.bits == neutral(op, dtype):
             return self._simpler(other)
         if op in COUNTED and not literal.bits & (self._types.of(other).bits - 1):
@@ -142,24 +136,7 @@ class _Folding(Rewriter):
             return self._literal(node, dtype, result[1])
         return node
 
-    def _with_bool(self, node: Binary, other: Expr, literal: Literal) -> Expr:
-        op, holds = node.op, bool(literal.bits)
-        if op is BinaryOp.AND or op is BinaryOp.OR:
-            if holds is (op is BinaryOp.AND):
-                return self._simpler(other)
-            return self._literal(node, _BOOL, literal.bits) if self._is_free(other) else node
-        if op is BinaryOp.EQ or op is BinaryOp.NE:
-            if holds is (op is BinaryOp.EQ):
-                return self._simpler(other)
-            return self._simpler(self._not(Unary(UnaryOp.LOGICAL_NOT, other, loc=node.loc)))
-        return node
-
     def _unary(self, node: Unary) -> Expr:
-        operand = node.operand
-        if type(operand) is Literal:
-            dtype = unary_result(node.op, operand.dtype)
-            assert dtype is not None
-            return self._literal(node, dtype, scalar.unary(node.op, operand.dtype, operand.bits))
         return self._not(node) if node.op is UnaryOp.LOGICAL_NOT else node
 
     def _not(self, node: Unary) -> Expr:
@@ -179,8 +156,6 @@ class _Folding(Rewriter):
 
     def _cast(self, node: Cast) -> Expr:
         operand, dtype = node.operand, node.dtype
-        if type(operand) is Literal:
-            return self._literal(node, dtype, scalar.cast(operand.dtype, dtype, operand.bits))
         if self._types.of(operand) is dtype:
             return self._simpler(operand)
         if type(operand) is Cast and dtype.is_integer and operand.dtype.is_integer and operand.dtype.bits >= dtype.bits:
@@ -193,37 +168,7 @@ class _Folding(Rewriter):
 
     def _bitcast(self, node: Bitcast) -> Expr:
         operand, dtype = node.operand, node.dtype
-        if type(operand) is Literal:
-            return self._literal(node, dtype, scalar.bitcast(operand.dtype, dtype, operand.bits))
         return self._simpler(operand) if self._types.of(operand) is dtype else node
-
-    def _narrow(self, node: Narrow) -> Expr:
-        operand = node.operand
-        if type(operand) is Literal:
-            return self._literal(node, operand.dtype, scalar.narrow(node.dtype, operand.bits))
-        return node
-
-    def _pack(self, node: Pack) -> Expr:
-        operand = node.operand
-        return self._literal(node, _U32, scalar.pack(node.dtype, operand.bits)) if type(operand) is Literal else node
-
-    def _unpack(self, node: Unpack) -> Expr:
-        operand = node.operand
-        if type(operand) is Literal:
-            return self._literal(node, node.dtype.widened, scalar.unpack(node.dtype, operand.bits))
-        return node
-
-    def _wrap_cast(self, node: WrapCast) -> Expr:
-        operand = node.operand
-        if type(operand) is Literal:
-            return self._literal(node, node.dtype, scalar.wrap_cast(operand.dtype, node.dtype, operand.bits))
-        return node
-
-    def _fma(self, node: Fma) -> Expr:
-        a, b, c = node.a, node.b, node.c
-        if type(a) is Literal and type(b) is Literal and type(c) is Literal:
-            return self._literal(node, a.dtype, scalar.fma(a.dtype, a.bits, b.bits, c.bits))
-        return node
 
 
 _RULES: Final[dict[type[Node], Callable[[_Folding, Any], Expr]]] = {
@@ -234,92 +179,29 @@ _RULES: Final[dict[type[Node], Callable[[_Folding, Any], Expr]]] = {
     Select: _Folding._select,
     Cast: _Folding._cast,
     Bitcast: _Folding._bitcast,
-    Narrow: _Folding._narrow,
-    Pack: _Folding._pack,
-    Unpack: _Folding._unpack,
-    WrapCast: _Folding._wrap_cast,
-    Fma: _Folding._fma,
 }
 
 # ---------------------------------------------------------------- literal operands that decide or change nothing
-COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
-COMMUTING: Final = frozenset(
-    {
-        BinaryOp.ADD,
-        BinaryOp.MUL,
-        BinaryOp.BIT_AND,
-        BinaryOp.BIT_OR,
-        BinaryOp.BIT_XOR,
-        BinaryOp.AND,
-        BinaryOp.OR,
-        BinaryOp.EQ,
-        BinaryOp.NE,
-        BinaryOp.MIN,
-        BinaryOp.MAX,
-        BinaryOp.SATURATING_ADD,
-        BinaryOp.SATURATING_MUL,
-    }
-)
-_ZERO_CHANGES_NOTHING: Final = frozenset(
-    {
-        BinaryOp.ADD,
-        BinaryOp.SUB,
-        BinaryOp.BIT_OR,
-        BinaryOp.BIT_XOR,
-        BinaryOp.SATURATING_ADD,
-        BinaryOp.SATURATING_SUB,
-    }
-)
-_ONE_CHANGES_NOTHING: Final = frozenset({BinaryOp.MUL, BinaryOp.DIV, BinaryOp.SATURATING_MUL})
-_ZERO_ABSORBS: Final = frozenset({BinaryOp.MUL, BinaryOp.BIT_AND, BinaryOp.SATURATING_MUL, BinaryOp.MUL_HIGH})
-
-
-def _least(dtype: ScalarType) -> int:
-    return 1 << (dtype.bits - 1) if dtype.is_signed else 0
-
-
-def _greatest(dtype: ScalarType) -> int:
-    return (1 << (dtype.bits - dtype.is_signed)) - 1
 
 
 def neutral(op: BinaryOp, dtype: ScalarType) -> int | None:
-    """Returns the bits of the right operand, of a number type, with which ``op`` gives its left operand; None: none.
+    """Returns the bits of the right operand with which ``op`` gives its left operand; None: there are none.
 
     Of a float, the result may be another NaN than the operand.
     """
-    if dtype.is_float:
-        if op is BinaryOp.SUB:
-            return 0
-        if op is BinaryOp.ADD:
-            return 1 << (dtype.bits - 1)  # -0.0
-        return _ONE[dtype] if op is BinaryOp.MUL or op is BinaryOp.DIV else None
-    if op in _ZERO_CHANGES_NOTHING:
-        return 0
-    if op in _ONE_CHANGES_NOTHING:
-        return 1
-    if op is BinaryOp.BIT_AND:
-        return (1 << dtype.bits) - 1
-    if op is BinaryOp.MIN:
-        return _greatest(dtype)
-    return _least(dtype) if op is BinaryOp.MAX else None
+    row = BINARY[op]
+    element = row.float_neutral if dtype.is_float else row.neutral
+    return None if element is None else element.bits(dtype)
 
 
 def absorbing(op: BinaryOp, dtype: ScalarType) -> tuple[int, int] | None:
-    """Returns the bits of the right operand, of an integer type, with which ``op`` gives the same for every left
-    operand, and what it gives; None: there are none.
+    """Returns the bits of the right operand with which ``op`` gives the same for every left operand, and what it gives;
+    None: there are none.
     """
-    if dtype.is_float:
+    row = BINARY[op]
+    if dtype.is_float or row.absorbing is None or row.absorbed is None:
         return None
-    if op in _ZERO_ABSORBS:
-        return 0, 0
-    if op is BinaryOp.MOD:
-        return 1, 0
-    if op is BinaryOp.BIT_OR:
-        ones = (1 << dtype.bits) - 1
-        return ones, ones
-    if op is BinaryOp.MIN:
-        return _least(dtype), _least(dtype)
-    return (_greatest(dtype), _greatest(dtype)) if op is BinaryOp.MAX else None
+    return row.absorbing.bits(dtype), row.absorbed.bits(dtype)
 
 
 def _is_same(a: Expr, b: Expr) -> bool:

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.ir.expr import LEAVES, BufferLength, Expr, Literal, Load, Narrow, Var, children
+from vyre.domain.ir.expr import ATOMICS, LEAVES, BufferLength, Expr, Literal, Load, Narrow, Var, children
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.stmt import (
     Assign,
     AsyncWait,
@@ -33,30 +34,16 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
-from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import operands_first, unique_expressions
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import ATOMICS, containing
-from vyre.domain.optimize.rebuilding import rewritten_from
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.purity import containing
+from vyre.domain.optimize.unique_locals import names_of, with_unique_locals
 from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter
 
 _MOST_ELEMENTS: Final = 64
 """The largest number of elements of one buffer that become locals."""
 _NEAR: Final = frozenset({Access.PRIVATE, Access.WORKGROUP})
-
-
-def _names_of(program: Program) -> UniqueNames:
-    names = UniqueNames()
-    for buffer in program.buffers:
-        names.reserve(buffer.name)
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Let | GridLoop):
-            names.reserve(stmt.name)
-        elif isinstance(stmt, Loop):
-            names.reserve(stmt.var)
-    return names
 
 
 def _stored(element: ScalarType, value: Expr) -> Expr:
@@ -180,7 +167,7 @@ class _Scalars(Rewriter):
         self._elements = accesses.elements
         self._places = places
         self._made: dict[int, Expr] = {}
-        names = _names_of(program)
+        names = names_of(program)
         self._names = {
             (buffer, element): names.unique(f"{buffer}_{element}")
             for buffer, elements in accesses.elements.items()
@@ -193,7 +180,7 @@ class _Scalars(Rewriter):
         return element
 
     def expression(self, expr: Expr) -> Expr:
-        return rewritten_from(expr, self._replaced, self._made)
+        return rebuilt_from(expr, self._replaced, self._made)
 
     def _replaced(self, old: Any, new: Expr) -> Expr:
         if type(old) is not Load or old.buffer not in self._elements:
@@ -260,7 +247,7 @@ class _Forwarding(Rewriter):
         self._shared = frozenset([name for name, buffer in self._near.items() if buffer.access is Access.WORKGROUP])
         self._known: dict[str, dict[int, _Known]] = {}
         self._made: dict[int, Expr] = {}
-        self._names = _names_of(program)
+        self._names = names_of(program)
         self._loading = containing(program, frozenset({Load}))
         self._atomic = containing(program, ATOMICS)
         self._written = self._written_below(program.body)
@@ -316,7 +303,7 @@ class _Forwarding(Rewriter):
     def expression(self, expr: Expr) -> Expr:
         if id(expr) not in self._loading or not self._known or id(expr) in self._atomic:
             return expr
-        return rewritten_from(expr, self._replaced, self._made)
+        return rebuilt_from(expr, self._replaced, self._made)
 
     def _replaced(self, old: Any, new: Expr) -> Expr:
         if type(old) is not Load or old.buffer not in self._known:

@@ -7,12 +7,12 @@ have left the loop before.  Atomics and subgroup operations stay, and nothing le
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Any, Final
 
-from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Load, Var, children
+from vyre.domain.ir.expr import CHILDREN, IMPURE, LEAVES, Expr, Literal, Load, Var, children
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.rebuilding import with_operands
 from vyre.domain.ir.stmt import (
     Assign,
     Barrier,
@@ -26,18 +26,22 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Trap,
     bodies,
-    walk_statements,
 )
-from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import containers, operands_first
-from vyre.domain.optimize.loop_rounds import rounds_of
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE
-from vyre.domain.optimize.rebuilding import EXPRESSIONS
+from vyre.domain.optimize.unique_locals import names_of
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 _NEVER: Final = 1 << 30
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
+
+
+def _surely_runs(loop: Loop) -> bool:
+    """Tells whether the bounds are literals that make at least one round."""
+    start, stop, step = loop.start, loop.stop, loop.step
+    if type(start) is not Literal or type(stop) is not Literal or type(step) is not Literal:
+        return False
+    return (int(stop.value) - int(start.value)) * int(step.value) > 0
 
 
 class _OpenLoop:
@@ -84,14 +88,7 @@ class _Hoisting(Rewriter):
         self._floors: list[int] = [0]
         self._fixed = containers(program.body, _is_grid_barrier)
         self._made: dict[int, Expr] = {}
-        self._names = UniqueNames()
-        for stmt in walk_statements(program.body):
-            if isinstance(stmt, Let | GridLoop):
-                self._names.reserve(stmt.name)
-            elif isinstance(stmt, Loop):
-                self._names.reserve(stmt.var)
-        for buffer in program.buffers:
-            self._names.reserve(buffer.name)
+        self._names = names_of(program)
 
     # ---- levels
     def _examined(self, root: Expr) -> tuple[int, bool]:
@@ -156,8 +153,7 @@ class _Hoisting(Rewriter):
                 stack += waiting[::-1]
                 continue
             new = [None if part is None else made[id(part)] for part in old]
-            is_same = all(map(is_, old, new))
-            made[id(node)] = node if is_same else EXPRESSIONS[kind](node, *new)
+            made[id(node)] = with_operands(node, new)
         return made[id(expr)]
 
     def _hoisted(self, expr: Expr, target: int) -> Expr:
@@ -200,8 +196,7 @@ class _Hoisting(Rewriter):
 
     def visit_loop(self, stmt: Loop) -> None:
         is_fixed = id(stmt) in self._fixed
-        rounds = rounds_of(stmt)
-        self._loops.append(_OpenLoop(rounds is not None and rounds > 0))
+        self._loops.append(_OpenLoop(_surely_runs(stmt)))
         depth = len(self._loops)
         self._levels[stmt.var] = depth
         if is_fixed:

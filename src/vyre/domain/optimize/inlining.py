@@ -14,11 +14,11 @@ from typing import NamedTuple
 from vyre.domain.ir.expr import LEAVES, Expr, Literal, Var, children
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.optimize.dependences import DependenceFacts, Dependences
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.walking import rewritten_by
 
 
@@ -99,10 +99,10 @@ class _Inlining(FlowRewriter):
                 )
 
     def expression(self, expr: Expr) -> Expr:
-        made = rewritten(expr, self._inlined, {})
+        made = rebuilt(expr, self._inlined, {})
         taken, self._taken = self._taken, []
         if self._facts.of(made).height > MAX_EXPRESSION_DEPTH:
-            return rewritten(expr, self._kept, {})
+            return rebuilt(expr, self._kept, {})
         for name in taken:
             pending = self._pending.pop(name)
             pending.out[pending.slot] = None

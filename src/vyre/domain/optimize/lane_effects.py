@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import (
+    OF_SUBGROUP,
     Atomic,
     Binary,
     BufferLength,
@@ -20,11 +21,6 @@ from vyre.domain.ir.expr import (
     Load,
     Select,
     SpecConst,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
-    SubgroupSize,
     Unary,
     Var,
 )
@@ -224,7 +220,7 @@ class _Run:
 _OUTSIDE: Final = frozenset({BufferLength, LaunchId, SpecConst})
 
 
-_EFFECTS: Final = frozenset({Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle, SubgroupLane, SubgroupSize})
+_EFFECTS: Final = OF_SUBGROUP | {Atomic}
 
 
 def _both(a: Expr, b: Expr) -> Expr:

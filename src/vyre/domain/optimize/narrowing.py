@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, LaunchId, Literal, Load, Select, Unary, Var, children
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.expr import Binary, Cast, Expr, LaunchId, Literal, Load, Select, Unary, Var, children
+from vyre.domain.ir.operators import COMPARISONS, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import with_children, with_operands
 from vyre.domain.ir.stmt import Assign, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.rebuilding import EXPRESSIONS
 from vyre.domain.optimize.value_table import Value, ValueTable, value_table
 from vyre.domain.optimize.walking import Rewriter, is_misplaced_store, rewritten_by
 
@@ -32,7 +32,6 @@ _RING: Final = frozenset(
 _FITTING: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD, BinaryOp.MIN, BinaryOp.MAX})
 """Operators with the same results in u32 if both operands fit; those of a division by zero differ."""
 _SHIFTS: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR})
-_COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.GT, BinaryOp.LE, BinaryOp.GE})
 _RING_UNARY: Final = frozenset({UnaryOp.NEGATE, UnaryOp.BIT_NOT})
 
 _Parts: TypeAlias = tuple[tuple[Expr, bool], ...]
@@ -198,7 +197,7 @@ class _Narrowing(Rewriter):
         if kind is Cast:
             operand = expr.operand  # type: ignore[union-attr]
             return ((operand, self._is_cast_low(expr.dtype, operand)),)  # type: ignore[union-attr]
-        if kind is Binary and expr.op in _COMPARISONS:  # type: ignore[union-attr, operator]
+        if kind is Binary and expr.op in COMPARISONS:  # type: ignore[union-attr, operator]
             left, right = expr.left, expr.right  # type: ignore[union-attr]
             is_low = self._are_compared_low(left, right)
             return ((left, is_low), (right, is_low))
@@ -285,12 +284,7 @@ class _Narrowing(Rewriter):
                 self.counts["casts dropped"] += 1
                 return new[0]
             return Cast(expr.dtype, new[0], loc=expr.loc)
-        for (old, _), made in zip(parts, new, strict=True):
-            if old is not made:
-                if type(expr) is Atomic and expr.expected is None:
-                    new.insert(1, None)  # type: ignore[arg-type]
-                return EXPRESSIONS[type(expr)](expr, *new)  # type: ignore[no-any-return]
-        return expr  # type: ignore[no-any-return]
+        return with_children(expr, new)
 
     def _narrowed(self, expr: Expr, new: list[Expr]) -> Expr:
         """Returns the low bits of an expression of a wide type, as a u32."""
@@ -310,7 +304,7 @@ class _Narrowing(Rewriter):
                 return Binary(expr.op, new[0], new[1], loc=expr.loc)
             case Var():
                 return self._source_of(expr)
-        made: Expr = EXPRESSIONS[type(expr)](expr, *new)
+        made: Expr = with_operands(expr, new)
         return made
 
     def _source_of(self, local: Var) -> Expr:

@@ -18,41 +18,32 @@ from typing import Any, Final, TypeAlias
 
 from vyre.domain.ir.expr import (
     CHILDREN,
+    DISTINCTIONS,
+    IMPURE,
     LEAVES,
     Binary,
-    Bitcast,
     BufferLength,
-    Call,
-    Cast,
     Expr,
-    Fma,
     LaunchId,
     Literal,
     Load,
-    Narrow,
-    Pack,
-    Select,
     SpecConst,
     SubgroupLane,
     SubgroupSize,
-    Unary,
-    Unpack,
     Var,
-    WrapCast,
     children,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, walk_statements
-from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.rebuilding import with_operands
+from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop
 from vyre.domain.ir.walk import containers
 from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE
-from vyre.domain.optimize.rebuilding import EXPRESSIONS
 from vyre.domain.optimize.sizes import has_room
+from vyre.domain.optimize.unique_locals import names_of
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 from vyre.domain.validation.grid_barriers import splits_grid
 
@@ -74,39 +65,6 @@ LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
     SubgroupSize: lambda e: (SubgroupSize,),
     SpecConst: lambda e: (SpecConst, e.name),
 }
-_OPERATORS: Final[dict[type[Node], Callable[[Any], object]]] = {
-    Binary: lambda e: e.op,
-    Unary: lambda e: e.op,
-    Select: lambda e: None,
-    Cast: lambda e: e.dtype,
-    Bitcast: lambda e: e.dtype,
-    Narrow: lambda e: e.dtype,
-    Pack: lambda e: e.dtype,
-    Unpack: lambda e: e.dtype,
-    WrapCast: lambda e: e.dtype,
-    Fma: lambda e: None,
-    Call: lambda e: e.op,
-}
-COMMUTING: Final[frozenset[BinaryOp]] = frozenset(
-    {
-        BinaryOp.ADD,
-        BinaryOp.MUL,
-        BinaryOp.BIT_AND,
-        BinaryOp.BIT_OR,
-        BinaryOp.BIT_XOR,
-        BinaryOp.EQ,
-        BinaryOp.NE,
-        BinaryOp.AND,
-        BinaryOp.OR,
-        BinaryOp.ABS_DIFF,
-        BinaryOp.MIN,
-        BinaryOp.MAX,
-        BinaryOp.SATURATING_ADD,
-        BinaryOp.SATURATING_MUL,
-        BinaryOp.MUL_HIGH,
-    }
-)
-"""Operators of which both orders give the same bits, or a NaN each."""
 
 
 class First:
@@ -245,7 +203,7 @@ class _Numbering(FlowRewriter):
             return self._of_key((Load, node.buffer, *operands, *[self.time(key) for key in changing]))
         if kind in IMPURE:
             return self._fresh()
-        return self._of_key((kind, _OPERATORS[kind](node), *operands))
+        return self._of_key((kind, DISTINCTIONS[kind](node), *operands))
 
     # ---- equal expressions
     def _search(self, root: Expr, numbers: dict[int, _Number], name: str | None) -> None:
@@ -293,7 +251,7 @@ class Sharing(Rewriter):
 
     def __init__(self, program: Program, counts: Counts, found: Sequence[First]) -> None:
         super().__init__(program, counts)
-        names = _names(program)
+        names = names_of(program)
         self._has_room: bool | None = None
         self._declared: dict[int, dict[int, str]] = {}
         """The expressions that get a local, by place and identity."""
@@ -353,10 +311,7 @@ class Sharing(Rewriter):
         return made[id(root)]
 
     def _with(self, node: Expr, old: tuple[Expr | None, ...], made: dict[int, Expr]) -> Expr:
-        operands = [None if operand is None else made[id(operand)] for operand in old]
-        if all(new is operand for new, operand in zip(operands, old, strict=True)):
-            return node
-        new: Expr = EXPRESSIONS[type(node)](node, *operands)
+        new: Expr = with_operands(node, [made.get(id(operand)) for operand in old])
         return new
 
     def _named(self, node: Expr, name: str | None) -> Expr:
@@ -365,16 +320,3 @@ class Sharing(Rewriter):
         self.counts["named"] += 1
         self.out.append(Let(name, node, loc=node.loc))
         return Var(name, loc=node.loc)
-
-
-def _names(program: Program) -> UniqueNames:
-    """Returns the names of a program's buffers and locals."""
-    names = UniqueNames()
-    for buffer in program.buffers:
-        names.reserve(buffer.name)
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Let | GridLoop):
-            names.reserve(stmt.name)
-        elif isinstance(stmt, Loop):
-            names.reserve(stmt.var)
-    return names

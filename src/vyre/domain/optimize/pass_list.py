@@ -11,14 +11,12 @@ from vyre.domain.optimize.dead_code import DEAD_CODE
 from vyre.domain.optimize.folding import FOLDING
 from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.hoisting import HOISTING
-from vyre.domain.optimize.induction import INDUCTION
 from vyre.domain.optimize.inlining import INLINING
 from vyre.domain.optimize.narrowing import NARROWING
 from vyre.domain.optimize.numbering import NUMBERING
 from vyre.domain.optimize.passes import Pass
 from vyre.domain.optimize.saturation import SATURATION
 from vyre.domain.optimize.strength import STRENGTH
-from vyre.domain.optimize.unrolling import UNROLLING
 
 PASSES: Final[Mapping[str, Pass]] = {
     step.name: step
@@ -33,9 +31,7 @@ PASSES: Final[Mapping[str, Pass]] = {
         SATURATION,
         FORWARDING,
         HOISTING,
-        UNROLLING,
         STRENGTH,
-        INDUCTION,
     )
 }
 """Every pass.  Each is correct alone, and in any order with the others."""
@@ -43,8 +39,4 @@ DEFAULT_ORDER: Final[tuple[str, ...]] = (
     *("copies", "folding", "dead_code", "forwarding", "narrowing", "branches", "strength", "hoisting"),
     *("inlining", "saturation", "numbering", "inlining", "folding", "dead_code"),
 )
-"""Names of passes; one may run several times.
-
-``unrolling`` is left to who asks for it: assemblers unroll loops themselves, and made longer code of loops that it had
-written out.
-"""
+"""Names of passes; one may run several times."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from vyre.domain.ir.expr import LEAVES, Atomic, Expr, SubgroupAdd, SubgroupBallot, SubgroupShuffle, children
+from vyre.domain.ir.expr import LEAVES, Expr, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.ir.walk import operands_first
-
-ATOMICS: Final[frozenset[type[Node]]] = frozenset({Atomic})
-IMPURE: Final[frozenset[type[Node]]] = frozenset({Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle})
-"""Expressions that are never dropped, copied, moved or put in another order."""
 
 
 def containing(program: Program, kinds: frozenset[type[Node]]) -> frozenset[int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.node import Node
+from vyre.domain.ir.rebuilding import same_statements, with_body
 from vyre.domain.ir.stmt import (
+    LEAVING,
     Arm,
     Block,
     Body,
-    Break,
     Continue,
     GridLoop,
     If,
@@ -19,13 +19,9 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Switch,
-    Trap,
     if_chain,
 )
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.rebuilding import same_statements, with_body
-
-_ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Break, Continue, Trap})
 
 
 class Reached(NamedTuple):
@@ -51,7 +47,7 @@ class _Reach:
     def body(self, body: Body) -> Reached:
         out: list[Stmt] = []
         for index, stmt in enumerate(body):
-            if type(stmt) in _ENDS:
+            if type(stmt) in LEAVING:
                 out.append(stmt)
                 ends = True
             else:

@@ -42,6 +42,7 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import BINARY, UNARY
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
@@ -54,7 +55,6 @@ from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
 from vyre.domain.optimize.egraph.saturate import Limits, saturated_window
 from vyre.domain.optimize.egraph.windows import Form, Key, Scope, window_of
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.rebuilding import rewritten
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.unique_locals import with_unique_locals
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
@@ -211,7 +211,7 @@ class _Saturation(Rewriter):
         self._starts = _starts(self._rules.of(types, spellings))
 
     def expression(self, expr: Expr) -> Expr:
-        return rewritten(expr, self._rule, self._made)
+        return rebuilt(expr, self._rule, self._made)
 
     def _rule(self, node: Expr) -> Expr:
         """Returns what an expression becomes whose operands are done."""

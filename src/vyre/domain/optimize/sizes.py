@@ -6,13 +6,9 @@ from typing import Final
 
 from vyre.domain.ir.expr import (
     LEAVES,
-    Atomic,
+    ORDERED,
     Binary,
     Expr,
-    Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupShuffle,
     Unary,
     children,
 )
@@ -24,8 +20,6 @@ from vyre.domain.ir.walk import measure
 
 _SMALL: Final = 8
 """The largest number of nodes of an expression that is evaluated where its guard does not hold."""
-_GUARDED: Final = frozenset({Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle})
-"""Expressions that are evaluated by no more lanes than the program says."""
 _COSTLY: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD, UnaryOp.SQRT, *TRANSCENDENTALS})
 
 
@@ -37,7 +31,7 @@ def is_cheap(expr: Expr) -> bool:
         node = stack.pop()
         kind = type(node)
         count += 1
-        if count > _SMALL or kind in _GUARDED:
+        if count > _SMALL or kind in ORDERED:
             return False
         if isinstance(node, Binary | Unary) and node.op in _COSTLY:
             return False

@@ -3,64 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from vyre.domain.ir.expr import (
+    CHILD_FIELDS,
     Atomic,
     Binary,
-    Bitcast,
-    BufferLength,
     Call,
-    Cast,
     Expr,
-    Fma,
-    LaunchId,
-    Literal,
     Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
-    SubgroupSize,
     Unary,
-    Unpack,
     Var,
-    WrapCast,
 )
+from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY, Result
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 
-_U32: Final = ScalarType.U32
-_FIXED: Final[dict[type[Node], Callable[[Any], ScalarType]]] = {
-    Literal: lambda e: e.dtype,
-    BufferLength: lambda e: _U32,
-    LaunchId: lambda e: _U32,
-    SubgroupLane: lambda e: _U32,
-    SubgroupSize: lambda e: _U32,
-    SubgroupBallot: lambda e: _U32,
-    Pack: lambda e: _U32,
-    Cast: lambda e: e.dtype,
-    Bitcast: lambda e: e.dtype,
-    WrapCast: lambda e: e.dtype,
-    Unpack: lambda e: e.dtype.widened,
-    SpecConst: lambda e: e.default.dtype,
-}
+
+def _stated(result: ScalarType | str) -> Callable[[Any], ScalarType]:
+    return attrgetter(result) if isinstance(result, str) else lambda _: result
+
+
+_FIXED: Final = {cls: _stated(form.result) for cls, form in FORMS.items() if isinstance(form.result, ScalarType | str)}
 """The types of expressions that state them."""
-_SAME: Final[dict[type[Node], Callable[[Any], Expr]]] = {
-    Binary: lambda e: e.left,
-    Unary: lambda e: e.operand,
-    Select: lambda e: e.on_true,
-    Narrow: lambda e: e.operand,
-    Fma: lambda e: e.a,
-    SubgroupAdd: lambda e: e.value,
-    SubgroupShuffle: lambda e: e.value,
+_SAME: Final[dict[type[Node], Callable[[Any], Any]]] = {
+    cls: attrgetter(CHILD_FIELDS[cls][form.result]) for cls, form in FORMS.items() if isinstance(form.result, int)
 }
 """The operands whose type other expressions have."""
 _BOOL: Final[frozenset[object]] = frozenset(

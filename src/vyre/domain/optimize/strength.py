@@ -11,27 +11,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vyre.domain.ir.bits import value_bits
-from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Narrow, Unary
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.expr import IMPURE, Binary, Cast, Expr, Literal, Narrow, Unary
+from vyre.domain.ir.operators import EQUALITIES, OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.purity import IMPURE, containing
-from vyre.domain.optimize.rebuilding import rewritten_from
+from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.subgroup_rules import SubgroupRules
 from vyre.domain.optimize.value_table import value_table
 from vyre.domain.optimize.walking import Rewriter, rewritten_by
 
 _BOOL: Final = ScalarType.BOOL
-_EQUALITIES: Final = {BinaryOp.EQ: BinaryOp.NE, BinaryOp.NE: BinaryOp.EQ}
-OPPOSITE: Final = {
-    **_EQUALITIES,
-    BinaryOp.LT: BinaryOp.GE,
-    BinaryOp.GE: BinaryOp.LT,
-    BinaryOp.GT: BinaryOp.LE,
-    BinaryOp.LE: BinaryOp.GT,
-}
-"""The comparison of integers that holds where another one does not; of floats only that of equalities."""
 
 
 class _Strength(Rewriter):
@@ -43,7 +34,7 @@ class _Strength(Rewriter):
         self._made: dict[int, Expr] = {}
 
     def expression(self, expr: Expr) -> Expr:
-        return rewritten_from(expr, self._reduced, self._made)
+        return rebuilt_from(expr, self._reduced, self._made)
 
     def _reduced(self, old: Any, new: Any) -> Expr:
         made = self._simpler(old, new)
@@ -82,7 +73,7 @@ class _Strength(Rewriter):
         if old.op is BinaryOp.DIV or old.op is BinaryOp.MOD:
             if right.is_literal and right.low > 0 and right.low & (right.low - 1) == 0 and left.low >= 0:
                 return self._by_power(old, new, right.low) if left.is_integer else new
-        elif left.dtype is _BOOL and right.is_literal and old.op in _EQUALITIES:
+        elif left.dtype is _BOOL and right.is_literal and old.op in EQUALITIES:
             return new.left if (old.op is BinaryOp.EQ) is (right.low == 1) else self._negated(old, old.left, new.left)
         return new
 
@@ -147,7 +138,7 @@ class _Strength(Rewriter):
     def _has_opposite(self, old: Expr, made: Binary) -> bool:
         if type(old) is not Binary or made.op is not old.op or made.op not in OPPOSITE:
             return False
-        return made.op in _EQUALITIES or not self._table.of(old.left).dtype.is_float
+        return made.op in EQUALITIES or not self._table.of(old.left).dtype.is_float
 
 
 def _run(program: Program, counts: Counts) -> Program:

@@ -7,24 +7,22 @@ from typing import Any, Final
 from vyre.domain.dialects.laws.subgroups import OPERATIONS, SUBGROUP_LAWS, SubgroupLaw
 from vyre.domain.ir.expr import (
     CHILDREN,
+    IMPURE,
     Binary,
-    BufferLength,
     Expr,
     IdKind,
     LaunchId,
     Literal,
     Load,
-    SpecConst,
-    SubgroupSize,
     Var,
 )
-from vyre.domain.ir.node import Node
+from vyre.domain.ir.forms import Effect, with_effects
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.purity import IMPURE, containing
+from vyre.domain.optimize.purity import containing
 
-_UNIFORM: Final[frozenset[type[Node]]] = frozenset({Literal, SpecConst, BufferLength, SubgroupSize})
+_UNIFORM: Final = with_effects(Effect.DISPATCH) | {Literal}
 _UNIFORM_IDS: Final = frozenset({IdKind.GROUP, IdKind.NUM_GROUPS})
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from vyre.domain.ir.expr import Var
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.rebuilding import rebuilt, with_operands
 from vyre.domain.ir.stmt import (
     Assign,
     Block,
@@ -21,9 +20,10 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Switch,
     if_chain,
-    walk_statements,
+    operands,
 )
 from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import declared_names
 
 _CACHED: Final = "unique_locals"
 
@@ -37,28 +37,23 @@ def with_unique_locals(program: Program) -> Program:
     found = program._cache.get(_CACHED)
     if isinstance(found, Program):
         return found
-    names = list(_declared(program.body))
+    names = list(declared_names(program.body))
     made = program if len(set(names)) == len(names) else _Renaming(names).program(program)
     made._cache[_CACHED] = made
     program._cache[_CACHED] = made
     return made
 
 
-def _declared(body: Body) -> Iterator[str]:
-    for stmt in walk_statements(body):
-        if isinstance(stmt, Let | GridLoop):
-            yield stmt.name
-        elif isinstance(stmt, Loop):
-            yield stmt.var
+def names_of(program: Program) -> UniqueNames:
+    """Returns the names of the buffers and locals of a program."""
+    return UniqueNames((*program.buffers_by_name, *declared_names(program.body)))
 
 
 class _Renaming:
     """One walk in program order.  ``_shown`` maps the visible locals that have another name now to that name."""
 
     def __init__(self, names: list[str]) -> None:
-        self._taken = UniqueNames()
-        for name in names:
-            self._taken.reserve(name)
+        self._taken = UniqueNames(names)
         self._given: set[str] = set()
         self._shown: dict[str, str] = {}
 
@@ -84,15 +79,7 @@ class _Renaming:
         if not self._shown:
             return stmt
         made: dict[int, Any] = {}
-        changed = {}
-        for field in stmt.__match_args__:
-            old = getattr(stmt, field)
-            if isinstance(old, tuple | str) or not hasattr(old, "__match_args__"):
-                continue
-            new = rebuilt(old, self._visible, made)
-            if new is not old:
-                changed[field] = new
-        return replace(stmt, **changed) if changed else stmt
+        return with_operands(stmt, [rebuilt(each, self._visible, made) for each in operands(stmt)])
 
     def _visible(self, node: Any) -> Any:
         if type(node) is Var and node.name in self._shown:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.expr import (
+    EXCHANGING,
     Atomic,
     Binary,
     Bitcast,
@@ -28,10 +29,7 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
-    SubgroupBallot,
     SubgroupLane,
-    SubgroupShuffle,
     SubgroupSize,
     Unary,
     Unpack,
@@ -39,7 +37,8 @@ from vyre.domain.ir.expr import (
     WrapCast,
     children,
 )
-from vyre.domain.ir.operators import BINARY, UNARY, BinaryOp, Result, UnaryOp
+from vyre.domain.ir.forms import FORMS
+from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import Assign, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.types import ScalarType
@@ -244,12 +243,12 @@ class ValueTable:
             return self._made(op, dtype, (0, 0), (left, right))
         if _is_left(op, left, right):
             return left
-        if _is_left(op, right, left) and op in _SYMMETRIC:
+        if _is_left(op, right, left) and op in COMMUTING:
             return right
         return self._made(op, dtype, binary_range(op, dtype, left.limits, right.limits), (left, right))
 
     def _connective(self, op: BinaryOp, left: Value, right: Value) -> Value:
-        absorbing = self.false if op is BinaryOp.AND else self.true
+        absorbing = self._truth(BINARY[op].absorbing is Element.ONE)
         if left is absorbing or right is absorbing:
             return absorbing
         if left.is_literal or (left is right and left.stable):
@@ -360,14 +359,11 @@ class ValueTable:
     def _atomic(self, expr: Atomic, *parts: Value) -> Value:
         return self._fresh(parts[-1].dtype, LIMITS[parts[-1].dtype], False)
 
-    def _ballot(self, expr: SubgroupBallot, condition: Value) -> Value:
-        return self._fresh(_U32, LIMITS[_U32], False)
-
-    def _exchanged(self, expr: SubgroupAdd | SubgroupShuffle, value: Value, *rest: Value) -> Value:
-        return self._fresh(value.dtype, LIMITS[value.dtype], False)
-
-
-_SYMMETRIC: Final = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.BIT_AND})
+    def _exchanged(self, expr: Expr, *parts: Value) -> Value:
+        result = FORMS[type(expr)].result
+        dtype = parts[result].dtype if isinstance(result, int) else result
+        assert isinstance(dtype, ScalarType)
+        return self._fresh(dtype, LIMITS[dtype], False)
 
 
 def _is_left(op: BinaryOp, left: Value, right: Value) -> bool:
@@ -422,8 +418,6 @@ _RULES: Final[dict[type, Callable[..., Value]]] = {
     WrapCast: ValueTable._wrap_cast,
     Fma: ValueTable._fma,
     Atomic: ValueTable._atomic,
-    SubgroupAdd: ValueTable._exchanged,
-    SubgroupBallot: ValueTable._ballot,
-    SubgroupShuffle: ValueTable._exchanged,
+    **dict.fromkeys(EXCHANGING, ValueTable._exchanged),
     SpecConst: ValueTable._spec,
 }

@@ -10,6 +10,7 @@ from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import U32_MAX
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import same_statements, with_body, with_branches, with_operands
 from vyre.domain.ir.stmt import (
     OPERANDS,
     STMT_TYPES,
@@ -27,7 +28,6 @@ from vyre.domain.ir.stmt import (
     if_chain,
 )
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.rebuilding import STATEMENTS, same_statements, with_body, with_branches
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
 _NO_END: Final = U32_MAX + 1
@@ -82,13 +82,9 @@ class Rewriter:
     # ---- statements
     def operands(self, stmt: Stmt) -> Any:
         """Returns a statement with its own expressions replaced; bodies are left as they are."""
-        old = OPERANDS[type(stmt)](stmt)
-        new = [self.expression(expr) for expr in old]
+        new = [self.expression(expr) for expr in OPERANDS[type(stmt)](stmt)]
         self.evaluated(stmt)
-        for one, other in zip(old, new, strict=True):
-            if one is not other:
-                return STATEMENTS[type(stmt)](stmt, *new)
-        return stmt
+        return with_operands(stmt, new)
 
     def evaluated(self, stmt: Stmt) -> None:
         """Is called when the operands of a statement have been visited, before it has an effect of its own."""

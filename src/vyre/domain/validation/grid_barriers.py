@@ -6,7 +6,7 @@ from typing import Final
 
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.ir.expr import EXCHANGING, Atomic, Load, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Program
@@ -35,7 +35,6 @@ from vyre.domain.ir.walk import containers, unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
 
-_SUBGROUP_OPERATIONS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 _MEMORY: Final = {Access.WORKGROUP: "workgroup memory", Access.PRIVATE: "private memory"}
 
 
@@ -244,7 +243,7 @@ class _GridBarriers:
     def _instability(self, node: Node) -> str | None:
         if isinstance(node, Atomic):
             return f"it depends on an atomic on `{node.buffer}`"
-        if isinstance(node, _SUBGROUP_OPERATIONS):
+        if type(node) in EXCHANGING:
             return "it depends on a subgroup operation"
         if isinstance(node, Load) and node.buffer in self._unbound:
             return f"it depends on {self._unbound[node.buffer]} `{node.buffer}`"

@@ -69,7 +69,7 @@ _CATALOGUE: Final = (
         "program too large",
         "The program has more than 262144 nodes (statements and expressions, shared ones counted at every use) or "
         "16384 buffers.",
-        "split the program, or name shared sub-expressions with `let`.",
+        "split the program, or compute shared sub-expressions once, as locals.",
     ),
     Rule(
         "V027",
@@ -99,7 +99,7 @@ _CATALOGUE: Final = (
         "V033",
         "expression too deep",
         "An expression nests more than 128 operators.",
-        "name parts of it with `let`.",
+        "compute parts of it first, as locals.",
     ),
     Rule(
         "V035",
@@ -294,7 +294,8 @@ _CATALOGUE: Final = (
         "V203",
         "subgroup operation in divergent flow",
         "Lanes of one subgroup may disagree about reaching a subgroup operation.",
-        "move it out of the divergent statement, or make its condition subgroup-uniform.",
+        "move it out of the divergent statement, or make its condition subgroup-uniform, such as `local_id // 32 == 0` "
+        "or `local_id < 32`. Where rows have a multiple of 32 lanes, so are ids along y.",
     ),
     Rule(
         "V204",

@@ -10,7 +10,7 @@ from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Atomic, Expr, Literal
 from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp, Ordering
+from vyre.domain.ir.operators import ATOMIC_TEXT, MERGEABLE, AtomicOp, Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     Assign,
@@ -43,7 +43,6 @@ _U32: Final = ScalarType.U32
 _NO_END: Final = U32_MAX + 1
 _SELF_EXCLUSIVE: Final = "#self-exclusive"
 _ENDS_BODY: Final = {Return: "return", Break: "break", Continue: "continue"}
-_NOT_COMMUTING: Final = frozenset({AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE, AtomicOp.FETCH_NAND})
 
 
 class _BoundAtomic(NamedTuple):
@@ -341,7 +340,7 @@ class StatementChecker:
             else:
                 self._note_used(atomic, stmt, path)
             text = f"`{ATOMIC_TEXT[atomic.op]}` on `{atomic.buffer}`"
-            if atomic.op in _NOT_COMMUTING:
+            if atomic.op not in MERGEABLE:
                 self._note(f"{text} does not commute", atomic, stmt, path)
             elif self._is_mixed(atomic):
                 self._note(f"{text} may meet another operator on one element", atomic, stmt, path)

@@ -27,9 +27,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -43,7 +43,7 @@ from vyre.domain.ir.operators import (
     ATOMIC_TEXT,
     BINARY,
     FLOATS,
-    NUMBERS,
+    SUBGROUP,
     UNARY,
     AtomicOp,
     BinaryOp,
@@ -319,13 +319,14 @@ class ExpressionTyper:
             return None
         return buffer.element
 
-    def _subgroup_add(self, expr: SubgroupAdd) -> ScalarType | None:
-        self._require_pure("subgroup_add", expr.value)
-        found = self.type_of(expr.value)
-        if found is not None and found not in NUMBERS:
-            self.error("V211", f"`subgroup_add` is not defined for {found.text}", expr)
+    def _subgroup_reduce(self, expr: SubgroupReduce) -> ScalarType | None:
+        row = SUBGROUP[expr.op]
+        self._require_pure(row.text, expr.value)
+        operand = self.type_of(expr.value)
+        if operand is not None and operand not in row.operands:
+            self.error("V211", f"`{row.text}` is not defined for {operand.text}", expr)
             return None
-        return found
+        return operand
 
     def _ballot(self, expr: SubgroupBallot) -> ScalarType:
         self._require_pure("subgroup_ballot", expr.condition)
@@ -405,7 +406,7 @@ _RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | Non
     WrapCast: ExpressionTyper._wrap_cast,
     Fma: ExpressionTyper._fma,
     Atomic: ExpressionTyper._atomic,
-    SubgroupAdd: ExpressionTyper._subgroup_add,
+    SubgroupReduce: ExpressionTyper._subgroup_reduce,
     SubgroupBallot: ExpressionTyper._ballot,
     SubgroupShuffle: ExpressionTyper._shuffle,
     SpecConst: ExpressionTyper._spec_const,

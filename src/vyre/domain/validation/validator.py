@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.limits import remember_valid
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.nesting import telling_of_depth
 from vyre.domain.shown import kind_of
+from vyre.domain.validation import CHECKED
 from vyre.domain.validation.async_copies import check_async_copies
 from vyre.domain.validation.declarations import check_declarations
 from vyre.domain.validation.findings import Findings
@@ -21,10 +24,10 @@ from vyre.domain.validation.statements import StatementChecker
 from vyre.domain.validation.structure import check_structure
 from vyre.domain.validation.uniform_flow import check_uniform_flow
 
-_CACHED: Final = "validation"
 _WITH_LINTS: Final = "validation with lints"
 
 
+@in_default_mode
 def validate(program: ProgramLike) -> Report:
     """Returns every diagnostic of the program, in program order, and its lints; the report is cached on the program.
 
@@ -53,9 +56,9 @@ def validate(program: ProgramLike) -> Report:
 
 def check_rules(program: Program) -> Report:
     """Returns the report of ``validate`` without lints, for callers that only need validity; cached on the program."""
-    report = program._cache.get(_CACHED)
+    report = program._cache.get(CHECKED)
     if not isinstance(report, Report):
-        report = program._cache[_CACHED] = _check_rules(program)
+        report = program._cache[CHECKED] = _check_rules(program)
         if report.ok:
             remember_valid(program)
     return report
@@ -73,17 +76,7 @@ def without_calls(program: Program) -> Program:
     return _plain(program)
 
 
-def known_report(program: Program) -> Report | None:
-    """Returns the report of ``check_rules`` if it is cached."""
-    found = program._cache.get(_CACHED)
-    return found if isinstance(found, Report) else None
-
-
-def order_sensitive(program: Program) -> bool:
-    """Returns whether results may depend on the order in which lanes reach atomics."""
-    return check_rules(program).order_sensitive
-
-
+@telling_of_depth
 def _check_rules(program: Program) -> Report:
     findings = Findings()
     if not check_structure(program, findings):

@@ -9,16 +9,12 @@ from typing import Final
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import (
+    OF_SUBGROUP,
     Atomic,
     IdKind,
     LaunchId,
     Literal,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
-    SubgroupSize,
     Var,
 )
 from vyre.domain.ir.operators import AtomicOp
@@ -42,7 +38,6 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 
-_SUBGROUP: Final = (SubgroupLane, SubgroupSize, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 _STATEMENTS: Final = (Let, Assign, Store, If, Switch, Loop, Break, Continue, Return, Block, Region)
 
 
@@ -102,7 +97,7 @@ def _obstacles(program: Program, roles: QueueRoles) -> Iterator[CannotDrain]:
             )
         yield from _uses(stmt, roles)
         for node in unique_nodes(operands(stmt)):
-            if isinstance(node, _SUBGROUP):
+            if type(node) in OF_SUBGROUP:
                 yield CannotDrain("it has subgroup operations", "let each lane handle its item by itself.")
             elif isinstance(node, LaunchId) and not is_item_number(node):
                 yield CannotDrain("it uses the place of a lane in the grid", "use the global id along x alone.")

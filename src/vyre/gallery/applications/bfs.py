@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Out, Program, ProgramBuilder, u32
+from vyre import In, InOut, Out, Program, u32
 from vyre.gallery.applications.graphs import UNREACHED, Words, compressed_rows, plain_bfs, random_edges
 from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs
 
@@ -35,27 +35,6 @@ def bfs_level(
             if levels[target] == UNREACHED:
                 new_levels.atomic_min(target, depth + 1)
                 changed[0] = 1
-
-
-def bfs_level_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("bfs_level", workgroup=64) as p:
-        depth = p.param("depth", u32)
-        row_ptr = p.input("row_ptr", u32)
-        col = p.input("col", u32)
-        levels = p.input("levels", u32)
-        new_levels = p.inout("new_levels", u32)
-        changed = p.output("changed", u32, 1)
-        node = p.let(p.global_id(), "node")
-        with (
-            p.if_((node < levels.length) & (levels[node] == depth)),
-            p.for_(row_ptr[node], row_ptr[node + 1], name="edge") as edge,
-        ):
-            target = p.let(col[edge], "target")
-            with p.if_(levels[target] == UNREACHED):
-                new_levels.atomic_min(target, depth + 1)
-                changed[0] = 1
-    return p.build()
 
 
 def bfs(session: Dispatcher, program: Program, row_ptr: Words, col: Words, source: int) -> Words:
@@ -85,6 +64,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"levels": bfs(session, program, row_ptr, col, int(np.asarray(case.inputs["source"])))}
 
 
-EXAMPLE = Example(
-    "bfs", "breadth-first search over CSR", bfs_level_by_builder, case, "a plain BFS", run, kernel=bfs_level
-)
+EXAMPLE = Example("bfs", "breadth-first search over CSR", bfs_level, case, "a plain BFS", run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, InOut, Program, ProgramBuilder, u32
+from vyre import DispatchConfig, InOut, Program, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 
@@ -23,25 +23,6 @@ def compare_exchange(block: u32, stride: u32, keys: InOut[u32]) -> None:
         ascending = low & block == 0
         if (x > y) == ascending:
             keys[low], keys[high] = y, x
-
-
-def compare_exchange_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("compare_exchange", workgroup=256) as p:
-        block = p.param("block", u32)
-        stride = p.param("stride", u32)
-        keys = p.inout("keys", u32)
-        pair = p.let(p.global_id(), "pair")
-        with p.if_(pair < keys.length / 2):
-            low = p.let((pair / stride) * (stride * 2) + pair % stride, "low")
-            high = p.let(low + stride, "high")
-            x = p.let(keys[low], "x")
-            y = p.let(keys[high], "y")
-            ascending = p.let((low & block) == 0, "ascending")
-            with p.if_((x > y) == ascending):
-                keys[low] = y
-                keys[high] = x
-    return p.build()
 
 
 def sort(session: Dispatcher, program: Program, keys: Array) -> Array:
@@ -75,9 +56,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "bitonic-sort",
     "bitonic sort in global memory",
-    compare_exchange_by_builder,
+    compare_exchange,
     case,
     "sorted()",
     run,
-    kernel=compare_exchange,
 )

@@ -12,30 +12,18 @@ import numpy as np
 
 import vyre
 from vyre import (
-    BufferHandle,
     DispatchConfig,
     In,
-    Operand,
     Out,
     Program,
-    ProgramBuilder,
-    Value,
-    max_,
-    min_,
-    rotr,
-    select,
     u32,
 )
 from vyre.gallery.basics.p14_blake3_block import (
     CHUNK_END,
     CHUNK_START,
-    COLUMNS,
-    DIAGONALS,
     IV,
     PARENT,
-    PERMUTATION,
     ROOT,
-    ROUNDS,
 )
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
@@ -139,88 +127,6 @@ def hash_parents(count: u32, nodes: In[u32], parents: Out[u32]) -> None:
             parents[i * DIGEST_WORDS + q] = nodes[i * (2 * DIGEST_WORDS) + q]
 
 
-class Recorded:
-    """The same functions for a ``ProgramBuilder``: Python runs them, and they record what they compute."""
-
-    def __init__(self, p: ProgramBuilder) -> None:
-        self._p = p
-
-    def mix(self, state: list[Operand], a: int, b: int, c: int, d: int, words: list[Value]) -> None:
-        """Applies the quarter round G to four words of the state."""
-        for word, first, second in ((words[0], 16, 12), (words[1], 8, 7)):
-            state[a] = self._p.let(_value(state[a]) + state[b] + word)
-            state[d] = self._p.let(rotr(_value(state[d]) ^ state[a], first))
-            state[c] = self._p.let(state[c] + _value(state[d]))
-            state[b] = self._p.let(rotr(_value(state[b]) ^ state[c], second))
-
-    def block_at(self, words: BufferHandle, first: Operand) -> list[Value]:
-        """Returns the sixteen words of a block."""
-        at = self._p.let(_value(first), "first")
-        return [self._p.let(words[at + q] if q else words[at], f"w{q}") for q in range(BLOCK_WORDS)]
-
-    def compress(
-        self, chaining: list[Operand], message: list[Value], counter: Operand, length: Operand, flags: Operand
-    ) -> list[Value]:
-        """Returns the eight words of the chaining value after one block."""
-        state: list[Operand] = [*chaining, *IV[:4], counter, 0, length, flags]
-        for _ in range(ROUNDS):
-            for k, lanes in enumerate((*COLUMNS, *DIAGONALS)):
-                self.mix(state, *lanes, message[2 * k : 2 * k + 2])
-            message = [message[k] for k in PERMUTATION]
-        return [_value(state[q]) ^ state[q + 8] for q in range(DIGEST_WORDS)]
-
-
-def _value(word: Operand) -> Value:
-    return word if isinstance(word, Value) else u32(word)
-
-
-def hash_chunks_by_builder() -> Program:
-    """Builds the program of ``hash_chunks`` with a ``ProgramBuilder``."""
-    with ProgramBuilder("hash_chunks", workgroup=32) as p:
-        length = p.param("length", u32)
-        text = p.input("text", u32)
-        values = p.output("values", u32)
-        functions = Recorded(p)
-        chunk = p.let(p.global_id(), "chunk")
-        begin = p.let(chunk * CHUNK_BYTES, "begin")
-        with p.if_((begin < length) | (chunk == 0)):
-            size = p.let(min_(length - begin, CHUNK_BYTES), "size")
-            blocks = p.let(max_((size + (BLOCK_BYTES - 1)) / BLOCK_BYTES, 1), "blocks")
-            root = p.let(select(length <= CHUNK_BYTES, ROOT, 0), "root")
-            chaining = [p.var(word, f"h{q}") for q, word in enumerate(IV)]
-            with p.for_(0, blocks, name="block") as block:
-                message = functions.block_at(text, begin / 4 + block * BLOCK_WORDS)
-                starts = p.let(select(block == 0, CHUNK_START, 0), "starts")
-                ends = p.let(select(block == blocks - 1, u32(CHUNK_END) | root, 0), "ends")
-                used = p.let(min_(size - block * BLOCK_BYTES, BLOCK_BYTES), "used")
-                before = [p.let(word, "before") for word in chaining]
-                flags = p.let(starts | ends, "flags")
-                for word, new in zip(chaining, functions.compress([*before], message, chunk, used, flags), strict=True):
-                    word.assign(new)
-            for q, last in enumerate([p.let(word, "last") for word in chaining]):
-                values[chunk * DIGEST_WORDS + q] = last
-    return p.build()
-
-
-def hash_parents_by_builder() -> Program:
-    """Builds the program of ``hash_parents`` with a ``ProgramBuilder``."""
-    with ProgramBuilder("hash_parents", workgroup=32) as p:
-        count = p.param("count", u32)
-        nodes = p.input("nodes", u32)
-        parents = p.output("parents", u32)
-        functions = Recorded(p)
-        i = p.let(p.global_id(), "i")
-        with p.if_(i * 2 + 1 < count):
-            message = functions.block_at(nodes, i * (2 * DIGEST_WORDS))
-            flags = p.let(select(count == 2, PARENT | ROOT, PARENT), "flags")
-            for q, word in enumerate(functions.compress([*IV], message, 0, BLOCK_BYTES, flags)):
-                parents[i * DIGEST_WORDS + q] = word
-        with p.else_():
-            for q in range(DIGEST_WORDS):
-                parents[i * DIGEST_WORDS + q] = nodes[i * (2 * DIGEST_WORDS) + q]
-    return p.build()
-
-
 def digest(session: Dispatcher, chunk_program: Program, text: Array) -> bytes:
     """Returns BLAKE3-256 of ``text`` (u8, shorter than 2^32 bytes)."""
     padded = np.zeros(max(-(-text.size // BLOCK_BYTES), 1) * BLOCK_BYTES, np.uint8)
@@ -251,6 +157,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"digest": np.frombuffer(digest(session, program, np.asarray(case.inputs["text"])), np.uint8)}
 
 
-EXAMPLE = Example(
-    "blake3-chunks", "BLAKE3 of chunks and their tree", hash_chunks_by_builder, case, "blake3", run, kernel=hash_chunks
-)
+EXAMPLE = Example("blake3-chunks", "BLAKE3 of chunks and their tree", hash_chunks, case, "blake3", run)

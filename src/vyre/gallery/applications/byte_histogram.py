@@ -70,9 +70,9 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "byte-histogram",
     "byte histogram with workgroup-private tables",
-    byte_histogram_by_builder,
+    byte_histogram,
     case,
     "collections.Counter",
     run,
-    kernel=byte_histogram,
+    builder=byte_histogram_by_builder,
 )

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Out, Program, ProgramBuilder, max_, min_, select, u32
+from vyre import In, InOut, Out, Program, u32
 from vyre.gallery.applications.graphs import Words, plain_components, random_edges, repeated
 from vyre.gallery.example import Case, Dispatcher, Example, Outputs
 
@@ -36,28 +36,6 @@ def join_labels(
             new_labels.atomic_min(max(at_a, at_b), lowest)
             new_labels.atomic_min(a if at_a > at_b else b, lowest)
             changed[0] = 1
-
-
-def join_labels_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("join_labels", workgroup=64) as p:
-        src = p.input("src", u32)
-        dst = p.input("dst", u32)
-        labels = p.input("labels", u32)
-        new_labels = p.inout("new_labels", u32)
-        changed = p.output("changed", u32, 1)
-        edge = p.let(p.global_id(), "edge")
-        with p.if_(edge < src.length):
-            a = p.let(src[edge], "a")
-            b = p.let(dst[edge], "b")
-            at_a = p.let(labels[a], "at_a")
-            at_b = p.let(labels[b], "at_b")
-            with p.if_(at_a != at_b):
-                lowest = p.let(labels[min_(at_a, at_b)], "lowest")
-                new_labels.atomic_min(max_(at_a, at_b), lowest)
-                new_labels.atomic_min(select(at_a > at_b, a, b), lowest)
-                changed[0] = 1
-    return p.build()
 
 
 def components(session: Dispatcher, program: Program, nodes: int, src: Words, dst: Words) -> Words:
@@ -86,9 +64,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "components",
     "connected components by joining labels",
-    join_labels_by_builder,
+    join_labels,
     case,
     "union-find",
     run,
-    kernel=join_labels,
 )

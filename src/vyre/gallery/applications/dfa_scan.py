@@ -138,5 +138,5 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 
 
 EXAMPLE = Example(
-    "dfa-scan", "scan bytes for several patterns (Aho-Corasick)", dfa_scan_by_builder, case, "re", run, kernel=dfa_scan
+    "dfa-scan", "scan bytes for several patterns (Aho-Corasick)", dfa_scan, case, "re", run, builder=dfa_scan_by_builder
 )

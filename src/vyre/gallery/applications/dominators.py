@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, like, select, u32
+from vyre import In, Out, Program, like, u32
 from vyre.gallery.applications.graphs import (
     Words,
     bit_rows,
@@ -47,29 +47,6 @@ def share_dominators(
         new_dominators[at] = kept
         if kept != dominators[at]:
             changed[0] = 1
-
-
-def share_dominators_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("share_dominators", workgroup=64) as p:
-        row_ptr = p.input("row_ptr", u32)
-        predecessor = p.input("predecessor", u32)
-        dominators = p.input("dominators", u32)
-        words = p.param("words", u32)
-        new_dominators = p.output("new_dominators", u32, like=dominators)
-        changed = p.output("changed", u32, 1)
-        at = p.let(p.global_id(), "at")
-        with p.if_(at < dominators.length):
-            node, word = p.let(at / words, "node"), p.let(at % words, "word")
-            kept = p.var(select(row_ptr[node] < row_ptr[node + 1], u32(ALL_BITS), u32(0)), "kept")
-            with p.for_(row_ptr[node], row_ptr[node + 1]) as k:
-                kept &= dominators[predecessor[k] * words + word]
-            with p.if_(node / 32 == word):
-                kept |= u32(1) << node % 32
-            new_dominators[at] = kept
-            with p.if_(kept != dominators[at]):
-                changed[0] = 1
-    return p.build()
 
 
 def find_dominators(session: Dispatcher, program: Program, row_ptr: Words, predecessor: Words) -> Words:
@@ -129,9 +106,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "dominators",
     "dominators of a flow graph, as rows of bits",
-    share_dominators_by_builder,
+    share_dominators,
     case,
     "searches that leave out a node each",
     run,
-    kernel=share_dominators,
 )

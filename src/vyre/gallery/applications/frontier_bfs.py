@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Program, ProgramBuilder, u32
+from vyre import In, InOut, Program, u32
 from vyre.gallery.applications.graphs import UNREACHED, compressed_rows, plain_bfs, random_edges
 from vyre.gallery.applications.queues import drained
 from vyre.gallery.example import Case, Dispatcher, Example, Outputs
@@ -38,27 +38,6 @@ def frontier_bfs(
                 pushed[count.atomic_add(0, 1)] = target
 
 
-def frontier_bfs_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("frontier_bfs", workgroup=64) as p:
-        row_ptr = p.input("row_ptr", u32)
-        col = p.input("col", u32)
-        reached = p.inout("reached", u32)
-        levels = p.inout("levels", u32)
-        items = p.input("items", u32)
-        pushed = p.inout("pushed", u32)
-        count = p.inout("count", u32)
-        lane = p.let(p.global_id(), "lane")
-        with p.if_(lane < items.length):
-            node = p.let(items[lane], "node")
-            with p.for_(row_ptr[node], row_ptr[node + 1], name="edge") as edge:
-                target = p.let(col[edge], "target")
-                with p.if_(reached.atomic_exchange(target, 1) == 0):
-                    levels[target] = levels[node] + 1
-                    pushed[count.atomic_add(0, 1)] = target
-    return p.build()
-
-
 def case() -> Case:
     """Returns a random graph and a source; the distances from a plain search, and the number of nodes visited."""
     edges = random_edges(36, NODES, 420)
@@ -83,9 +62,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "frontier-bfs",
     "breadth-first search with a work queue",
-    frontier_bfs_by_builder,
+    frontier_bfs,
     case,
     "a plain BFS",
     run,
-    kernel=frontier_bfs,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, like, select, u8, u32
+from vyre import DispatchConfig, In, Out, Program, like, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
 
 GENERATIONS = 20
@@ -27,28 +27,6 @@ def life(width: u32, height: u32, cells: In[u8], next_cells: Out[u8, like("cells
         alive = cells[here] != 0
         neighbours = around - cells[here]
         next_cells[here] = 1 if neighbours == 3 or (alive and neighbours == 2) else 0
-
-
-def life_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``; the loops of both forms are unrolled."""
-    with ProgramBuilder("life", workgroup=(16, 16)) as p:
-        width = p.param("width", u32)
-        height = p.param("height", u32)
-        cells = p.input("cells", u8)
-        next_cells = p.output("next_cells", u8, like=cells)
-        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
-        with p.if_((x < width) & (y < height)):
-            west, east = p.let((x + width - 1) % width, "west"), p.let((x + 1) % width, "east")
-            north, south = p.let((y + height - 1) % height, "north"), p.let((y + 1) % height, "south")
-            around = p.var(0, "around")
-            for row in (north, y, south):
-                for column in (west, x, east):
-                    around += cells[row * width + column]
-            here = p.let(y * width + x, "here")
-            alive = p.let(cells[here] != 0, "alive")
-            neighbours = p.let(around - cells[here], "neighbours")
-            next_cells[here] = select((neighbours == 3) | (alive & (neighbours == 2)), 1, 0)
-    return p.build()
 
 
 def generations(session: Dispatcher, program: Program, cells: Array, count: int) -> Array:
@@ -90,4 +68,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"cells": generations(session, program, np.asarray(case.inputs["cells"]), GENERATIONS)}
 
 
-EXAMPLE = Example("game-of-life", "Conway's Game of Life", life_by_builder, case, "NumPy", run, kernel=life)
+EXAMPLE = Example("game-of-life", "Conway's Game of Life", life, case, "NumPy", run)

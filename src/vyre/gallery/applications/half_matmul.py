@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f16, narrow, u32
+from vyre import DispatchConfig, In, Out, Program, f16
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 
@@ -19,21 +19,6 @@ def half_matmul(a: In[f16, 2], b: In[f16, 2], c: Out[f16, 2]) -> None:
         product = vyre.narrow(f16, a[y, k] * b[k, x])
         total = vyre.narrow(f16, total + product)
     c[y, x] = total
-
-
-def half_matmul_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``; the widths of the matrices are parameters after them."""
-    with ProgramBuilder("half_matmul", workgroup=(16, 4)) as p:
-        flat = p.input("a", f16), p.input("b", f16), p.output("c", f16)
-        inner, *columns = (p.param(f"{name}_width", u32) for name in "abc")
-        a, b, c = (p.view2d(matrix, width) for matrix, width in zip(flat, (inner, *columns), strict=True))
-        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
-        total = p.var(0.0, "total")
-        with p.for_(0, inner) as k:
-            product = p.let(narrow(f16, a[y, k] * b[k, x]), "product")
-            total.assign(narrow(f16, total + product))
-        c[y, x] = total
-    return p.build()
 
 
 def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
@@ -71,9 +56,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "half-matmul",
     "matrix product in binary16",
-    half_matmul_by_builder,
+    half_matmul,
     case,
     "NumPy in binary64",
     run,
-    kernel=half_matmul,
 )

@@ -7,7 +7,7 @@ from typing import Final, TypedDict, Unpack
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, Out, Program, ProgramBuilder, f32, u32
+from vyre import DispatchConfig, Out, Program, f32, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
 
 
@@ -32,30 +32,6 @@ def mandelbrot(width: u32, rounds: u32, left: f32, top: f32, step: f32, counts: 
             zx, zy = zx * zx - zy * zy + cx, 2.0 * zx * zy + cy
             n += 1
         counts[y * width + x] = n
-
-
-def mandelbrot_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("mandelbrot", workgroup=(16, 16)) as p:
-        width = p.param("width", u32)
-        rounds_ = p.param("rounds", u32)
-        left, top, step = (p.param(name, f32) for name in ("left", "top", "step"))
-        counts = p.output("counts", u32)
-        x, y = p.let(p.global_id(0), "x"), p.let(p.global_id(1), "y")
-        with p.if_(x < width):
-            cx = p.let(left + x.cast(f32) * step, "cx")
-            cy = p.let(top + y.cast(f32) * step, "cy")
-            zx = p.var(0.0, "zx")
-            zy = p.var(0.0, "zy")
-            n = p.var(0, "n")
-            with p.while_((n < rounds_) & (zx * zx + zy * zy <= 4.0)):
-                next_x = p.let(zx * zx - zy * zy + cx, "next_x")
-                next_y = p.let(2.0 * zx * zy + cy, "next_y")
-                zx.assign(next_x)
-                zy.assign(next_y)
-                n += 1
-            counts[y * width + x] = n
-    return p.build()
 
 
 def escape_counts(session: Dispatcher, program: Program, shape: tuple[int, int], **view: Unpack[View]) -> Array:
@@ -103,6 +79,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"counts": escape_counts(session, program, SHAPE, **VIEW)}
 
 
-EXAMPLE = Example(
-    "mandelbrot", "Mandelbrot escape counts", mandelbrot_by_builder, case, "NumPy", run, kernel=mandelbrot
-)
+EXAMPLE = Example("mandelbrot", "Mandelbrot escape counts", mandelbrot, case, "NumPy", run)

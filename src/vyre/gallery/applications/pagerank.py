@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, like, u32, u64
+from vyre import In, Out, Program, like, u32, u64
 from vyre.gallery.applications.graphs import Words, compressed_rows, random_edges
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
 
@@ -28,25 +28,6 @@ def share_ranks(
             giver = source[k]
             total += ranks[giver] // degree[giver]
         new_ranks[node] = base + total * 85 // 100
-
-
-def share_ranks_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("share_ranks", workgroup=64) as p:
-        row_ptr = p.input("row_ptr", u32)
-        source = p.input("source", u32)
-        degree = p.input("degree", u64)
-        ranks = p.input("ranks", u64)
-        base = p.param("base", u64)
-        new_ranks = p.output("new_ranks", u64, like=ranks)
-        node = p.let(p.global_id(), "node")
-        with p.if_(node < new_ranks.length):
-            total = p.var(u64(0), "total")
-            with p.for_(row_ptr[node], row_ptr[node + 1]) as k:
-                giver = p.let(source[k], "giver")
-                total += ranks[giver] / degree[giver]
-            new_ranks[node] = base + total * 85 / 100
-    return p.build()
 
 
 def pagerank(session: Dispatcher, program: Program, row_ptr: Words, source: Words, degree: Array) -> Array:
@@ -91,6 +72,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"ranks": pagerank(session, program, row_ptr, source, degree)}
 
 
-EXAMPLE = Example(
-    "pagerank", "PageRank in exact integers", share_ranks_by_builder, case, "Python integers", run, kernel=share_ranks
-)
+EXAMPLE = Example("pagerank", "PageRank in exact integers", share_ranks, case, "Python integers", run)

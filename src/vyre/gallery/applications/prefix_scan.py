@@ -85,8 +85,8 @@ def case() -> Case:
 EXAMPLE = Example(
     "prefix-scan",
     "prefix sum over workgroups with a grid barrier",
-    prefix_scan_by_builder,
+    prefix_scan,
     case,
     "NumPy",
-    kernel=prefix_scan,
+    builder=prefix_scan_by_builder,
 )

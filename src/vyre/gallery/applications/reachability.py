@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, like, u32
+from vyre import In, Out, Program, like, u32
 from vyre.gallery.applications.graphs import (
     Words,
     bit_rows,
@@ -54,32 +54,6 @@ def derive_facts(
         new_facts[at] = found
         if found != facts[at]:
             changed[0] = 1
-
-
-def derive_facts_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("derive_facts", workgroup=64) as p:
-        row_ptr = p.input("row_ptr", u32)
-        col = p.input("col", u32)
-        kind = p.input("kind", u32)
-        facts = p.input("facts", u32)
-        words = p.param("words", u32)
-        along = p.param("along", u32)
-        new_facts = p.output("new_facts", u32, like=facts)
-        changed = p.output("changed", u32, 1)
-        at = p.let(p.global_id(), "at")
-        with p.if_(at < facts.length):
-            node, word = p.let(at / words, "node"), p.let(at % words, "word")
-            found = p.var(facts[at], "found")
-            with p.for_(row_ptr[node], row_ptr[node + 1]) as k, p.if_((along & kind[k]) != 0):
-                target = p.let(col[k], "target")
-                found |= facts[target * words + word]
-                with p.if_(target / 32 == word):
-                    found |= u32(1) << target % 32
-            new_facts[at] = found
-            with p.if_(found != facts[at]):
-                changed[0] = 1
-    return p.build()
 
 
 def reachable(session: Dispatcher, program: Program, row_ptr: Words, col: Words, kind: Words, along: int) -> Words:
@@ -127,9 +101,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "reachability",
     "reachability along kinds of edges, as in Datalog",
-    derive_facts_by_builder,
+    derive_facts,
     case,
     "a search from each node",
     run,
-    kernel=derive_facts,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import InOut, Program, ProgramBuilder, Value, i32, u32
+from vyre import InOut, i32, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 WIDTH = 32
@@ -53,58 +53,6 @@ def row_quicksort(rows: InOut[u32]) -> None:
         rows[base + k] = row[k]
 
 
-def row_quicksort_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``; what Python assigns together is evaluated first."""
-    with ProgramBuilder("row_quicksort", workgroup=32) as p:
-        rows = p.inout("rows", u32)
-        row = p.array("row", u32, WIDTH)
-        first_of = p.array("first_of", u32, 8)
-        last_of = p.array("last_of", u32, 8)
-        base = p.let(p.global_id() * WIDTH, "base")
-        with p.if_(base >= rows.length):
-            p.return_()
-        with p.for_(0, WIDTH) as k:
-            row[k] = rows[base + k]
-        first_of[0] = 0
-        last_of[0] = WIDTH - 1
-        waiting = p.var(1, "waiting")
-
-        def wait(start: Value, end: Value) -> None:
-            start, end = p.let(start.cast(u32), "start"), p.let(end.cast(u32), "end")
-            first_of[waiting] = start
-            last_of[waiting] = end
-
-        with p.while_(waiting > 0):
-            waiting -= 1
-            start, end = p.let(first_of[waiting].cast(i32)), p.let(last_of[waiting].cast(i32))
-            first, last = p.var(start, "first"), p.var(end, "last")
-            with p.while_(first < last):
-                pivot = p.let(row[(first + last) >> 1], "pivot")
-                start, end = p.let(first), p.let(last)
-                i, j = p.var(start, "i"), p.var(end, "j")
-                with p.while_(i <= j):
-                    with p.while_(row[i] < pivot):
-                        i += 1
-                    with p.while_(row[j] > pivot):
-                        j -= 1
-                    with p.if_(i <= j):
-                        high, low = p.let(row[j]), p.let(row[i])
-                        row[i] = high
-                        row[j] = low
-                        i += 1
-                        j -= 1
-                with p.if_(j - first > last - i):
-                    wait(first, j)
-                    first.assign(i)
-                with p.else_():
-                    wait(i, last)
-                    last.assign(j)
-                waiting += 1
-        with p.for_(0, WIDTH) as k:
-            rows[base + k] = row[k]
-    return p.build()
-
-
 def case() -> Case:
     """Returns random rows, many of them with equal elements, and the same rows sorted by NumPy."""
     rows = random_u32(53, ROWS * WIDTH).reshape(ROWS, WIDTH)
@@ -115,8 +63,7 @@ def case() -> Case:
 EXAMPLE = Example(
     "row-quicksort",
     "quicksort of rows in private memory",
-    row_quicksort_by_builder,
+    row_quicksort,
     case,
     "NumPy",
-    kernel=row_quicksort,
 )

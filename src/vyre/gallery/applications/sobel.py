@@ -97,4 +97,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"edges": edges(session, program, np.asarray(case.inputs["image"]))}
 
 
-EXAMPLE = Example("sobel", "edges of a picture (Sobel)", sobel_by_builder, case, "NumPy", run, kernel=sobel)
+EXAMPLE = Example("sobel", "edges of a picture (Sobel)", sobel, case, "NumPy", run, builder=sobel_by_builder)

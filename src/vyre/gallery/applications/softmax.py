@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, In, InOut, Out, Program, ProgramBuilder, Value, exp, f32, like, max_, u32
+from vyre import DispatchConfig, In, InOut, Out, Program, f32, like, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_f32
 
 LANES, TREE_ROUNDS = 64, 6
@@ -51,43 +51,6 @@ def softmax_rows(width: u32, x: In[f32], out: Out[f32, like("x")]) -> None:
         out[base + k] = math.exp(x[base + k] - peak) / whole
 
 
-def softmax_rows_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``; a Python function records what the inlined one has."""
-    with ProgramBuilder("softmax_rows", workgroup=LANES) as p:
-        width = p.param("width", u32)
-        x = p.input("x", f32)
-        out = p.output("out", f32, like=x)
-        scratch = p.workgroup("scratch", f32, LANES)
-        lane = p.let(p.local_id(), "lane")
-
-        def over_workgroup(largest: bool) -> Value:
-            p.barrier()
-            with p.for_(0, TREE_ROUNDS) as k:
-                stride = p.let(u32(LANES // 2) >> k, "stride")
-                with p.if_(lane < stride):
-                    left, right = p.let(scratch[lane]), p.let(scratch[lane + stride])
-                    scratch[lane] = max_(left, right) if largest else left + right
-                p.barrier()
-            found = p.let(scratch[0])
-            p.barrier()
-            return found
-
-        base = p.let(p.group_id() * width, "base")
-        most = p.var(float("-inf"), "most")
-        with p.for_(lane, width, LANES) as k:
-            most.assign(max_(most, x[base + k]))
-        scratch[lane] = most
-        peak = over_workgroup(largest=True)
-        total = p.var(0.0, "total")
-        with p.for_(lane, width, LANES) as k:
-            total += exp(x[base + k] - peak)
-        scratch[lane] = total
-        whole = over_workgroup(largest=False)
-        with p.for_(lane, width, LANES) as k:
-            out[base + k] = exp(x[base + k] - peak) / whole
-    return p.build()
-
-
 def softmax(session: Dispatcher, program: Program, x: Array) -> Array:
     """Returns the softmax of each row of an f32 matrix."""
     rows, width = x.shape
@@ -122,6 +85,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"out": softmax(session, program, np.asarray(case.inputs["x"]))}
 
 
-EXAMPLE = Example(
-    "softmax", "softmax of rows of any width", softmax_rows_by_builder, case, "NumPy", run, kernel=softmax_rows
-)
+EXAMPLE = Example("softmax", "softmax of rows of any width", softmax_rows, case, "NumPy", run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, f32, like, u32
+from vyre import In, Out, f32, like, u32
 from vyre.gallery.applications.graphs import compressed_rows, random_edges
 from vyre.gallery.example import Case, Example, random_f32, random_u32
 
@@ -23,23 +23,6 @@ def spmv(row_ptr: In[u32], col: In[u32], values: In[f32], x: In[f32], y: Out[f32
         y[row] = total
 
 
-def spmv_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("spmv", workgroup=64) as p:
-        row_ptr = p.input("row_ptr", u32)
-        col = p.input("col", u32)
-        values = p.input("values", f32)
-        x = p.input("x", f32)
-        y = p.output("y", f32, like=x)
-        row = p.let(p.global_id(), "row")
-        with p.if_(row < y.length):
-            total = p.var(0.0, "total")
-            with p.for_(row_ptr[row], row_ptr[row + 1]) as k:
-                total += values[k] * x[col[k]]
-            y[row] = total
-    return p.build()
-
-
 def case() -> Case:
     """Returns a random sparse matrix and vector, and their product from dense NumPy."""
     edges = random_edges(36, ROWS, 2500)
@@ -53,6 +36,4 @@ def case() -> Case:
     return Case({"row_ptr": row_ptr, "col": col, "values": values, "x": x}, {"y": (dense @ x).astype(np.float32)})
 
 
-EXAMPLE = Example(
-    "spmv", "sparse matrix times vector (CSR)", spmv_by_builder, case, "a dense NumPy product", kernel=spmv
-)
+EXAMPLE = Example("spmv", "sparse matrix times vector (CSR)", spmv, case, "a dense NumPy product")

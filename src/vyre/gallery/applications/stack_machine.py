@@ -6,15 +6,13 @@ with the top of its stack as the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from math import factorial, gcd
-from operator import add, mod, mul, sub
 
 import numpy as np
 
 import vyre
-from vyre import In, Operand, Out, Program, ProgramBuilder, Value, like, select, u8, u32
+from vyre import In, Out, like, u8, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 STACK = 16
@@ -94,66 +92,6 @@ def stack_machine(
     result[lane] = stack[size - 1]
 
 
-def stack_machine_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("stack_machine", workgroup=128) as p:
-        code = p.input("code", u8)
-        entry = p.input("entry", u32)
-        first = p.input("first", u32)
-        second = p.input("second", u32)
-        result = p.output("result", u32, like=entry)
-        stack = p.array("stack", u32, STACK)
-        lane = p.let(p.global_id(), "lane")
-        with p.if_(lane >= entry.length):
-            p.return_()
-        pc = p.var(entry[lane], "pc")
-        size = p.var(0, "size")
-
-        def push(value: Operand) -> None:
-            stack[size] = value
-            size.assign(size + 1)
-
-        def operation(operator: Callable[[Value, Value], Value]) -> None:
-            size.assign(size - 1)
-            below = p.let(size - 1, "below")
-            stack[below] = operator(stack[below], stack[size])
-
-        with p.while_(code[pc] != Op.HALT):
-            at = p.let(pc, "at")
-            pc.assign(at + 1)
-            with p.switch(code[at]) as instruction:
-                with instruction.case(Op.PUSH):
-                    push(code[at + 1])
-                    pc.assign(at + 2)
-                with instruction.case(Op.FIRST):
-                    push(first[lane])
-                with instruction.case(Op.SECOND):
-                    push(second[lane])
-                for code_of, operator in ((Op.ADD, add), (Op.SUB, sub), (Op.MUL, mul), (Op.MOD, mod)):
-                    with instruction.case(code_of):
-                        operation(operator)
-                with instruction.case(Op.DUP):
-                    push(stack[size - 1])
-                with instruction.case(Op.SWAP):
-                    top, below = p.let(stack[size - 1], "top"), p.let(stack[size - 2], "below")
-                    stack[size - 2] = top
-                    stack[size - 1] = below
-                with instruction.case(Op.ROT):
-                    a, b, c = (p.let(stack[size - back]) for back in (3, 2, 1))
-                    stack[size - 3] = b
-                    stack[size - 2] = c
-                    stack[size - 1] = a
-                with instruction.case(Op.JUMP):
-                    pc.assign((at + code[at + 1]) & 0xFF)
-                with instruction.case(Op.JUMP_IF_ZERO):
-                    size.assign(size - 1)
-                    pc.assign(select(stack[size] == 0, (at + code[at + 1]) & 0xFF, at + 2))
-                with instruction.default():
-                    p.trap(at, "unknown instruction")
-        result[lane] = stack[size - 1]
-    return p.build()
-
-
 POLYNOMIAL = (Op.FIRST, Op.DUP, Op.MUL, Op.PUSH, 3, Op.MUL, Op.SECOND, Op.SUB, Op.HALT)
 """Leaves 3 a^2 - b."""
 EUCLID = (
@@ -197,8 +135,7 @@ def case() -> Case:
 EXAMPLE = Example(
     "stack-machine",
     "an interpreter of bytecode with a private stack",
-    stack_machine_by_builder,
+    stack_machine,
     case,
     "Python integers",
-    kernel=stack_machine,
 )

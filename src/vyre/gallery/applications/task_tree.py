@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Program, ProgramBuilder, u32
+from vyre import In, InOut, Program, u32
 from vyre.gallery.applications.queues import drained
 from vyre.gallery.example import Case, Dispatcher, Example, Outputs
 
@@ -37,31 +37,6 @@ def task_tree(items: In[u32], pushed: InOut[u32], count: InOut[u32], boards: InO
             place += 1
 
 
-def task_tree_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("task_tree", workgroup=32) as p:
-        items = p.input("items", u32)
-        pushed = p.inout("pushed", u32)
-        count = p.inout("count", u32)
-        boards = p.inout("boards", u32)
-        lane = p.let(p.global_id(), "lane")
-        with p.if_(lane < items.length):
-            board = p.let(items[lane], "board")
-            columns = p.let(board & ALL, "columns")
-            falling = p.let((board >> 8) & ALL, "falling")
-            rising = p.let(board >> 16, "rising")
-            boards.atomic_add(vyre.popcount(columns), 1)
-            free = p.var(ALL & ~(columns | falling | rising), "free")
-            place = p.var(count.atomic_add(0, vyre.popcount(free)), "place")
-            with p.while_(free > 0):
-                queen = p.let(free & (0 - free), "queen")
-                free.assign(free ^ queen)
-                attacked = p.let(((falling | queen) << 1) & ALL, "attacked")
-                pushed[place] = columns | queen | (attacked << 8) | (((rising | queen) >> 1) << 16)
-                place.assign(place + 1)
-    return p.build()
-
-
 def plain_boards(row: int = 0, queens: tuple[int, ...] = ()) -> list[int]:
     """Returns the number of boards by their filled rows, found by recursion."""
     found = [0] * (QUEENS + 1)
@@ -87,9 +62,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "task-tree",
     "a tree of tasks with a work queue (queens on a board)",
-    task_tree_by_builder,
+    task_tree,
     case,
     "recursion in Python",
     run,
-    kernel=task_tree,
 )

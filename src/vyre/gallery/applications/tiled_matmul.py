@@ -87,9 +87,9 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 EXAMPLE = Example(
     "tiled-matmul",
     "tiled matrix product of any shape",
-    tiled_matmul_by_builder,
+    tiled_matmul,
     case,
     "NumPy",
     run,
-    kernel=tiled_matmul,
+    builder=tiled_matmul_by_builder,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, Value, clz, like, u8, u32
+from vyre import In, Out, Program, like, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
 
 NO_CHARACTER = 0xFFFF_FFFF
@@ -35,36 +35,6 @@ def utf8_decode(text: In[u8], points: Out[u32, like("text")]) -> None:
             vyre.trap(at, "no byte of UTF-8")
 
 
-def utf8_decode_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("utf8_decode", workgroup=128) as p:
-        text = p.input("text", u8)
-        points = p.output("points", u32, like=text)
-        at = p.let(p.global_id(), "at")
-        lead = p.let(text[at], "lead")
-
-        def tail(position: int) -> Value:
-            """Returns the six bits that the byte ``position`` bytes after the first one contributes."""
-            return text[at + position] & 0x3F
-
-        leading_ones = p.let(clz(~(lead << 24)), "leading_ones")
-        with p.switch(leading_ones) as length:
-            with length.case(0):
-                points[at] = lead
-            with length.case(1):
-                points[at] = NO_CHARACTER
-            with length.case(2):
-                points[at] = (lead & 0x1F) << 6 | tail(1)
-            with length.case(3):
-                points[at] = (lead & 0x0F) << 12 | tail(1) << 6 | tail(2)
-            with length.case(4):
-                high = p.let((lead & 0x07) << 18 | tail(1) << 12, "high")
-                points[at] = high | tail(2) << 6 | tail(3)
-            with length.default():
-                p.trap(at, "no byte of UTF-8")
-    return p.build()
-
-
 def decode(session: Dispatcher, program: Program, text: Array) -> npt.NDArray[np.uint32]:
     """Returns the code points of a text (u8)."""
     points = session.dispatch(program, {"text": text})["points"]
@@ -86,6 +56,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"points": decode(session, program, np.asarray(case.inputs["text"]))}
 
 
-EXAMPLE = Example(
-    "utf8-decode", "decode UTF-8 with a switch", utf8_decode_by_builder, case, "str.encode", run, kernel=utf8_decode
-)
+EXAMPLE = Example("utf8-decode", "decode UTF-8 with a switch", utf8_decode, case, "str.encode", run)

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, Value, bool_, subgroup_add, u8, u32
+from vyre import In, Out, bool_, u8, u32
 from vyre.gallery.example import Case, Example
 
 NEWLINE, SPACE, TAB, RETURN = b"\n \t\r"
@@ -43,36 +43,10 @@ def word_count(text: In[u8], counts: Annotated[Out[u32], (2,)]) -> None:
         counts.atomic_add(1, words)
 
 
-def word_count_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-
-    def is_space(byte: Value) -> Value:
-        return (byte == SPACE) | ((u32(TAB) <= byte) & (byte <= RETURN))
-
-    with ProgramBuilder("word_count", workgroup=256) as p:
-        text = p.input("text", u8)
-        counts = p.output("counts", u32, 2)
-        i = p.let(p.global_id(), "i")
-        byte = p.let(text[i], "byte")
-        inside = p.let(i < text.length, "inside")
-        before = p.let(text[i - 1], "before")
-        after_space = p.let((i == 0) | is_space(before), "after_space")
-        newline = p.let(inside & (byte == NEWLINE), "newline")
-        word = p.let(inside & after_space & ~is_space(byte), "word")
-        lines = p.let(subgroup_add(newline.cast(u32)), "lines")
-        words = p.let(subgroup_add(word.cast(u32)), "words")
-        with p.if_(p.subgroup_lane() == 0):
-            counts.atomic_add(0, lines)
-            counts.atomic_add(1, words)
-    return p.build()
-
-
 def case() -> Case:
     """Returns a text, and its counts from ``bytes`` methods."""
     expected = np.array([TEXT.count(b"\n"), len(TEXT.split())], np.uint32)
     return Case({"text": np.frombuffer(TEXT, np.uint8)}, {"counts": expected})
 
 
-EXAMPLE = Example(
-    "word-count", "lines and words of a text", word_count_by_builder, case, "bytes.split", kernel=word_count
-)
+EXAMPLE = Example("word-count", "lines and words of a text", word_count, case, "bytes.split")

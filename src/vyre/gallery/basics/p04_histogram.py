@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Program, ProgramBuilder, u32
+from vyre import In, InOut, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
@@ -22,20 +22,6 @@ def histogram(words: In[u32, 300], hist: InOut[u32, 256]) -> None:
             hist.atomic_add(byte, 1)
 
 
-def histogram_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("histogram", workgroup=64) as p:
-        words = p.input("words", u32, 300)
-        hist = p.inout("hist", u32, 256)
-        i = p.let(p.global_id(), "i")
-        with p.if_(i < words.length):
-            word = p.let(words[i], "word")
-            with p.for_(0, 4, name="b") as b:
-                byte = p.let((word >> (b * 8)) & 255, "byte")
-                hist.atomic_add(byte, 1)
-    return p.build()
-
-
 def case() -> Case:
     """Returns random words, and the counts of their bytes from ``collections.Counter``."""
     words = random_u32(5, 300)
@@ -44,4 +30,4 @@ def case() -> Case:
     return Case({"words": words, "hist": np.zeros(256, np.uint32)}, {"hist": expected})
 
 
-EXAMPLE = Example("P04", "256-bin byte histogram", histogram_by_builder, case, "collections.Counter", kernel=histogram)
+EXAMPLE = Example("P04", "256-bin byte histogram", histogram, case, "collections.Counter")

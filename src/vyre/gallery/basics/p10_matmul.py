@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 import vyre
-from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, fma
+from vyre import DispatchConfig, In, Out, f32
 from vyre.gallery.example import Case, Example, random_f32
 
 N, TILE = 16, 8
@@ -32,30 +32,6 @@ def matmul(A: In[f32, N * N], Bm: In[f32, N * N], C: Out[f32, N * N]) -> None:
     C[row * N + col] = acc
 
 
-def matmul_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("matmul", workgroup=(TILE, TILE)) as p:
-        a = p.input("A", f32, N * N)
-        b = p.input("Bm", f32, N * N)
-        c = p.output("C", f32, N * N)
-        tile_a = p.workgroup("ta", f32, TILE * TILE)
-        tile_b = p.workgroup("tb", f32, TILE * TILE)
-        x, y = p.local_id(0), p.local_id(1)
-        row = p.let(p.global_id(1), "row")
-        col = p.let(p.global_id(0), "col")
-        slot = p.let(y * TILE + x, "slot")
-        acc = p.var(0.0, "acc")
-        with p.for_(0, N // TILE, name="t") as t:
-            tile_a[slot] = a[row * N + (t * TILE + x)]
-            tile_b[slot] = b[(t * TILE + y) * N + col]
-            p.barrier()
-            with p.for_(0, TILE) as k:
-                acc.assign(fma(tile_a[y * TILE + k], tile_b[k * TILE + x], acc))
-            p.barrier()
-        c[row * N + col] = acc
-    return p.build()
-
-
 def case() -> Case:
     """Returns random matrices, and their product from exact fractions, rounded after every addition."""
     a, b = random_f32(11, N * N), random_f32(12, N * N)
@@ -71,4 +47,4 @@ def case() -> Case:
     return Case({"A": a, "Bm": b}, {"C": expected.reshape(-1)}, DispatchConfig(grid=(2, 2, 1)))
 
 
-EXAMPLE = Example("P10", "tiled 16 x 16 matrix product", matmul_by_builder, case, "exact fractions", kernel=matmul)
+EXAMPLE = Example("P10", "tiled 16 x 16 matrix product", matmul, case, "exact fractions")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Out, Program, ProgramBuilder, popcount, u32
+from vyre import In, InOut, Out, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
@@ -19,20 +19,6 @@ def count_bits(src: In[u32, 500], out: Out[u32, 500], total: InOut[u32, (1,)]) -
         total.atomic_add(0, c)
 
 
-def count_bits_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("count_bits", workgroup=64) as p:
-        src = p.input("src", u32, 500)
-        out = p.output("out", u32, 500)
-        total = p.inout("total", u32, 1)
-        i = p.let(p.global_id(), "i")
-        with p.if_(i < src.length):
-            c = p.let(popcount(src[i]), "c")
-            out[i] = c
-            total.atomic_add(0, c)
-    return p.build()
-
-
 def case() -> Case:
     """Returns random words, and the counts from ``int.bit_count``."""
     src = random_u32(14, 500)
@@ -43,6 +29,4 @@ def case() -> Case:
     )
 
 
-EXAMPLE = Example(
-    "P12", "population count and atomic total", count_bits_by_builder, case, "int.bit_count", kernel=count_bits
-)
+EXAMPLE = Example("P12", "population count and atomic total", count_bits, case, "int.bit_count")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, f32, i32, max_, min_, round_, u32
+from vyre import In, Out, f32, i32, u32
 from vyre.gallery.example import Case, Example, random_f32
 
 AWKWARD = (
@@ -29,24 +29,6 @@ def quantise(x: In[f32, COUNT], q: Out[i32, COUNT], dq: Out[f32, COUNT], raw: Ou
         raw[i] = u32(t)
 
 
-def quantise_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("quantise", workgroup=64) as p:
-        x = p.input("x", f32, COUNT)
-        q = p.output("q", i32, COUNT)
-        dq = p.output("dq", f32, COUNT)
-        raw = p.output("raw", u32, COUNT)
-        i = p.let(p.global_id(), "i")
-        with p.if_(i < x.length):
-            t = p.let(x[i], "t")
-            r = p.let(round_(t).cast(i32), "r")
-            c = p.let(max_(min_(r, 127), -128), "c")
-            q[i] = c
-            dq[i] = c.cast(f32) * 0.5
-            raw[i] = t.cast(u32)
-    return p.build()
-
-
 def saturated(x: float, low: int, high: int) -> int:
     """Returns ``x`` truncated toward zero and clamped to [low, high]; NaN gives 0."""
     return 0 if math.isnan(x) else int(min(max(x, low), high))
@@ -61,6 +43,4 @@ def case() -> Case:
     return Case({"x": x}, {"q": q, "dq": q.astype(np.float32) * np.float32(0.5), "raw": raw})
 
 
-EXAMPLE = Example(
-    "P17", "quantisation with saturating casts", quantise_by_builder, case, "Python numbers", kernel=quantise
-)
+EXAMPLE = Example("P17", "quantisation with saturating casts", quantise, case, "Python numbers")

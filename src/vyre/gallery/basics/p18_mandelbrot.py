@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import Out, Program, ProgramBuilder, f32, u32
+from vyre import Out, f32, u32
 from vyre.gallery.example import Case, Example
 
 WIDTH, HEIGHT, ROUNDS = 24, 16, 50
@@ -30,29 +30,6 @@ def mandelbrot(out: Out[u32, WIDTH * HEIGHT]) -> None:
         out[i] = n
 
 
-def mandelbrot_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("mandelbrot", workgroup=64) as p:
-        out = p.output("out", u32, WIDTH * HEIGHT)
-        i = p.let(p.global_id(), "i")
-        with p.if_(i < out.length):
-            cx = p.let((i % WIDTH).cast(f32) * 0.125 - 2.0, "cx")
-            cy = p.let((i / WIDTH).cast(f32) * 0.125 - 1.0, "cy")
-            zx = p.var(0.0, "zx")
-            zy = p.var(0.0, "zy")
-            n = p.var(0, "n")
-            with p.for_(0, ROUNDS):
-                a = p.let(zx * zx, "a")
-                b = p.let(zy * zy, "b")
-                with p.if_(a + b <= 4.0):
-                    t = p.let((a - b) + cx, "t")
-                    zy.assign(zx * zy * 2.0 + cy)
-                    zx.assign(t)
-                    n += 1
-            out[i] = n
-    return p.build()
-
-
 def case() -> Case:
     """Returns the counts from the same iteration in NumPy; the kernel takes no inputs."""
     lanes = np.arange(WIDTH * HEIGHT)
@@ -69,4 +46,4 @@ def case() -> Case:
     return Case({}, {"out": n})
 
 
-EXAMPLE = Example("P18", "Mandelbrot escape counts", mandelbrot_by_builder, case, "NumPy", kernel=mandelbrot)
+EXAMPLE = Example("P18", "Mandelbrot escape counts", mandelbrot, case, "NumPy")

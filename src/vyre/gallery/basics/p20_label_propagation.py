@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Program, ProgramBuilder, u32
+from vyre import In, InOut, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 EDGES, NODES = 30, 40
@@ -23,22 +23,6 @@ def label_propagation(
         new_label.atomic_min(a, label[b])
 
 
-def label_propagation_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("label_propagation", workgroup=32) as p:
-        src = p.input("src", u32, EDGES)
-        dst = p.input("dst", u32, EDGES)
-        label = p.input("label", u32, NODES)
-        new_label = p.inout("new_label", u32, NODES)
-        e = p.let(p.global_id(), "e")
-        with p.if_(e < src.length):
-            a = p.let(src[e], "a")
-            b = p.let(dst[e], "b")
-            new_label.atomic_min(b, label[a])
-            new_label.atomic_min(a, label[b])
-    return p.build()
-
-
 def case() -> Case:
     """Returns random edges, and the labels from a Python loop."""
     ends = ((random_u32(19, 200) >> 8) % NODES)[: 2 * EDGES].astype(np.uint32)
@@ -54,8 +38,7 @@ def case() -> Case:
 EXAMPLE = Example(
     "P20",
     "label propagation with atomic minimum",
-    label_propagation_by_builder,
+    label_propagation,
     case,
     "a Python loop",
-    kernel=label_propagation,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, Out, Program, ProgramBuilder, subgroup_add, subgroup_ballot, subgroup_shuffle, u32
+from vyre import In, Out, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 
@@ -20,24 +20,6 @@ def subgroups(src: In[u32, 96], sum: Out[u32, 96], vote: Out[u32, 96], swap: Out
     sum[i] = s
     vote[i] = m
     swap[i] = t
-
-
-def subgroups_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("subgroups", workgroup=32) as p:
-        src = p.input("src", u32, 96)
-        total = p.output("sum", u32, 96)
-        vote = p.output("vote", u32, 96)
-        swap = p.output("swap", u32, 96)
-        i = p.let(p.global_id(), "i")
-        x = p.let(src[i], "x")
-        s = p.let(subgroup_add(x), "s")
-        m = p.let(subgroup_ballot((x & 1) == 1), "m")
-        t = p.let(subgroup_shuffle(x, p.local_id() ^ 1), "t")
-        total[i] = s
-        vote[i] = m
-        swap[i] = t
-    return p.build()
 
 
 def case() -> Case:
@@ -55,4 +37,4 @@ def case() -> Case:
     )
 
 
-EXAMPLE = Example("P23", "subgroup add, ballot and shuffle", subgroups_by_builder, case, "NumPy", kernel=subgroups)
+EXAMPLE = Example("P23", "subgroup add, ballot and shuffle", subgroups, case, "NumPy")

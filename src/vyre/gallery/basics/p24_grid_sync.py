@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import vyre
-from vyre import In, InOut, Out, Program, ProgramBuilder, u32
+from vyre import In, InOut, Out, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 COUNT, MASK = 512, 0x5BD1E995
@@ -20,19 +20,6 @@ def two_phases(src: In[u32, COUNT], tmp: InOut[u32, COUNT], out: Out[u32, COUNT]
     out[i] = tmp[COUNT - 1 - i]
 
 
-def two_phases_by_builder() -> Program:
-    """Builds the same program with a ``ProgramBuilder``."""
-    with ProgramBuilder("two_phases", workgroup=64) as p:
-        src = p.input("src", u32, COUNT)
-        tmp = p.inout("tmp", u32, COUNT)
-        out = p.output("out", u32, COUNT)
-        i = p.let(p.global_id(), "i")
-        tmp[i] = src[i] ^ MASK
-        p.grid_sync()
-        out[i] = tmp[u32(COUNT - 1) - i]
-    return p.build()
-
-
 def case() -> Case:
     """Returns random words, and the answers from NumPy."""
     src = random_u32(23, COUNT)
@@ -40,4 +27,4 @@ def case() -> Case:
     return Case({"src": src, "tmp": np.zeros(COUNT, np.uint32)}, {"tmp": mixed, "out": mixed[::-1].copy()})
 
 
-EXAMPLE = Example("P24", "two phases with a grid barrier", two_phases_by_builder, case, "NumPy", kernel=two_phases)
+EXAMPLE = Example("P24", "two phases with a grid barrier", two_phases, case, "NumPy")

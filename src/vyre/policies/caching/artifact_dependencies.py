@@ -66,18 +66,18 @@ _Node: TypeAlias = Fact | ArtifactKey
 class Change:
     """A selection of changed facts.
 
-    It selects the facts of ``field`` (and ``part``) that match ``value``; with ``others``, those that do not match it.
+    It selects the facts of ``field``, all parts of it, that match ``value``; with ``others``, those that do not match
+    it.
     A digest may be given by its first digits, and a tool by its first words: its name, or its name and version.
     """
 
     field: Dependency
     value: str
-    part: str = ""
     others: bool = False
 
     def selects(self, fact: Fact) -> bool:
         """Returns whether the change includes ``fact``."""
-        return (fact.field, fact.part) == (self.field, self.part) and self._matches(fact.value) is not self.others
+        return fact.field is self.field and self._matches(fact.value) is not self.others
 
     def _matches(self, value: str) -> bool:
         if self.field in _DIGESTS:

@@ -19,7 +19,7 @@ per program, two of them may be one buffer, and two operations on different halv
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField
@@ -58,17 +58,12 @@ class Access:
     intervals: tuple[Interval, ...] = WHOLE
 
     def __post_init__(self) -> None:
-        check_intervals("Access", "intervals", self.intervals)
-
-
-def check_intervals(record: str, field: str, intervals: Iterable[Interval]) -> None:
-    """Raises ``InvalidField`` for intervals that are empty, out of order or overlapping."""
-    end = 0
-    for start, stop in intervals:
-        if not end <= start < stop:
-            expected = f"an interval of at least one byte that starts at {end} or later"
-            raise InvalidField(record=record, field=field, value=(start, stop), expected=expected)
-        end = stop
+        end = 0
+        for start, stop in self.intervals:
+            if not end <= start < stop:
+                expected = f"an interval of at least one byte that starts at {end} or later"
+                raise InvalidField(record="Access", field="intervals", value=(start, stop), expected=expected)
+            end = stop
 
 
 class Conflict(NamedTuple):

@@ -8,13 +8,13 @@ answer is authoritative.  All O(1).
 vyre-driver knows none of these units, so it promises more blocks than fit (a cooperative launch then fails), and it
 probes only the default limit of shared memory, so it refuses kernels that need the larger opt-in limit.
 
-``diagnose_shape`` reports all reasons for a refusal at once, as data and as one stable log line.  By
-default they check what vyre-driver checks.  With ``AxisLimits`` in the envelope they also check the limits per axis and
-the registers, on which a launch can fail as well.
+``diagnose_shape`` reports all reasons for a refusal at once, as data and as one stable log line.  Beyond what
+vyre-driver checks, it checks the limits per axis and the registers, on which a launch can fail as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntFlag
 from typing import Annotated, Final, TypeAlias
 
@@ -39,7 +39,8 @@ REGISTER_UNIT: Final = 256
 SHARED_UNIT: Final = 128
 """Bytes of shared memory are allocated in multiples of this number."""
 RESERVED_SHARED: Final = 1024
-"""Bytes of shared memory that the system reserves per block."""
+"""Bytes of shared memory that the system reserves per block, from sm_80 on."""
+_MESSAGE: Final = "cuda-kernel-capability-v1"
 
 
 @record
@@ -47,7 +48,7 @@ class SmModel:
     """The limits of one multiprocessor.
 
     They are the resident threads (at least a warp) and blocks, the bytes of shared memory in total and per block
-    (opt-in), and the named barriers per resident block.
+    (opt-in), the named barriers per resident block, and the bytes of shared memory that each block takes in addition.
     """
 
     threads: Annotated[int, IntRange(WARP, U32_MAX)]
@@ -55,6 +56,7 @@ class SmModel:
     shared_bytes: U32
     shared_bytes_per_block: U32
     barriers_per_block: U32
+    reserved_shared: U32 = RESERVED_SHARED
 
     @property
     def warps(self) -> int:
@@ -75,13 +77,13 @@ SM_MODELS: Final = {
 
 @record
 class KernelUsage:
-    """The resources that one block of a kernel takes; ``block_size`` is in threads."""
+    """The resources that one block of a kernel takes; ``block_size`` is in threads, and barriers are named ones."""
 
     regs_per_thread: U32
     static_shared_bytes: U32
     dynamic_shared_bytes: U32
     block_size: U32
-    block_barriers: U32 = 1
+    block_barriers: U32
 
     @property
     def warps(self) -> int:
@@ -136,12 +138,12 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
     """
     warps, warps_of_sm = usage.warps, sm.warps
     regs_per_warp = _round_up(usage.regs_per_thread * WARP, REGISTER_UNIT)
-    shared = usage.static_shared_bytes + usage.dynamic_shared_bytes + RESERVED_SHARED
+    shared = usage.static_shared_bytes + usage.dynamic_shared_bytes + sm.reserved_shared
     shared_allocated = _round_up(shared, SHARED_UNIT)
     limits = (  # in the order of the factors
         warps_of_sm // warps if 0 < usage.block_size <= MAX_BLOCK else 0,
         _register_limit(usage.regs_per_thread, regs_per_warp, warps),
-        sm.shared_bytes // shared_allocated if shared <= sm.shared_bytes_per_block + RESERVED_SHARED else 0,
+        _shared_limit(sm, shared, shared_allocated),
         sm.blocks,
         sm.blocks * sm.barriers_per_block // usage.block_barriers if usage.block_barriers else NO_LIMIT,
     )
@@ -158,6 +160,12 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
         resident_warps=blocks * warps,
         occupancy_bps=blocks * warps * 10_000 // warps_of_sm,
     )
+
+
+def _shared_limit(sm: SmModel, shared: int, allocated: int) -> int:
+    if shared > sm.shared_bytes_per_block + sm.reserved_shared:
+        return 0
+    return sm.shared_bytes // allocated if allocated else NO_LIMIT
 
 
 def _register_limit(regs_per_thread: int, regs_per_warp: int, warps: int) -> int:
@@ -181,39 +189,10 @@ class AxisLimits:
 class DeviceEnvelope:
     """The limits and features that a device offers to one launch."""
 
-    sm_major: U32
-    sm_minor: U32
     max_threads_per_block: U32
     shared_memory_per_block_bytes: U64
     supports_cooperative_launch: bool
-    supports_tensor_cores: bool
-    limits: AxisLimits | None = None
-
-
-@record
-class KernelRequirement:
-    """The resources and features that a kernel requires."""
-
-    min_sm_major: U32
-    min_sm_minor: U32
-    requested_threads_per_block: U32
-    requested_shared_memory_bytes: U64
-    requires_cooperative_launch: bool
-    requires_tensor_cores: bool
-
-
-@verdict
-class SmVersion:
-    """The compute capability is too low."""
-
-    required_major: int
-    required_minor: int
-    actual_major: int
-    actual_minor: int
-
-    def __str__(self) -> str:
-        required, actual = (self.required_major, self.required_minor), (self.actual_major, self.actual_minor)
-        return "sm_version(required={}.{},actual={}.{})".format(*required, *actual)
+    limits: AxisLimits
 
 
 @verdict
@@ -247,14 +226,6 @@ class CooperativeLaunch:
 
 
 @verdict
-class TensorCores:
-    """The device has no tensor cores."""
-
-    def __str__(self) -> str:
-        return "tensor_cores"
-
-
-@verdict
 class AxisLimit:
     """The launch is too large along one axis; ``what`` is ``block`` or ``grid``."""
 
@@ -278,21 +249,18 @@ class Registers:
         return f"registers_per_block(requested={self.requested},max={self.maximum})"
 
 
-LaunchFailure: TypeAlias = (
-    SmVersion | ThreadsPerBlock | SharedMemory | CooperativeLaunch | TensorCores | AxisLimit | Registers
-)
+LaunchFailure: TypeAlias = ThreadsPerBlock | SharedMemory | CooperativeLaunch | AxisLimit | Registers
 
 
 @record
 class LaunchShape:
-    """The shape of a launch.  ``regs_per_thread`` is checked only against an envelope with ``limits``."""
+    """The shape of a launch."""
 
     grid: Dim3
     block: Dim3
     dynamic_shared_memory_bytes: U32
     cooperative: bool
-    requires_tensor_cores: bool
-    regs_per_thread: U32 = 0
+    regs_per_thread: U32
 
 
 @record
@@ -311,11 +279,13 @@ class ShapeDiagnosisInputs:
 
 @verdict
 class ShapeDiagnosis:
-    """The reasons why a launch does not fit the device, if any, and the requirements of its shape."""
+    """The size of a launch, and the reasons why it does not fit the device, if any.
+
+    ``stable_message`` is one log line whose form does not change between versions.
+    """
 
     grid_blocks: int
     threads_per_block: int
-    requirement: KernelRequirement
     failures: tuple[LaunchFailure, ...]
     is_launchable: bool
     stable_message: str
@@ -332,29 +302,16 @@ def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
     Raises ``PlanError("DimensionOverflow")``, before any other check, for a grid of more blocks than 64 bits count or a
     block of more threads than 32 bits count.  The grid is checked first.
     """
-    shape, limit = inputs.shape, inputs.cooperative_resident_block_limit
+    device, shape, limit = inputs.device, inputs.shape, inputs.cooperative_resident_block_limit
     grid_blocks = _product(shape.grid, U64_MAX, "grid blocks")
     threads = _product(shape.block, U32_MAX, "threads per block")
-    requirement = KernelRequirement(
-        0, 0, threads, shape.dynamic_shared_memory_bytes, shape.cooperative, shape.requires_tensor_cores
+    failures: tuple[LaunchFailure, ...] = (
+        *_failures(device, threads, shape.dynamic_shared_memory_bytes, shape.cooperative),
+        *_limit_failures(device.limits, shape, threads),
     )
-    failures = _failures(inputs.device, requirement)
-    if inputs.device.limits is not None:
-        failures += _limit_failures(inputs.device.limits, shape, threads)
-    message = [
-        _message(inputs.kernel, failures),
-        f"grid={list(shape.grid)}",
-        f"block={list(shape.block)}",
-        f"grid_blocks={grid_blocks}",
-        f"threads_per_block={threads}",
-        f"dynamic_shared_bytes={shape.dynamic_shared_memory_bytes}",
-    ]
     resident = limit is None or grid_blocks <= limit
-    if limit is not None:
-        message.append(f"cooperative_resident_block_limit={limit}")
-    if not resident:
-        message.append(f"cooperative_residency=blocked(required={grid_blocks},limit={limit})")
-    return ShapeDiagnosis(grid_blocks, threads, requirement, failures, resident and not failures, "|".join(message))
+    message = _message(inputs, grid_blocks, threads, _named(failures))
+    return ShapeDiagnosis(grid_blocks, threads, failures, resident and not failures, message)
 
 
 def _product(dims: Dim3, most: int, field: str) -> int:
@@ -364,20 +321,17 @@ def _product(dims: Dim3, most: int, field: str) -> int:
     return product
 
 
-def _failures(device: DeviceEnvelope, asked: KernelRequirement) -> tuple[LaunchFailure, ...]:
-    required, actual = (asked.min_sm_major, asked.min_sm_minor), (device.sm_major, device.sm_minor)
-    threads, shared = asked.requested_threads_per_block, asked.requested_shared_memory_bytes
-    found: list[LaunchFailure] = []
-    if actual < required:
-        found.append(SmVersion(*required, *actual))
+def _failures(
+    device: DeviceEnvelope, threads: int, shared: int, cooperative: bool
+) -> tuple[ThreadsPerBlock | SharedMemory | CooperativeLaunch, ...]:
+    """Returns what is wrong with a block of so many threads and bytes of shared memory."""
+    found: list[ThreadsPerBlock | SharedMemory | CooperativeLaunch] = []
     if threads > device.max_threads_per_block:
         found.append(ThreadsPerBlock(threads, device.max_threads_per_block))
     if shared > device.shared_memory_per_block_bytes:
         found.append(SharedMemory(shared, device.shared_memory_per_block_bytes))
-    if asked.requires_cooperative_launch and not device.supports_cooperative_launch:
+    if cooperative and not device.supports_cooperative_launch:
         found.append(CooperativeLaunch())
-    if asked.requires_tensor_cores and not device.supports_tensor_cores:
-        found.append(TensorCores())
     return tuple(found)
 
 
@@ -394,9 +348,26 @@ def _limit_failures(limits: AxisLimits, shape: LaunchShape, threads: int) -> tup
     return tuple(found)
 
 
-def _message(kernel: str, failures: tuple[LaunchFailure, ...]) -> str:
-    status = f"status=blocked|fix={','.join(map(str, failures))}" if failures else "status=ok"
-    return f"cuda-kernel-capability-v1|kernel={kernel}|{status}"
+def _named(failures: Iterable[object]) -> str:
+    texts = ",".join(map(str, failures))
+    return f"status=blocked|fix={texts}" if texts else "status=ok"
+
+
+def _message(inputs: ShapeDiagnosisInputs, grid_blocks: int, threads: int, status: str) -> str:
+    shape, limit = inputs.shape, inputs.cooperative_resident_block_limit
+    message = [
+        f"{_MESSAGE}|kernel={inputs.kernel}|{status}",
+        f"grid={list(shape.grid)}",
+        f"block={list(shape.block)}",
+        f"grid_blocks={grid_blocks}",
+        f"threads_per_block={threads}",
+        f"dynamic_shared_bytes={shape.dynamic_shared_memory_bytes}",
+    ]
+    if limit is not None:
+        message.append(f"cooperative_resident_block_limit={limit}")
+        if grid_blocks > limit:
+            message.append(f"cooperative_residency=blocked(required={grid_blocks},limit={limit})")
+    return "|".join(message)
 
 
 def _ceil(value: int, divisor: int) -> int:

@@ -1,6 +1,6 @@
 """How is an e-graph closed on a device: launches of a round, slots of the table, rounds without the host?
 
-A launch covers ``threads_per_block * max_blocks_per_launch`` items; more items take more launches ("waves").
+A launch covers as many items as its grid may have lanes; more items take more launches ("waves").
 
 vyre-driver compares pairs of rows with equal signature, which it enumerates on the host between two launches.  Here a
 closure stays on the device: a table of signatures finds equal rows, and a union-find forest that the device itself
@@ -9,9 +9,8 @@ keeps joins their classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U32_MAX
@@ -26,44 +25,12 @@ LEAST_ROUNDS: Final = 1_024
 """The rounds that a closure may always run without the host."""
 
 
-@record
-class LaunchConfig:
-    """The threads of a block and the most blocks of a launch, both at least 1."""
-
-    threads_per_block: U32 = 256
-    max_blocks_per_launch: U32 = 65_535
-
-    def require_positive(self) -> None:
-        """Raises ``PlanError`` if the configuration launches nothing."""
-        if self.threads_per_block == 0:
-            raise PlanError("ZeroThreadsPerBlock")
-        if self.max_blocks_per_launch == 0:
-            raise PlanError("ZeroMaxBlocksPerLaunch")
-
-
 class KernelPass(Enum):
-    """Passes of the scan, of the union and of a round of the closure, each in launch order."""
+    """Passes of a round of the closure, in launch order."""
 
-    ROW_SCAN = "row_scan"
-    CHILD_EDGE_SCAN = "child_edge_scan"
-    ECLASS_GROUP_SCAN = "eclass_group_scan"
-    UNION_PAIRS = "union_pairs"
-    CANONICAL_REWRITES = "canonical_rewrites"
     CLASS_COMPRESSION = "class_compression"
     ROW_REKEYING = "row_rekeying"
     ROW_MATCHING = "row_matching"
-
-
-Chunk: TypeAlias = tuple[int, int, int]
-"""The first item, the number of items and the number of blocks of one launch."""
-
-
-def chunks_of(items: int, config: LaunchConfig) -> Iterable[Chunk]:
-    """Yields the launches that cover so many items, in order."""
-    per_launch = config.threads_per_block * config.max_blocks_per_launch
-    for first in range(0, items, per_launch):
-        count = min(per_launch, items - first)
-        yield first, count, -(-count // config.threads_per_block)
 
 
 class Wave(NamedTuple):
@@ -72,28 +39,21 @@ class Wave(NamedTuple):
     kernel_pass: KernelPass
     first_item: int
     item_count: int
-    blocks: int
-    threads_per_block: int
 
 
-def waves_of(passes: Iterable[tuple[KernelPass, int]], config: LaunchConfig) -> tuple[Wave, ...]:
-    threads = config.threads_per_block
-    return tuple(Wave(kind, *chunk, threads) for kind, items in passes for chunk in chunks_of(items, config))
-
-
-# ---------------------------------------------------------------- closure on a device
 @record
 class ClosureInputs:
     """The sizes of an e-graph that is to be closed under congruence.
 
-    ``slots`` is the number of slots of the table that finds equal rows, None for as many as ``ClosureThresholds`` says.
+    ``most_items`` is the number of lanes that a launch on the device may have.  ``slots`` is the number of slots of the
+    table that finds equal rows, None for as many as ``ClosureThresholds`` says.
     """
 
     row_count: U32
     eclass_count: U32
     equality_count: U32
+    most_items: U32
     slots: U32 | None = None
-    config: LaunchConfig = LaunchConfig()
 
 
 @record
@@ -127,9 +87,11 @@ def plan_closure(inputs: ClosureInputs, thresholds: ClosureThresholds = DEFAULT_
     """Returns how an e-graph is closed: every row is compared with the leaders of its slots instead of with all others.
 
     Raises ``PlanError``: ``TooManyRows`` where the rows or the slots have no 32-bit numbers, ``NoSlots`` for a table
-    of no slots.  O(launches).
+    of no slots, ``NoLanes`` for launches without lanes.  O(launches).
     """
-    inputs.config.require_positive()
+    most = inputs.most_items
+    if most == 0:
+        raise PlanError("NoLanes", fix="take a device whose grids have lanes.", most_items=0)
     rows, classes, equalities = inputs.row_count, inputs.eclass_count, inputs.equality_count
     slots = max(rows * thresholds.slots_per_row, 1) if inputs.slots is None else inputs.slots
     if rows + equalities > MOST_CLOSED or slots > U32_MAX:
@@ -143,7 +105,9 @@ def plan_closure(inputs: ClosureInputs, thresholds: ClosureThresholds = DEFAULT_
         (KernelPass.ROW_MATCHING, matched),
     )
     return ClosurePlan(
-        waves=waves_of(passes, inputs.config),
+        waves=tuple(
+            Wave(kind, first, min(most, items - first)) for kind, items in passes for first in range(0, items, most)
+        ),
         slots=slots,
         most_gone=arith.weighted(slots, thresholds.most_gone_bps),
         round_limit=max(matched, LEAST_ROUNDS),

@@ -137,8 +137,9 @@ def _refused(refusal: ClaimRefusal, text: str, *values: object) -> SpeedupClaim:
 
 def _bound_rank(n: int, error_ppm: int) -> int:
     """Returns the largest k with ``P(Binomial(n, 1/2) < k) <= error``, computed exactly."""
-    tail, rank = 1, 0
-    while rank < n and tail * 1_000_000 <= error_ppm * 2**n:
+    term, tail, rank, most = 1, 1, 0, error_ppm * 2**n
+    while rank < n and tail * 1_000_000 <= most:
         rank += 1
-        tail += math.comb(n, rank)
+        term = term * (n - rank + 1) // rank  # n over rank
+        tail += term
     return rank

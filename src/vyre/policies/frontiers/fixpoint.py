@@ -1,12 +1,11 @@
 """How is a step repeated on the device until it changes nothing, and what does the host see of that?
 
-``plan_convergence`` is the contract of a convergence loop: the device iterates, the host waits once and reads one flag.
-``choose_executor`` says how the loop is run.  How often a plain dispatch repeats is decided by ``fixpoint_iterations``.
-Both O(1).
+``choose_executor`` says how the loop is run; the device iterates, and the host waits once and reads one flag.  How
+often a plain dispatch repeats is decided by ``fixpoint_iterations``.  O(1).
 
-vyre-driver has the contract of ``plan_convergence`` and never executes it.  It launches the step as often as its caller
-says, also after nothing changes any more, and no flag tells whether that was enough.  Every executor here has a changed
-flag; reaching the limit with the flag still set is a result (not converged) that is always reported.
+vyre-driver launches the step as often as its caller says, also after nothing changes any more, and no flag tells
+whether that was enough.  Every executor here has a changed flag; reaching the limit with the flag still set is a result
+(not converged) that is always reported.
 """
 
 from __future__ import annotations
@@ -20,57 +19,6 @@ from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode,
 from vyre.policies.record import U32, U32_MAX, IntRange, Nanoseconds, Reason, record, verdict, why_field
 
 Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
-FLAG_BYTES: Final = 4
-"""Bytes of a changed flag, which is one 32-bit word."""
-
-
-@record
-class ConvergenceInputs:
-    """A convergence loop.
-
-    ``requested_host_iteration_polls`` is how often the host wants to read the flag while the loop runs.
-    """
-
-    max_device_iterations: U32
-    changed_flag_bytes: U32
-    requested_host_iteration_polls: U32
-
-
-class ReadbackPolicy(Enum):
-    """When the host reads the flag: only once, after the loop."""
-
-    FINAL_FLAG_ONLY = "final_flag_only"
-
-
-@verdict
-class ConvergencePlan:
-    """One wait and one flag read back, whatever the number of iterations."""
-
-    max_device_iterations: int
-    host_sync_points: int = 1
-    changed_flag_readback_bytes: int = FLAG_BYTES
-    host_iteration_polls: int = 0
-    readback_policy: ReadbackPolicy = ReadbackPolicy.FINAL_FLAG_ONLY
-
-
-def plan_convergence(inputs: ConvergenceInputs) -> ConvergencePlan:
-    """Returns the contract of a loop of at most ``max_device_iterations``.
-
-    Raises ``PlanError``: ``EmptyIterationBudget``, ``InvalidChangedFlagWidth``, ``HostPolledConvergence``.
-    """
-    if inputs.max_device_iterations == 0:
-        raise PlanError("EmptyIterationBudget")
-    if inputs.changed_flag_bytes != FLAG_BYTES:
-        raise PlanError(
-            "InvalidChangedFlagWidth", fix=f"a flag takes {FLAG_BYTES} bytes.", bytes=inputs.changed_flag_bytes
-        )
-    if inputs.requested_host_iteration_polls:
-        raise PlanError(
-            "HostPolledConvergence",
-            fix="read the flag once, after the loop.",
-            polls=inputs.requested_host_iteration_polls,
-        )
-    return ConvergencePlan(inputs.max_device_iterations)
 
 
 class FixpointExecutor(Enum):

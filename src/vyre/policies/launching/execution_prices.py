@@ -109,7 +109,6 @@ class Workload:
     - ``launched``: time of a launch by itself with its kernel, as runs took it that launched so; it is used where
       nothing overlaps.  None: the sum of the two.
     - ``around``: host time of each batch that no other cost includes.
-    - ``bound``: whether plain launches are prepared; if not, each node costs a ``bind`` once.
     """
 
     nodes: Many
@@ -123,7 +122,6 @@ class Workload:
     overlaps: bool = True
     launched: Measured | None = None
     around: Around = Around()
-    bound: bool = True
 
     def __post_init__(self) -> None:
         for field, holds, expected in (
@@ -274,9 +272,8 @@ def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
 
 def _plain(workload: Workload) -> _Shape:
     if not workload.overlaps:
-        once = {} if workload.bound else {"bind": workload.nodes}
         each = {"launch": 1, "kernel": 1} if workload.launched is None else {"launched": 1}
-        return _Shape((_Way(each, {}),), workload.launches, once, {}, {})
+        return _Shape((_Way(each, {}),), workload.launches, {}, {}, {})
     return _Shape(_side_by_side({"launch": 1}, {"kernel": 1}), workload.launches, {}, {})
 
 
@@ -329,7 +326,7 @@ def _fused(workload: Workload) -> tuple[_Shape, ...] | Reason:
 def _fused_apart(workload: Workload, fusion: Fusion, launches: int, device: _Sum, last: _Sum) -> _Shape:
     once = {} if fusion.build is None else {"fused_build": 1}
     if not workload.overlaps:
-        if once or not workload.bound:
+        if once:
             once |= {"bind": launches}
         each = {"launch": launches} | device if fusion.launched is None else {"fused_launched": launches}
         return _Shape((_Way(each, {}),), workload.batch, once, {}, {})

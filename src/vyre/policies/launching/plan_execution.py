@@ -1,21 +1,16 @@
 """How is a batch run: launched plainly, replayed as a graph, kept resident or fused?
 
 Units: nanoseconds.  Rule: ``execution_prices`` prices every mode that can be executed and whose costs are known, for
-the same workload.  The rules about single modes are applied to costs net of the time that asynchronous execution hides:
-``persistent_kernel`` decides whether a net launch, less the time in which the resident kernel finds an item, pays for
-the setup; ``command_reuse`` whether the net time of replays pays for recording; ``dispatch_policy`` which of the two
-saves more; ``launch_fusion``, in the prices, which stages are one launch.  The cheapest mode is chosen, ties to the
-earlier rule.
+the same workload, and the cheapest is chosen; of equal prices that of plain launches, then of a graph, then of a
+resident kernel.
 
 The incumbent, the mode in use, is left only for a predicted gain of more than two standard errors of the difference of
 the two prices and of more than 2 % of its own price, so that noise in the costs does not make the choice oscillate.  It
 also stays where its price or that of plain launches is unknown, because no gain is predicted then.
 
-vyre-driver applies each rule alone to raw costs.  Then ``persistent_kernel`` and ``command_reuse`` credit launches that
-kernels hide, and their savings are measured from different baselines.  With net costs each of them saves exactly the
-difference of the prices, so a rule and a price contradict each other only where a rule refuses a count below its
-minimum.  A price shows that a single launch does not pay for a setup or a recording, so these minima are 1 here; with
-other minima a refusal holds, whatever the prices are.
+vyre-driver asks ``persistent_kernel`` and ``command_reuse``, each alone and about raw costs, so that they credit
+launches that kernels hide, and measure their savings from different baselines.  With costs net of the time that
+asynchronous execution hides, each of them saves exactly the difference of the prices; tests compare them.
 
 See ``execution_prices`` for the cost.
 """
@@ -26,20 +21,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from vyre.policies.arith import weighted
-from vyre.policies.launching.command_reuse import (
-    CommandReuseInputs,
-    CommandReuseThresholds,
-    CommandReuseVerdict,
-    PlainLaunches,
-    decide_command_reuse,
-)
-from vyre.policies.launching.dispatch_policy import (
-    PrimaryMode,
-    RunCommandReuse,
-    RunPersistentKernel,
-    RunPlainLaunches,
-    select_primary_execution_mode,
-)
 from vyre.policies.launching.execution_prices import (
     ExecutionMode,
     Price,
@@ -48,15 +29,7 @@ from vyre.policies.launching.execution_prices import (
     error_of_difference_ns,
     quote,
 )
-from vyre.policies.launching.persistent_kernel import (
-    PersistentKernel,
-    PersistentKernelInputs,
-    PersistentKernelThresholds,
-    PersistentKernelVerdict,
-    StandardLaunches,
-    decide_persistent_kernel,
-)
-from vyre.policies.record import U32, U64_MAX, BasisPoints, Reason, record, verdict, why_field
+from vyre.policies.record import U32, BasisPoints, Reason, record, verdict, why_field
 
 
 @record
@@ -68,16 +41,10 @@ class ExecutionInputs(PriceInputs):
 
 @record
 class ExecutionThresholds:
-    """``standard_errors`` of the difference and ``min_gain_bps`` of the incumbent's price are what a gain must exceed.
-
-    ``persistent`` and ``reuse`` are the thresholds of the rules about single modes; their minima are 1, because the
-    prices decide.
-    """
+    """A gain must exceed ``standard_errors`` of the difference, and ``min_gain_bps`` of the incumbent's price."""
 
     standard_errors: U32 = 2
     min_gain_bps: BasisPoints = 200
-    persistent: PersistentKernelThresholds = PersistentKernelThresholds(min_batch=1)
-    reuse: CommandReuseThresholds = CommandReuseThresholds(min_repeats=1)
 
 
 @verdict
@@ -85,16 +52,13 @@ class ExecutionPlan:
     """The ``mode`` to use, and the ``quotes`` of all modes in their order.
 
     ``gain_ns`` is what the cheapest mode saves over the incumbent, or over plain launches without one; ``margin_ns`` is
-    what the gain has to exceed.  ``persistent`` and ``reuse`` are the verdicts on single modes, for one batch and for
-    all repeats; None if there are no two prices to compare.
+    what the gain has to exceed.
     """
 
     mode: ExecutionMode
     quotes: tuple[Quote, ...]
     gain_ns: int
     margin_ns: int
-    persistent: PersistentKernelVerdict | None = None
-    reuse: CommandReuseVerdict | None = None
     why: Reason = why_field()
 
     def price(self, mode: ExecutionMode) -> Price | None:
@@ -120,68 +84,9 @@ def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DE
     if plain is None:
         why = Reason("plain launches have no price, so nothing has a predicted gain")
         return ExecutionPlan(incumbent or ExecutionMode.PLAIN, quotes, 0, 0, why=why)
-    kernel = inputs.workload.kernel
-    assert kernel is not None  # without it plain launches have no price
-    resident, replayed = prices.get(ExecutionMode.PERSISTENT), prices.get(ExecutionMode.GRAPH)
-    persistent = _persistent(plain, resident, kernel.median_ns, thresholds.persistent)
-    reuse = _reuse(plain, replayed, inputs.workload.repeats, kernel.median_ns, thresholds.reuse)
-    best = _cheapest(prices, persistent, reuse, inputs.workload.repeats)
+    best = min((prices[mode] for mode in ExecutionMode if mode in prices), key=lambda price: price.total_ns)
     mode, gain, margin, why = _choose(best, plain, incumbent, prices, thresholds)
-    return ExecutionPlan(mode, quotes, gain, margin, persistent, reuse, why)
-
-
-def _persistent(
-    plain: Price, resident: Price | None, kernel_ns: int, thresholds: PersistentKernelThresholds
-) -> PersistentKernelVerdict | None:
-    """Judges one batch, with the cost of a launch net of the cost of an item of the resident kernel."""
-    if resident is None:
-        return None
-    net = max(0, plain.step_ns - resident.step_ns)
-    setup = resident.start_ns - plain.start_ns
-    inputs = PersistentKernelInputs(plain.steps, _field(net), kernel_ns, _field(setup))
-    return decide_persistent_kernel(inputs, thresholds)
-
-
-def _reuse(
-    plain: Price, replayed: Price | None, repeats: int, kernel_ns: int, thresholds: CommandReuseThresholds
-) -> CommandReuseVerdict | None:
-    """Judges all repeats, with costs net of the kernels, which take as long either way.
-
-    Where launches were timed with their kernels, a batch may have taken less time than its kernels in lists: then no
-    more than that is taken off both.
-    """
-    if replayed is None:
-        return None
-    hidden = min(plain.steps * kernel_ns, plain.batch_ns, replayed.batch_ns)
-    launch, replay = plain.batch_ns - hidden, replayed.batch_ns - hidden
-    inputs = CommandReuseInputs(repeats, _field(launch), _field(replayed.once_ns), _field(replay))
-    return decide_command_reuse(inputs, thresholds)
-
-
-def _field(ns: int) -> int:
-    """Returns ``ns`` as a field of 64 bits holds it; longer times exceed 584 years."""
-    return min(ns, U64_MAX)
-
-
-def _cheapest(
-    prices: Mapping[ExecutionMode, Price],
-    persistent: PersistentKernelVerdict | None,
-    reuse: CommandReuseVerdict | None,
-    repeats: int,
-) -> Price:
-    if isinstance(persistent, PersistentKernel):
-        persistent = PersistentKernel(persistent.savings_ns * repeats)
-    primary = select_primary_execution_mode(persistent or StandardLaunches(), reuse or PlainLaunches())
-    best = prices[_MODES[type(primary)]]
-    fused = prices.get(ExecutionMode.FUSED)
-    return fused if fused is not None and fused.total_ns < best.total_ns else best
-
-
-_MODES: Final[dict[type[PrimaryMode], ExecutionMode]] = {
-    RunPlainLaunches: ExecutionMode.PLAIN,
-    RunCommandReuse: ExecutionMode.GRAPH,
-    RunPersistentKernel: ExecutionMode.PERSISTENT,
-}
+    return ExecutionPlan(mode, quotes, gain, margin, why)
 
 
 def _choose(

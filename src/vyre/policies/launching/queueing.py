@@ -18,7 +18,7 @@ from typing import Annotated, Final, NamedTuple
 
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U32_MAX
-from vyre.policies.arith import BPS, next_power_of_two
+from vyre.policies.arith import BPS
 from vyre.policies.record import U32, U64, IntRange, Reason, checked_u64, record, verdict, why_field
 
 
@@ -80,13 +80,6 @@ class QueueProfile(QueueDemand):
 
 
 @record
-class ExpansionProfile(QueueDemand):
-    """A queue whose size follows from the budget; ``expansion_items`` is the room wanted beyond the initial items."""
-
-    expansion_items: U64
-
-
-@record
 class DrainProfile(QueueProfile):
     """A queue that several launches drain, each of them at most ``max_items_per_drain_launch`` items.
 
@@ -109,10 +102,6 @@ class QueuePlan:
     initial_occupancy_bps: int
     final_only_host_sync: bool = True
     why: Reason = why_field()
-
-
-NO_QUEUE: Final = QueuePlan(0, 0, 0, 0, 0, why=Reason("no item is ever active"))
-"""The plan if nothing is ever enqueued."""
 
 
 class DrainStrategy(Enum):
@@ -191,25 +180,6 @@ def plan_queue(profile: QueueProfile) -> QueuePlan:
     ``ByteCountOverflow``, ``OverBudget``.
     """
     return _plan(profile, profile.queue_capacity)
-
-
-def plan_queue_with_expansion(profile: ExpansionProfile) -> QueuePlan:
-    """Returns a queue with room for all wanted items, or for as many as the budget holds, at least for the initial
-    ones.
-
-    It has ``max(min(initial + expansion, (budget - control) // entry), initial)`` slots; for a ring these are powers of
-    two.  More budget never shrinks the queue.  Raises like ``plan_queue``.
-    """
-    wanted = checked_u64(profile.initial_items + profile.expansion_items, "queue expansion capacity")
-    if profile.entry_bytes == 0:
-        return _plan(profile, wanted)  # raises ZeroCapacity for no items at all, else ZeroEntryBytes
-    affordable = max(profile.budget_bytes - profile.control_bytes, 0) // profile.entry_bytes
-    least = profile.initial_items
-    if profile.discipline is QueueDiscipline.RING:
-        smallest = LAYOUTS[QueueDiscipline.RING].min_capacity
-        wanted, least = (max(next_power_of_two(items), smallest) for items in (wanted, least))
-        affordable = next_power_of_two(affordable + 1) // 2
-    return _plan(profile, max(min(wanted, affordable), least))
 
 
 def plan_backpressure(profile: DrainProfile) -> DrainPlan:

@@ -1,14 +1,14 @@
 """Which passes of the optimizer prepare a program for an engine, and in which order?
 
 Units: ns, nodes, runs.  Rule: a program is expected to run as often again as it has run so far, so that about as much
-is lost by waiting as by optimizing what never runs again.  A pass is taken if what it saves in these runs and in making
-the code, by its measured savings for each node, exceeds its own measured time for as many nodes; the passes taken run
+is lost by waiting as by optimizing what never runs again.  A pass is taken if what it saves in these runs,
+by its measured savings for each node, exceeds its own measured time for as many nodes; the passes taken run
 in the order of the table.  Nothing is optimized where the program must run as it is written: if the caller says so, if
 steps are counted against a budget, and if races are looked for.  The table is pinned: it was made from measurements of
 programs that another compiler lowered (``benchmarks/results/optimizer.json``), and no clock is asked when a program
 runs.  Compilers of machine code find by themselves most of what the passes find, so that no pass pays for them.
 A pass that needs laws of dialects is taken only for programs that called operations with such laws, and its time
-includes that of checking each law (``benchmarks/results/dialect-laws.json``).  O(passes log passes).
+includes that of checking each law (``benchmarks/results/dialect-laws.json``).  O(passes).
 
 vyre-driver ranks passes by the sum of their thresholds, which favours those that are rarely useful, and multiplies
 their expected speed-ups.  Here each pass is judged by the time that it is measured to save.
@@ -16,25 +16,10 @@ their expected speed-ups.  Here each pass is judged by the time that it is measu
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
+from vyre.domain.device import EngineKind
 from vyre.policies.record import Count, Nanoseconds, Reason, record, verdict, why_field
-from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
-
-_NO_LIMIT: Final = 2**64 - 1
-_USEFUL_BPS: Final = 10_001
-
-
-class EngineKind(Enum):
-    """What runs a program: ``INTERPRETER``, NumPy statement by statement; ``NATIVE`` and ``DEVICE``, a compiler's code.
-
-    The code of ``NATIVE`` is made by LLVM, that of ``DEVICE`` by the assembler of a GPU.
-    """
-
-    INTERPRETER = "interpreter"
-    NATIVE = "native"
-    DEVICE = "device"
 
 
 @record
@@ -43,14 +28,12 @@ class PassGain:
 
     - ``name``: the pass and its version, such as ``folding/1``.
     - ``cost_ns``: its time for each node of the program.
-    - ``making_ns``: the time that it saves for each node when code is made.
     - ``run_ns``: the time that it saves for each node in each run.
     - ``law_ns``: the time for checking a law of a dialect; 0 for a pass that needs no such laws.
     """
 
     name: str
     cost_ns: Nanoseconds
-    making_ns: Nanoseconds
     run_ns: Nanoseconds
     law_ns: Nanoseconds = 0
 
@@ -101,13 +84,13 @@ class ProgramPasses:
 
 MEASURED: Final = PassTables(
     interpreter=(
-        PassGain("narrowing/1", 4_700, 0, 1_100),
-        PassGain("inlining/2", 3_800, 0, 450),
-        PassGain("saturation/4", 190_000, 0, 200, law_ns=100_000_000),
-        PassGain("dead_code/1", 2_300, 0, 350),
+        PassGain("narrowing/1", 4_700, 1_100),
+        PassGain("inlining/2", 3_800, 450),
+        PassGain("saturation/4", 190_000, 200, law_ns=100_000_000),
+        PassGain("dead_code/1", 2_300, 350),
     ),
 )
-"""Costs include a share of making the code anew; on the interpreter nothing is saved there."""
+"""Costs include a share of making the code anew."""
 
 
 def choose_passes(inputs: PassInputs, tables: PassTables = MEASURED) -> ProgramPasses:
@@ -119,17 +102,13 @@ def choose_passes(inputs: PassInputs, tables: PassTables = MEASURED) -> ProgramP
     if inputs.counts_steps:
         return ProgramPasses((), Reason("steps are counted in the program as it is written"))
     table: tuple[PassGain, ...] = getattr(tables, inputs.engine.value)
-    worthwhile = [(place, gain) for place, gain in enumerate(table) if _is_worthwhile(gain, inputs)]
-    candidates = tuple(_candidate(place, gain, inputs) for place, gain in worthwhile)
-    sample = WorkloadSample(inputs.nodes, 0, 0, _NO_LIMIT, _NO_LIMIT)
-    selected = frozenset(select_passes(SelectionInputs(candidates, sample)).selected_pass_ids)
-    taken = [gain for place, gain in worthwhile if str(place) in selected]
+    taken = [gain for gain in table if _is_worthwhile(gain, inputs)]
     names = tuple(gain.name for gain in taken)
     if not names:
         text = "after {} runs no pass saves more time than it takes on an engine of kind {}"
         return ProgramPasses((), Reason(text, (inputs.runs, inputs.engine.value)))
     spent = sum(_cost_ns(gain, inputs) for gain in taken)
-    saved = sum(_saving_ns(gain, inputs.runs) for gain in taken) * inputs.nodes
+    saved = sum(gain.run_ns for gain in taken) * inputs.runs * inputs.nodes
     text = "{} passes take {} ns for {} nodes and save {} ns in as many runs as the {} so far"
     values = (len(names), spent, inputs.nodes, saved, inputs.runs)
     if any(gain.law_ns for gain in taken):
@@ -141,27 +120,8 @@ def _is_worthwhile(gain: PassGain, inputs: PassInputs) -> bool:
     """Returns whether a pass saves more than it takes; one that needs laws does nothing without them."""
     if gain.law_ns and not inputs.laws:
         return False
-    return _saving_ns(gain, inputs.runs) * inputs.nodes > _cost_ns(gain, inputs)
+    return gain.run_ns * inputs.runs * inputs.nodes > _cost_ns(gain, inputs)
 
 
 def _cost_ns(gain: PassGain, inputs: PassInputs) -> int:
     return gain.cost_ns * inputs.nodes + gain.law_ns * inputs.laws
-
-
-def _saving_ns(gain: PassGain, runs: int) -> int:
-    return gain.making_ns + gain.run_ns * runs
-
-
-def _candidate(place: int, gain: PassGain, inputs: PassInputs) -> PassCandidate:
-    """Returns a pass by its place in the table, where a pass may stand several times."""
-    return PassCandidate(
-        pass_id=str(place),
-        min_frontier_items=0,
-        min_reuse_count=0,
-        min_avoided_readback_bytes=0,
-        planning_cost_ns=_cost_ns(gain, inputs),
-        scratch_bytes=0,
-        expected_speedup_bps=_USEFUL_BPS,
-        mandatory_when_profitable=False,
-        predicted_saving_ns=_saving_ns(gain, inputs.runs) * inputs.nodes,
-    )

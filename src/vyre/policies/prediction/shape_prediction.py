@@ -13,12 +13,11 @@ that share is the confidence for ``trace_jit``.  With ``max_order`` 0, the defau
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Annotated, Final, Generic, TypeAlias, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
-from vyre.policies.record import U32, U32_MAX, Count, IntRange, Reason, record, verdict, why_field
+from vyre.policies.record import U32_MAX, Count, IntRange, Reason, record, verdict, why_field
 
 K = TypeVar("K", bound=Hashable)
-Fingerprint: TypeAlias = tuple[U32, ...]
 WINDOW: Final = 16
 """Number of fingerprints in the history."""
 
@@ -32,33 +31,6 @@ def next_by_period(recent: Sequence[K]) -> K | None:
         if recent[period:] == recent[: n - period]:
             return recent[n - period]
     return None
-
-
-@record
-class ShapeHistory:
-    """The last ``window`` fingerprints, oldest first; recording returns a new history."""
-
-    entries: tuple[Fingerprint, ...] = ()
-    window: Annotated[int, IntRange(1, U32_MAX)] = WINDOW
-
-    def record(self, fingerprint: Fingerprint) -> ShapeHistory:
-        """Returns the history with one more entry; the oldest is dropped when the window is full."""
-        return ShapeHistory((*self.entries, fingerprint)[-self.window :], self.window)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __contains__(self, fingerprint: Fingerprint) -> bool:
-        return fingerprint in self.entries
-
-    @property
-    def latest(self) -> Fingerprint | None:
-        """The last fingerprint, or None if there is none."""
-        return self.entries[-1] if self.entries else None
-
-    def predict_next(self) -> Fingerprint | None:
-        """Returns the fingerprint expected next, or None."""
-        return next_by_period(self.entries)
 
 
 @record

@@ -16,13 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import accumulate
 from typing import Final, Protocol
 
 from vyre.domain.errors import PlanError
 from vyre.policies.concurrency.hazards import Access, AccessMode, conflicts
 from vyre.policies.record import U32, U64, Reason, checked_u64, record, verdict, why_field
-from vyre.policies.stage_fusion.fusion import AccessRelation
+
+
+class AccessRelation(Enum):
+    """Which lanes wrote the elements that a lane of the consumer reads.
+
+    ``POINTWISE``: the same lane.  ``WORKGROUP``: lanes of the same workgroup.  ``GLOBAL``: any lanes.
+    """
+
+    POINTWISE = "pointwise"
+    WORKGROUP = "workgroup"
+    GLOBAL = "global"
 
 
 @record

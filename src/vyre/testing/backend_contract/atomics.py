@@ -8,13 +8,15 @@ from typing import Final, NamedTuple
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, ATOMIC_TEXT, AtomicOp
 from vyre.domain.ir.types import ScalarType, i32, u32, u64
 from vyre.domain.numerics import scalar
-from vyre.testing.backend_contract.bench import CANONICAL_ORDER, Bench, u32s, words
+from vyre.testing.backend_contract.bench import Bench, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.elements import stored
 from vyre.testing.backend_contract.expect import equal
-from vyre.testing.backend_contract.operators import samples
+from vyre.testing.backend_contract.programs import add_programs
+from vyre.testing.samples import samples
 
 ATOMICS: Final = Group("atomics")
+add_programs(ATOMICS)
 _SUFFIX: Final[dict[ScalarType, str]] = {u32: "u", i32: "i", u64: "u64"}
 _ELEMENTS: Final = tuple(t for t in ScalarType if t in ATOMIC_ELEMENTS)
 _COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
@@ -175,83 +177,4 @@ def a_compare_exchange_has_one_winner(bench: Bench) -> None:
     equal((1 <= u32s(lock)[0] <= 256, u32s(winners)), (True, [1]))
 
 
-@ATOMICS.case()
-def a_compare_exchange_loop_adds_up(bench: Bench) -> None:
-    """A read-modify-write loop of compare-exchanges loses no update."""
-    kernel = """
-    workgroup_size 32, 1, 1
-    buffer x @0 read_write u32[1]
-    body {
-      let seen = 0u
-      for round in 0u..100000u {
-        let now = atomic_compare_exchange(x, 0u, seen, seen * 2u + 1u - seen + gid.x)
-        if now == seen { break }
-        seen := now
-      }
-    }
-    """
-    # seen + 1 + gid.x for every lane: the sum does not depend on the order of the lanes.
-    equal(bench.words(kernel, words(0), grid=(2, 1, 1)), [sum(range(1, 65))])
-
-
 # ---------------------------------------------------------------- in the canonical order
-@ATOMICS.case(CANONICAL_ORDER)
-def tickets_follow_the_canonical_schedule(bench: Bench) -> None:
-    """Returned values of a counter ascend with the lanes, workgroup by workgroup."""
-    kernel = """
-    workgroup_size 8, 1, 1
-    buffer next @0 read_write u32[1]
-    buffer y @1 write u32[40]
-    body { y[gid.x] = atomic_add(next, 0u, 2u) }
-    """
-    equal(bench.run(kernel, words(5)), (words(85), words(*range(5, 85, 2))))
-
-
-@ATOMICS.case(CANONICAL_ORDER)
-def the_last_exchange_stays(bench: Bench) -> None:
-    """Exchanges form a chain through the lanes in ascending order."""
-    kernel = """
-    workgroup_size 8, 1, 1
-    buffer x @0 read_write u32[1]
-    buffer y @1 write u32[20]
-    body { if gid.x < 20u { y[gid.x] = atomic_exchange(x, 0u, gid.x + 100u) } }
-    """
-    equal(bench.run(kernel, words(9)), (words(119), words(9, *range(100, 119))))
-
-
-@ATOMICS.case(CANONICAL_ORDER)
-def the_first_compare_exchange_wins(bench: Bench) -> None:
-    """Of many lanes that try to take a lock by compare-exchange, the lowest succeeds."""
-    kernel = """
-    workgroup_size 8, 1, 1
-    buffer lock @0 read_write u32[1]
-    buffer y @1 write u32[16]
-    body { y[gid.x] = atomic_compare_exchange(lock, 0u, 0u, gid.x + 1u) }
-    """
-    equal(bench.run(kernel, words(0)), (words(1), words(0, *[1] * 15)))
-
-
-@ATOMICS.case(CANONICAL_ORDER)
-def several_atomics_of_one_expression_go_left_to_right(bench: Bench) -> None:
-    """Each atomic of an expression is executed for all lanes before the next one."""
-    kernel = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[1]
-    buffer y @1 write u32[4]
-    body { y[gid.x] = atomic_add(x, 0u, 1u) * 100u + atomic_add(x, 0u, 1u) }
-    """
-    equal(bench.run(kernel, words(0)), (words(8), words(4, 105, 206, 307)))
-
-
-@ATOMICS.case(CANONICAL_ORDER)
-def then_goes_before_else(bench: Bench) -> None:
-    """Atomics of lanes in the first branch execute before those in the second."""
-    kernel = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[1]
-    buffer y @1 write u32[4]
-    body {
-      if gid.x % 2u == 1u { y[gid.x] = atomic_add(x, 0u, 1u) } else { y[gid.x] = atomic_add(x, 0u, 1u) }
-    }
-    """
-    equal(bench.run(kernel, words(0)), (words(4), words(2, 0, 3, 1)))

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
-from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -17,6 +16,7 @@ from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.op_ids import required_ops
+from vyre.domain.unique import Closing
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import (
     AsyncExecutor,
@@ -47,6 +47,8 @@ Kernel: TypeAlias = "Program | str"
 FACETS: Final = tuple(f.name for f in fields(Backend) if f.default is None)
 FEATURES: Final = tuple(f.name for f in fields(DeviceProfile) if f.type in (bool, "bool"))
 CANONICAL_ORDER: Final = "canonical_order"
+GRID_BARRIERS: Final = "grid_barriers"
+"""Barriers of the whole grid, in one kernel or split into several."""
 _GARBAGE: Final = 0xA5
 
 
@@ -103,7 +105,7 @@ class Storage:
         return tuple(map(bytes, self.views))
 
 
-class Subject:
+class Subject(Closing):
     """The backend under test: made from its registration on first use, prepared, and shared by the cases.
 
     ``canonical_order``: whether lanes run in the canonical schedule, so that programs whose result depends on the order
@@ -140,14 +142,6 @@ class Subject:
             self._backend.lifecycle.close()
             self._backend = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
-
 
 class Bench:
     """The workbench of one case: the subject's backend, or a given one, and buffers that are closed at the end."""
@@ -164,6 +158,9 @@ class Bench:
             if name == CANONICAL_ORDER:
                 if not self.subject.canonical_order:
                     raise Skipped(f"`{self.backend.id}` runs lanes in an order of its own, which this program sees")
+            elif name == GRID_BARRIERS:
+                if not self.backend.profile.allows_host_grid_sync_split:
+                    self.need("supports_grid_sync")
             elif name in FACETS:
                 if getattr(self.backend, name) is None:
                     raise Skipped(f"`{self.backend.id}` has no facet {name}")

@@ -19,9 +19,9 @@ class Skipped(Exception):
 class Case(NamedTuple):
     """One rule of the port.
 
-    ``id``: ``group.rule`` or ``group.rule.row``.  ``rule``: the rule in words.  ``needs``: facets, profile flags and
-    ``canonical_order``, without which the case is skipped (``Bench.need``).  ``check`` raises ``Violation`` where the
-    backend breaks the rule.
+    ``id``: ``group.rule`` or ``group.rule.row``.  ``rule``: the rule in words.  ``needs``: facets, profile flags,
+    ``canonical_order`` and ``grid_barriers``, without which the case is skipped (``Bench.need``).  ``check`` raises
+    ``Violation`` where the backend breaks the rule.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
 
 class Group:
-    """Collects the cases of one module: functions, and functions with a table of rows."""
+    """Collects the cases of one module: functions, functions with a table of rows, and programs (``programs.py``)."""
 
     def __init__(self, name: str, *needs: str) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class Group:
         """Decorates a function of a bench; its name becomes the id, the first paragraph of its docstring the rule."""
 
         def add(check: Check) -> Check:
-            self._add(check.__name__, check, needs, check)
+            self.add(check.__name__, _rule(check), needs, check)
             return check
 
         return add
@@ -54,14 +54,19 @@ class Group:
 
         def add(check: Callable[[Bench, Row], None]) -> Callable[[Bench, Row], None]:
             for key, row in rows.items():
-                self._add(f"{check.__name__}.{key}", check, needs, _bound(check, row))
+                self.add(f"{check.__name__}.{key}", _rule(check), needs, _bound(check, row))
             return check
 
         return add
 
-    def _add(self, name: str, documented: Callable[..., None], needs: tuple[str, ...], check: Check) -> None:
-        rule = (documented.__doc__ or documented.__name__.replace("_", " ")).strip().split("\n\n")[0]
-        self.cases.append(Case(f"{self.name}.{name}", " ".join(rule.split()), (*self.needs, *needs), check))
+    def add(self, name: str, rule: str, needs: tuple[str, ...], check: Check) -> None:
+        """Adds one case; its id is ``name`` behind that of the group."""
+        self.cases.append(Case(f"{self.name}.{name}", rule, (*self.needs, *needs), check))
+
+
+def _rule(check: Callable[..., None]) -> str:
+    words = (check.__doc__ or check.__name__.replace("_", " ")).strip().split("\n\n")[0]
+    return " ".join(words.split())
 
 
 def _bound(check: Callable[[Bench, Row], None], row: Row) -> Check:

@@ -17,13 +17,15 @@ from vyre.domain.errors import (
     VyreError,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.specialization import SpecInput, SpecMap, SpecValue, resolve_spec
+from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.ports.backend import BackendRole
-from vyre.testing.backend_contract.bench import Bench, parsed, words
+from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import check_error, equal, holds
+from vyre.testing.backend_contract.programs import add_programs
 
 CONFIG: Final = Group("config")
+add_programs(CONFIG)
 _UPDATE: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[runtime]
@@ -147,20 +149,6 @@ def ulp_budget(bench: Bench, budget: int) -> None:
     holds(all(abs(a - b) <= budget for a, b in zip(found, exact, strict=True)), f"{found} is too far from {exact}")
 
 
-@CONFIG.table({"1": 1, "2": 2, "7": 7})
-def fixpoint_iterations(bench: Bench, times: int) -> None:
-    """Each further iteration launches the program on the buffers that the previous one left."""
-    kernel = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    buffer y @1 write u32[runtime] like x
-    body { x[gid.x] = x[gid.x] + 1u y[gid.x] = y[gid.x] + x[gid.x] }
-    """
-    found = bench.run(kernel, words(10, 20, 30), fixpoint_iterations=times)
-    sums = [sum(start + k for k in range(1, times + 1)) for start in (10, 20, 30)]
-    equal(found, (words(10 + times, 20 + times, 30 + times), words(*sums)))
-
-
 @CONFIG.case()
 def label(bench: Bench) -> None:
     """A label changes nothing."""
@@ -230,34 +218,6 @@ _SPEC: Final = """
       y[3u] = select(spec(flag, false), 1u, 0u)
     }
     """
-_DEFAULTS: Final = (5, 0xFFFF_FFFD, 0x3FC0_0000, 0)
-
-
-class _Spec(NamedTuple):
-    values: dict[str, SpecInput]
-    wanted: tuple[int, ...]
-
-
-@CONFIG.table(
-    {
-        "nothing": _Spec({}, _DEFAULTS),
-        "u32": _Spec({"count": SpecValue.u32(9)}, (9, *_DEFAULTS[1:])),
-        "i32": _Spec({"bias": SpecValue.i32(-1)}, (5, 0xFFFF_FFFF, *_DEFAULTS[2:])),
-        "f32": _Spec({"scale": SpecValue.f32(-0.0)}, (5, 0xFFFF_FFFD, 0x8000_0000, 0)),
-        "f32_nan": _Spec({"scale": SpecValue.f32(float("nan"))}, (5, 0xFFFF_FFFD, 0x7FC0_0000, 0)),
-        "bool": _Spec({"flag": SpecValue.bool_(True)}, (*_DEFAULTS[:3], 1)),
-        "all": _Spec(
-            {"count": 0xFFFF_FFFF, "bias": SpecValue.i32(7), "scale": SpecValue.f32(2.0), "flag": True},
-            (0xFFFF_FFFF, 7, 0x4000_0000, 1),
-        ),
-        "plain_numbers": _Spec({"count": 8, "bias": -8, "scale": 0.5, "flag": True}, (8, 0xFFFF_FFF8, 0x3F00_0000, 1)),
-    },
-    "supports_specialization_constants",
-)
-def spec(bench: Bench, row: _Spec) -> None:
-    """Specialization constants have the given value, or their default."""
-    typed = resolve_spec(parsed(_SPEC), row.values)
-    equal(bench.words(_SPEC, grid=(1, 1, 1), spec=typed), list(row.wanted))
 
 
 @CONFIG.case("supports_specialization_constants")
@@ -266,6 +226,7 @@ def specializations_do_not_mix(bench: Bench) -> None:
     for value in (1, 2, 1, 3, 2):
         equal(bench.words(_SPEC, grid=(1, 1, 1), spec=SpecMap({"count": value}))[0], value)
     equal(bench.words(_SPEC, grid=(1, 1, 1))[0], 5, "the default")
+    equal(bench.words(_SPEC, grid=(1, 1, 1), spec=SpecMap())[0], 5, "the default of an empty map")
 
 
 @CONFIG.table(
@@ -280,32 +241,6 @@ def a_wrong_specialization_is_refused(bench: Bench, values: dict[str, SpecValue]
     """Unknown names and wrong types are errors that name the constant."""
     error = bench.refuses(InvalidConfig, _SPEC, spec=SpecMap(values))
     holds(next(iter(values)) in error.message, f"the constant is not named: {error}")
-
-
-@CONFIG.case("supports_specialization_constants")
-def a_constant_may_become_a_zero_divisor(bench: Bench) -> None:
-    """Division by a constant that is specialized to zero has the defined result."""
-    kernel = """
-    workgroup_size 1, 1, 1
-    buffer x @0 read u32[1]
-    buffer y @1 write u32[2]
-    body { y[0u] = x[0u] / spec(d, 3u) y[1u] = x[0u] % spec(d, 3u) }
-    """
-    equal(bench.words(kernel, words(10), grid=(1, 1, 1)), [3, 1])
-    equal(bench.words(kernel, words(10), grid=(1, 1, 1), spec=SpecMap({"d": 0})), [0xFFFF_FFFF, 0])
-
-
-@CONFIG.case("supports_specialization_constants")
-def a_constant_may_bound_a_loop(bench: Bench) -> None:
-    """Loop bounds and branches follow the specialized value."""
-    kernel = """
-    workgroup_size 4, 1, 1
-    buffer y @0 write u32[4]
-    body { for k in 0u..spec(n, 4u) { if spec(add, true) { y[gid.x] = y[gid.x] + k } else { y[gid.x] = k * 100u } } }
-    """
-    equal(bench.words(kernel), [6] * 4)
-    equal(bench.words(kernel, spec=SpecMap({"n": 0})), [0] * 4)
-    equal(bench.words(kernel, spec=SpecMap({"n": 6, "add": False})), [500] * 4)
 
 
 # ---------------------------------------------------------------- completeness

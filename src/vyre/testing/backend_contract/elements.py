@@ -10,7 +10,7 @@ from vyre.domain.numerics import scalar
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
-from vyre.testing.backend_contract.operators import samples
+from vyre.testing.samples import samples
 
 ELEMENTS: Final = Group("elements")
 ALL: Final = {dtype.text: dtype for dtype in ScalarType}

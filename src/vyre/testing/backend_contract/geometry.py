@@ -10,8 +10,10 @@ from vyre.testing.backend_contract.bench import Bench, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, refusal
 from vyre.testing.backend_contract.known import check_known, mapping
+from vyre.testing.backend_contract.programs import add_programs
 
 GEOMETRY: Final = Group("geometry")
+add_programs(GEOMETRY)
 _IDS: Final = """
     workgroup_size {0}, {1}, {2}
     buffer gid_of @0 write u32[{3}]
@@ -89,24 +91,6 @@ def a_workgroup_override_changes_no_answer(bench: Bench, size: Dim3) -> None:
     check_known(bench, known)
 
 
-@GEOMETRY.case()
-def a_workgroup_override_is_what_ids_show(bench: Bench) -> None:
-    """Local and group ids follow the workgroup size of the dispatch."""
-    known = mapping(
-        "y[i] = wid.x * 100u + lid.x", (0,) * 7, (0, 1, 2, 100, 101, 102, 200), lanes=16, workgroup=(3, 1, 1)
-    )
-    check_known(bench, known)
-
-
-@GEOMETRY.case()
-def workgroup_and_grid_may_both_be_given(bench: Bench) -> None:
-    """With both a workgroup and a grid given, the grid counts workgroups of the given size."""
-    known = mapping(
-        "y[i] = wid.x * 10u + num_groups.x", (0,) * 7, (2, 2, 2, 12, 12, 12, 0), workgroup=(3, 1, 1), grid=(2, 1, 1)
-    )
-    check_known(bench, known)
-
-
 # ---------------------------------------------------------------- inferred grids
 @GEOMETRY.table({str(n): n for n in (0, 1, 7, 8, 9, 64, 65)})
 def a_map_covers_its_output(bench: Bench, count: int) -> None:
@@ -122,36 +106,10 @@ def a_map_covers_its_output(bench: Bench, count: int) -> None:
     equal((u32s(found), u32s(groups)), ([k + 11 for k in range(count)], [max(1, -(-count // 8))]))
 
 
-@GEOMETRY.table({"atomics": "let k = atomic_add(y, 0u, x[gid.x])", "workgroup_memory": "sh[lid.x] = x[gid.x]"})
-def a_reduction_covers_its_input(bench: Bench, statement: str) -> None:
-    """With atomics or workgroup memory the largest buffer of any kind determines the inferred grid."""
-    kernel = f"""
-    workgroup_size 8, 1, 1
-    buffer x @0 read u32[runtime]
-    buffer y @1 read_write u32[1] output
-    buffer n @2 write u32[1]
-    {"buffer sh @- workgroup u32[8]" if "sh[" in statement else ""}
-    body {{ {statement} n[0u] = num_groups.x }}
-    """
-    found, groups = bench.run(kernel, words(*range(60)))
-    equal((u32s(found)[0], u32s(groups)), (sum(range(60)) if "atomic" in statement else 0, [8]))
-
-
 @GEOMETRY.case()
 def an_element_count_replaces_the_inferred_one(bench: Bench) -> None:
     """``element_count_override`` replaces the inferred number of elements that the grid covers."""
     check_known(bench, mapping("y[i] = num_groups.x", (0,) * 9, (2,) * 8 + (0,), element_count_override=7))
-
-
-@GEOMETRY.case()
-def lanes_beyond_the_extent_run_too(bench: Bench) -> None:
-    """A workgroup is always whole: the program must guard lanes beyond the extent."""
-    kernel = """
-    workgroup_size 8, 1, 1
-    buffer y @0 read_write u32[1]
-    body { let k = atomic_add(y, 0u, 1u) }
-    """
-    equal(bench.words(kernel, words(0), extent=(9,)), [16])
 
 
 @GEOMETRY.table({"x": ("x", 65_540), "y": ("y", 700), "z": ("z", 700)})
@@ -176,29 +134,33 @@ def large_grids(bench: Bench, row: tuple[str, int]) -> None:
 _COPY: Final = "workgroup_size {}, {}, {} buffer y @0 write u32[4] body {{ y[gid.x] = 1u }}"
 
 
-@GEOMETRY.table({"2d": (2, 2, 1), "3d": (2, 2, 2), "y": (1, 2, 1), "z": (1, 1, 2)})
-def no_grid_is_inferred_for_two_axes(bench: Bench, size: Dim3) -> None:
-    """A workgroup with more than one axis needs a grid or an extent."""
-    bench.refuses(InvalidConfig, _COPY.format(*size))
-
-
 @GEOMETRY.table({"x": (1 << 31, 1, 1), "y": (1, 1 << 31, 1), "z": (1, 1, 1 << 31)})
 def ids_beyond_32_bits_are_refused(bench: Bench, grid: Dim3) -> None:
     """A grid whose largest id does not fit is refused, as an invalid config or as above a limit."""
     bench.refuses((InvalidConfig, InvalidProgram), _COPY.format(4, 4, 4), grid=grid)
 
 
-_ZERO_AXES: Final[dict[str, dict[str, Any]]] = {
-    "grid": {"grid": (0, 1, 1)},
-    "extent": {"extent": (4, 0)},
-    "workgroup": {"workgroup": (1, 1, 0)},
-}
+_ZERO_AXES: Final[dict[str, dict[str, Any]]] = {"grid": {"grid": (0, 1, 1)}, "workgroup": {"workgroup": (1, 1, 0)}}
 
 
 @GEOMETRY.table(_ZERO_AXES)
 def an_axis_of_zero_is_refused(bench: Bench, config: dict[str, Any]) -> None:
-    """Grids, extents and workgroups are at least 1 along every axis."""
+    """Grids and workgroups are at least 1 along every axis."""
     refusal(InvalidConfig, lambda: bench.run(_COPY.format(1, 1, 1), **config))
+
+
+_NO_LANES: Final[dict[str, dict[str, Any]]] = {
+    "extent": {"extent": (4, 0)},
+    "count": {"element_count_override": 0},
+}
+
+
+@GEOMETRY.table(_NO_LANES)
+def no_lanes_run_nothing(bench: Bench, config: dict[str, Any]) -> None:
+    """An extent or a count without lanes leaves buffers as they were, and outputs zero."""
+    buffers = "buffer x @0 read_write u32[1] buffer y @1 write u32[1]"
+    kernel = f"workgroup_size 1, 1, 1 {buffers} body {{ x[0u] = 1u y[0u] = 1u }}"
+    equal([u32s(found) for found in bench.run(kernel, words(7), **config)], [[7], [0]])
 
 
 @GEOMETRY.case()

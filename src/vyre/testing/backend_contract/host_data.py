@@ -10,10 +10,12 @@ from vyre.ports.backend import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
-from vyre.testing.backend_contract.known import Known, check_known
+from vyre.testing.backend_contract.programs import add_programs
 
 INPUTS: Final = Group("inputs")
+add_programs(INPUTS)
 OUTPUTS: Final = Group("outputs")
+add_programs(OUTPUTS)
 
 _ADD: Final = """
     workgroup_size 8, 1, 1
@@ -80,12 +82,6 @@ def a_length_that_does_not_fit_is_refused(bench: Bench, row: tuple[int, bytes, s
     inputs[position] = data
     error = bench.refuses(InvalidInput, _FIXED, *inputs)
     holds(name in error.message and f"{len(data)} bytes" in error.message, f"name or length is missing: {error}")
-
-
-@INPUTS.case()
-def lengths_that_fit_are_accepted(bench: Bench) -> None:
-    """A program runs on inputs of the right lengths."""
-    equal(bench.run(_FIXED, *_WHOLE), (b"\5\0\12\0\17\0\24\0",))
 
 
 @INPUTS.table({"1": 1, "2": 2, "3": 3, "5": 5, "7": 7})
@@ -189,40 +185,6 @@ def overlapping_inputs_are_read_alike(bench: Bench) -> None:
     """Inputs may be overlapping parts of one memory."""
     data = memoryview(words(1, 2, 3, 4))
     equal(bench.words(_ADD, data[:12], data[4:]), [3, 5, 7])
-
-
-@INPUTS.table(
-    {
-        "read": Known(
-            """workgroup_size 2, 1, 1
-            buffer x @0 read u32[runtime]
-            buffer y @1 write u32[2]
-            body { y[gid.x] = x[gid.x] + len(x) + 1u }""",
-            (b"",),
-            (words(1, 1),),
-        ),
-        "updated": Known(_UPDATE, (b"",), (b"",)),
-        "both": Known(_ADD, (b"", b""), (b"",)),
-        "one_of_two": Known(_ADD, (words(1, 2), b""), (words(1, 2),)),
-        "uniform": Known(
-            """workgroup_size 2, 1, 1
-            buffer x @0 uniform u32[runtime]
-            buffer y @1 write u32[2]
-            body { y[gid.x] = x[gid.x] + 5u }""",
-            (b"",),
-            (words(5, 5),),
-        ),
-    }
-)
-def empty_buffers_are_legal(bench: Bench, known: Known) -> None:
-    """A buffer sized at run time may have no bytes."""
-    check_known(bench, known)
-
-
-@INPUTS.case()
-def buffers_of_different_lengths(bench: Bench) -> None:
-    """Each buffer has its own length, past which it reads as zero."""
-    equal(bench.words(_ADD, words(1, 2, 3, 4, 5), words(10, 20)), [11, 22, 3, 4, 5])
 
 
 @INPUTS.table({"ascending": (0, 1, 2), "descending": (2, 1, 0), "sparse": (900, 3, 77)})
@@ -421,34 +383,7 @@ def a_range_of_an_output(bench: Bench, part: tuple[int, int]) -> None:
         equal((storage.outputs, storage.begun), ((whole[start:end],), [(end - start,)]))
 
 
-@OUTPUTS.case()
-def a_range_beyond_a_buffer_sized_at_run_time_is_refused(bench: Bench) -> None:
-    """A range that exceeds its buffer is refused."""
-    kernel = """
-    workgroup_size 2, 1, 1
-    buffer y @0 read_write u32[runtime] range 4..12
-    body { y[gid.x] = y[gid.x] + 1u }
-    """
-    equal(bench.run(kernel, words(1, 2, 3)), (words(3, 4),))
-    bench.refuses(InvalidProgram, kernel, words(1, 2))
-
-
 # ---------------------------------------------------------------- sizes
-_LIKE: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u16[runtime]
-    buffer y @1 write u64[runtime] like x
-    buffer z @2 write u8[runtime] like y
-    body { y[gid.x] = cast<u64>(x[gid.x]) + 1u64 z[gid.x] = len(y) + len(z) }
-    """
-
-
-@OUTPUTS.table({"0": 0, "1": 1, "5": 5})
-def like_takes_over_the_element_count(bench: Bench, count: int) -> None:
-    """``like`` copies the element count, not the bytes, and may be chained."""
-    data = b"".join(k.to_bytes(2, "little") for k in range(count))
-    wide = b"".join((k + 1).to_bytes(8, "little") for k in range(count))
-    equal(bench.run(_LIKE, data), (wide, bytes([2 * count]) * count))
 
 
 _UNSIZED: Final = """
@@ -457,20 +392,6 @@ _UNSIZED: Final = """
     buffer z @1 write u8[runtime] like y
     body { y[gid.x] = len(y) * 10u + gid.x z[gid.x] = 7u }
     """
-
-
-@OUTPUTS.table({"0": 0, "1": 1, "6": 6})
-def output_counts_size_an_output(bench: Bench, count: int) -> None:
-    """A count in the config sizes an output, and the outputs ``like`` it."""
-    found = bench.run(_UNSIZED, output_counts={"y": count})
-    equal(found, (words(*[count * 10 + k for k in range(count)]), b"\7" * count))
-
-
-@OUTPUTS.case()
-def an_output_without_a_size_is_refused(bench: Bench) -> None:
-    """A program with an output of unknown count is refused as invalid; the error names the output."""
-    error = bench.refuses(InvalidProgram, _UNSIZED)
-    holds("`y`" in error.message, f"the output is not named: {error}")
 
 
 @OUTPUTS.table(

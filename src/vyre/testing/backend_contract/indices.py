@@ -11,8 +11,10 @@ from vyre.domain.ir.types import ScalarType, f64, i32, i64, u8, u32, u64
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
+from vyre.testing.backend_contract.programs import add_programs
 
 INDICES: Final = Group("indices")
+add_programs(INDICES)
 _TYPES: Final[dict[str, ScalarType]] = {dtype.text: dtype for dtype in (u32, i32, u64, i64)}
 _COUNT: Final = 5
 
@@ -277,29 +279,6 @@ def that_look_bounded(bench: Bench, guarded: _Guarded) -> None:
         if 0 <= index < _COUNT:
             last[index] = 1
     equal(bench.words(shared, words(x[3], *x[1:]), grid=(1, 1, 1)), last, "a buffer")
-
-
-@INDICES.case()
-def in_a_loop_of_their_type(bench: Bench) -> None:
-    """A loop that counts down to and below zero stops reading at the first element."""
-    kernel = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u32[5]
-    buffer y @1 write i64[4]
-    body {
-      let s = 0i64
-      for k in 6i64..-3i64 step -1i64 { s := s * 100i64 + cast<i64>(x[k - cast<i64>(gid.x)]) }
-      y[gid.x] = s
-    }
-    """
-    values = (1, 2, 3, 4, 5)
-    wanted = []
-    for lane in range(4):
-        total = 0
-        for k in range(6, -3, -1):
-            total = (total * 100 + _at(values, k - lane)) % (1 << 64)
-        wanted.append(total)
-    equal(bench.run(kernel, words(*values), grid=(1, 1, 1)), (_stored(u64, tuple(wanted)),))
 
 
 assert {dtype.text for dtype in INTEGERS} == set(_TYPES)

@@ -20,9 +20,7 @@ class Known:
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
-def mapping(
-    body: str, x: tuple[int, ...], y: tuple[int, ...], *, lanes: int = 4, more: str = "", **config: Any
-) -> Known:
+def mapping(body: str, x: tuple[int, ...], y: tuple[int, ...], *, lanes: int = 4, **config: Any) -> Known:
     """Returns ``body`` over an input ``x`` and an output ``y`` of equal length, both u32, in workgroups of ``lanes``
     lanes.
     """
@@ -30,7 +28,6 @@ def mapping(
     workgroup_size {lanes}, 1, 1
     buffer x @0 read u32[runtime]
     buffer y @1 write u32[runtime] like x
-    {more}
     body {{ let i = gid.x {body} }}
     """
     return Known(kernel, (words(*x),), (words(*y),), config)

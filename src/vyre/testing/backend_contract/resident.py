@@ -267,6 +267,7 @@ class _Bad(NamedTuple):
         "host_bytes_too_long": _Bad(InvalidInput, lambda b: b.launch(_THREE, words(1, 2, 3, 4), b.allocate(12))),
         "host_bytes_of_half_an_element": _Bad(InvalidInput, lambda b: b.launch(_COPY, b"12345", b.allocate(12))),
         "parameter_too_short": _Bad(InvalidInput, lambda b: b.launch(_ADD, b"12", b.allocate(12))),
+        "parameter_in_memory": _Bad(InvalidResource, lambda b: b.launch(_ADD, b.holding(10), b.allocate(12))),
     }
 )
 def what_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:

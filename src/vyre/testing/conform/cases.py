@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 from itertools import count
 from typing import Final, NamedTuple
 
 from vyre.app.host_arrays import HostInputs
+from vyre.domain.cached import cached_property
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules
 from vyre.gallery.example import Answers, Example, Inputs
 from vyre.gallery.registry import examples
-from vyre.testing.conform.operation_programs import Operation, operations
-from vyre.testing.conform.witness_rows import Row
+from vyre.testing.conform.witness_rows import operation_rows
+from vyre.testing.operations import Operation, Row, operations
 from vyre.testing.operator_matrix import operator_matrix
 from vyre.testing.operator_programs import OperatorCase
 from vyre.testing.random_programs.generator import Case
@@ -74,6 +74,8 @@ _ORDERS: Final = (Order.INDEPENDENT, Order.INDEPENDENT, Order.ATOMIC)
 """The orders of consecutive random programs; those with data races have no result on most backends."""
 _AGAIN: Final = 8
 """One operation of so many is run again."""
+_DIGITS: Final = 40
+"""At most so many digits have the numbers of random programs."""
 
 
 class _FirstDispatch(Exception):
@@ -107,7 +109,9 @@ class Cases:
         """Yields the cases of a group; the random ones never end."""
         match group:
             case Group.OPERATIONS:
-                yield from (_operation_case(each, each.rows(self.seed)) for each in self._operations.values())
+                yield from (
+                    _operation_case(each, operation_rows(each, self.seed)) for each in self._operations.values()
+                )
             case Group.AGAIN:
                 yield from (self.find(group, name) for name in list(self._operations)[::_AGAIN])
             case Group.FORMS:
@@ -125,7 +129,7 @@ class Cases:
         match group:
             case Group.OPERATIONS:
                 operation = self._operations[key]
-                return _operation_case(operation, operation.rows(self.seed))
+                return _operation_case(operation, operation_rows(operation, self.seed))
             case Group.AGAIN:
                 first = self.find(Group.OPERATIONS, key)
                 return first.with_rows(first.rows[::-1])._replace(group=group)
@@ -134,7 +138,7 @@ class Cases:
             case Group.GALLERY:
                 return self._gallery(key)
             case Group.RANDOM:
-                if not (key.isascii() and key.isdecimal()):
+                if not (key.isascii() and key.isdecimal() and len(key) <= _DIGITS):
                     raise KeyError(key)
                 return self._random(int(key), _ORDERS[int(key) % len(_ORDERS)])
 

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from vyre import __version__
 from vyre.adapters.files import read_file, write_files
-from vyre.domain.errors import MalformedJson, UnreadableFile
+from vyre.domain.errors import MalformedJson
+from vyre.domain.plain_values import texts
 from vyre.domain.sealed_json import SealedForm
 from vyre.testing.conform.campaign import Campaign, CaseRecord
 from vyre.testing.conform.cases import Group
 from vyre.testing.conform.judging import Judgement
+from vyre.testing.execution import SCHEDULES
 
 VERSION: Final = 1
 """The version of the form."""
@@ -98,7 +100,7 @@ class Certificate:
         return json.dumps(json.loads(_FORM.seal(content)), indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
+    def from_json(cls, text: str | bytes) -> Certificate:
         """Returns the certificate of a text; raises ``MalformedJson`` for damage, edits and other forms."""
         content = _FORM.unseal(text)
         if content.get("version") != VERSION:
@@ -113,15 +115,14 @@ class Certificate:
         for name, kind in (("seed", int), ("seconds", float), ("vyre", str), ("python", str)):
             _checked(content[name], kind)
         content["missing_operations"] = tuple(_checked(content["missing_operations"], list))
+        if not texts(*content["missing_operations"]):
+            raise _malformed("an operation is no text")
         return cls(**content)
 
     @classmethod
     def read(cls, path: Path) -> Certificate:
         """Returns the certificate in a file; raises ``UnreadableFile`` and ``MalformedJson``."""
-        try:
-            return cls.from_json(read_file(path).decode())
-        except UnicodeDecodeError:
-            raise UnreadableFile(f"{path} is no text", fix="pass a certificate of `vyre conform -o`.") from None
+        return cls.from_json(read_file(path))
 
 
 def certificate_of(campaign: Campaign, subject: Subject, seed: int, missing: tuple[str, ...]) -> Certificate:
@@ -147,7 +148,7 @@ def _checked(value: Any, kind: type) -> Any:
 def _record(given: object) -> CaseRecord:
     if not isinstance(given, list) or len(given) != len(CaseRecord._fields):
         raise _malformed("a case does not have the fields of a case")
-    if not all(isinstance(value, str) for value in given):
+    if not texts(*given):
         raise _malformed("a field of a case is no text")
     record = CaseRecord(*given)
     if record.group not in {group.value for group in Group}:
@@ -164,5 +165,6 @@ def _subject(given: dict[str, Any]) -> Subject:
         _checked(given[name], str)
     for name in ("canonical_order", "counts_steps"):
         _checked(given[name], bool)
-    _checked(given["device"], dict)
+    if not texts(*_checked(given["device"], dict).values()) or given["schedule"] not in (None, *SCHEDULES):
+        raise _malformed("its device or its schedule is none")
     return Subject(**given)

@@ -23,7 +23,6 @@ from vyre.testing.conform.checking import check, opened
 from vyre.testing.conform.judging import Judged
 from vyre.testing.conform.verification import Verification
 from vyre.testing.conform.verification import verify as verify_certificate
-from vyre.testing.execution import SCHEDULES
 
 BUDGET_S = 120.0
 
@@ -56,8 +55,6 @@ def conform(
         return _verified(verify, as_json=as_json)
     if backend is None:
         raise InvalidConfig("no backend is named", fix="pass --backend NAME (`vyre backends` lists them).")
-    if schedule is not None and schedule not in SCHEDULES:
-        raise InvalidConfig(f"there is no schedule {schedule!r}", fix=f"use one of {', '.join(SCHEDULES)}.")
     with (
         opened(backend, schedule, seed if schedule else None) as found,
         report.progress(_TITLE) as status,

@@ -5,19 +5,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final
 
 from vyre.domain.ir.types import ScalarType, bf16, bool_, f16, f32
 from vyre.domain.numerics.witnesses import WITNESSES
-from vyre.testing.backend_contract.operators import samples
+from vyre.testing.operations import Operation, Row
+from vyre.testing.samples import samples
 
-Row: TypeAlias = tuple[int, ...]
 LEAST_WITNESSES: Final = 1024
 """The least number of operands for which an operation is run, unless its operands have fewer values."""
 _BOUNDARIES: Final = 48
 """The most boundary values of a type that are combined with each other."""
 _BIAS: Final = {32: 127, 64: 1023}
 _FRACTION: Final = {32: 23, 64: 52}
+_SUBGROUP: Final = 32
+
+
+def operation_rows(operation: Operation, seed: int) -> tuple[Row, ...]:
+    """Returns the operands of every lane; the rows of an operation whose lanes see each other fill subgroups."""
+    source = f"{seed} {operation.name}"
+    if operation.stored is not None:
+        return rounding_rows(operation.stored, source)
+    rows = witness_rows(operation.operands, source)
+    if operation.rounds:
+        return (*rows, *halfway_rows(operation.operands[0], operation.result, source))
+    return rows if operation.separate else (*rows, *rows[: -len(rows) % _SUBGROUP])
 
 
 def boundaries(dtype: ScalarType) -> tuple[int, ...]:

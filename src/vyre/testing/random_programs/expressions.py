@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,9 +23,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -34,18 +35,17 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
-    BINARY,
+    SUBGROUP,
     TRANSCENDENTALS,
-    UNARY,
     AtomicOp,
     BinaryOp,
     Ordering,
+    Span,
     UnaryOp,
-    binary_result,
     bitcast_is_legal,
-    unary_result,
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
+from vyre.testing.operations import operations
 from vyre.testing.random_programs.choices import Choices, literal
 from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
 
@@ -54,21 +54,15 @@ BOOL: Final = ScalarType.BOOL
 ATOMIC_ORDERINGS: Final = tuple(o for o in Ordering if o is not Ordering.GRID_SYNC)
 _TRANSCENDENTAL_COST: Final = 40
 
-# For each result type: every (operator, left type, right type) that yields it.
-_BINARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[BinaryOp, ScalarType, ScalarType], ...]]] = {
-    result: tuple(
-        (op, left, right)
-        for op in BINARY
-        for left in EXECUTABLE_TYPES
-        for right in EXECUTABLE_TYPES
-        if binary_result(op, left, right) is result
-    )
-    for result in EXECUTABLE_TYPES
-}
-_UNARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[UnaryOp, ScalarType], ...]]] = {
-    result: tuple((op, operand) for op in UNARY for operand in EXECUTABLE_TYPES if unary_result(op, operand) is result)
-    for result in EXECUTABLE_TYPES
-}
+# For each result type: every operator that yields it, with the types of its operands.
+_BINARY_BY_RESULT: Final[dict[ScalarType, list[tuple[BinaryOp, ScalarType, ScalarType]]]] = defaultdict(list)
+_UNARY_BY_RESULT: Final[dict[ScalarType, list[tuple[UnaryOp, ScalarType]]]] = defaultdict(list)
+for _each in operations():
+    match _each.value, _each.operands:
+        case Binary(op=_binary_op), (_left, _right):
+            _BINARY_BY_RESULT[_each.result].append((_binary_op, _left, _right))
+        case Unary(op=_unary_op), (_operand,):
+            _UNARY_BY_RESULT[_each.result].append((_unary_op, _operand))
 _DIVISIONS: Final = (BinaryOp.DIV, BinaryOp.MOD)
 INTEGER_TYPES: Final = tuple(t for t in EXECUTABLE_TYPES if t.is_integer)
 _FLOATS: Final = (ScalarType.F32, ScalarType.F64)
@@ -182,8 +176,8 @@ class ExpressionWriter:
         if _NARROW_BY_RESULT[dtype]:
             options += [(2, self._narrow), (2, self._unpack), (2, self._narrow_arithmetic)]
         if self.level >= Level.SUBGROUP and self.subgroups:
-            if level <= Level.SUBGROUP and dtype is not BOOL:
-                options.append((2, self._subgroup_add))
+            if level <= Level.SUBGROUP:
+                options.append((2, self._subgroup_reduce))
             if level <= Level.SUBGROUP and dtype is U32:
                 options.append((2, self._ballot))
             if level is Level.LANE:
@@ -460,9 +454,13 @@ class ExpressionWriter:
         self.effects = effects
         return operand
 
-    def _subgroup_add(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
-        del level
-        return SubgroupAdd(self._pure(dtype, depth))
+    def _subgroup_reduce(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        fitting = [
+            op
+            for op, row in SUBGROUP.items()
+            if dtype in row.operands and (level is Level.LANE or row.span is Span.ALL)
+        ]
+        return SubgroupReduce(self.choices.pick(fitting), self._pure(dtype, depth))
 
     def _ballot(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
         del dtype, level

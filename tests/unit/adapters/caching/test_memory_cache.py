@@ -23,7 +23,8 @@ from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.caching.cache_eviction_heat import entries_to_evict
 from vyre.policies.caching.cost_eviction import EvictionInputs, least_worth
-from vyre.policies.journal import Decision, Outcome, decide, from_lines, replay, to_lines
+from vyre.policies.decision_records import Outcome, from_lines, replay, to_lines
+from vyre.policies.journal import Decision, decide
 
 
 class Kernel:

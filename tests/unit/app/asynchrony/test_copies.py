@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cpu_pool import until
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from support.small_programs import catalog_of, saxpy_program
@@ -132,6 +132,18 @@ def test_copies_that_conflict_wait_for_the_kernel(world: World, what: str) -> No
     assert world.y.download().tobytes() == WANT
 
 
+class WatchedLock:
+    """A lock that tells when a thread begins to wait for it."""
+
+    def __init__(self, lock: threading.Lock, waits: threading.Semaphore) -> None:
+        self._lock, self._waits = lock, waits
+        self.release = lock.release
+
+    def acquire(self, timeout: float) -> bool:
+        self._waits.release()
+        return self._lock.acquire(timeout=timeout)
+
+
 @pytest.mark.parametrize("what", ["download", "upload", "dispatch", "bound", "sequence", "flush", "close"])
 def test_blocking_calls_that_conflict_wait_too(world: World, what: str) -> None:
     inputs: dict[str, Argument] = {"a": 2.0, "x": world.x, "y": world.y}
@@ -148,13 +160,9 @@ def test_blocking_calls_that_conflict_wait_too(world: World, what: str) -> None:
             "flush": world.session.flush,
             "close": world.y.close,
         }
-        waits, before = threading.Semaphore(0), world.order._changed.wait
-
-        def wait(timeout: float | None = None) -> bool:
-            waits.release()
-            return before(timeout)
-
-        world.order._changed.wait = wait  # type: ignore[method-assign]
+        (operation,) = world.order.under_way
+        waits = threading.Semaphore(0)
+        operation.ended = WatchedLock(operation.ended, waits)  # type: ignore[misc, assignment]
         thread = threading.Thread(target=calls[what])
         thread.start()
         assert waits.acquire(timeout=LIMIT_S)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cpu_backends import ENDLESS
-from support.cpu_pool import until
+from support.cpu.backends import ENDLESS
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
@@ -127,9 +127,9 @@ def test_prepared_programs_take_no_thread(native: vyre.Session) -> None:
         await asyncio.gather(*(native.dispatch_async(PROGRAM, NAMED) for _ in range(50)))
 
     run(work())
-    assert native._work.threads._pool is None
+    assert not native._work.threads._threads
     run(_awaited(native, square_program("new"), [ZEROS]))
-    assert native._work.threads._pool is not None  # the control: compiling does
+    assert native._work.threads._threads  # the control: compiling does
 
 
 async def _awaited(session: vyre.Session, *arguments: Any, **keywords: Any) -> vyre.Result:
@@ -294,16 +294,16 @@ def test_a_future_that_waits_for_a_thread_is_cancelled() -> None:
 def test_a_place_that_was_handed_to_a_task_that_is_cancelled_goes_on() -> None:
     async def work() -> None:
         places = Admission(1)
-        places.take()
-        first, second = (asyncio.create_task(places.wait()) for _ in range(2))
+        places.take("holder")
+        first, second = (asyncio.create_task(places.wait(number)) for number in range(2))
         await asyncio.sleep(0)
-        places.give_back()  # to the first, which is told in the next round of the loop
+        places.give_back("holder")  # to the first, which is told in the next round of the loop
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
         await second
         assert places.taken == 1
-        places.give_back()
+        places.give_back(1)
         assert places.taken == 0
 
     run(work())
@@ -311,18 +311,18 @@ def test_a_place_that_was_handed_to_a_task_that_is_cancelled_goes_on() -> None:
 
 def test_a_loop_that_was_closed_with_a_waiting_task_loses_no_place() -> None:
     places = Admission(1)
-    places.take()
+    places.take("holder")
     loop = asyncio.new_event_loop()
-    waiting = places.wait()
+    waiting = places.wait("waiting")
     task = loop.create_task(waiting)
     loop.call_soon(loop.stop)
     loop.run_forever()
     loop.close()
-    places.give_back()
+    places.give_back("holder")
     assert places.taken == 0
     waiting.close()
     assert places.taken == 0
-    places.take()
+    places.take("holder")
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is what the test is about
 
 
@@ -422,7 +422,7 @@ import asyncio, os, signal, sys
 sys.path.insert(0, {str(TESTS)!r})
 import numpy as np
 import vyre
-from support.cpu_backends import ENDLESS
+from support.cpu.backends import ENDLESS
 from support.small_programs import saxpy_program
 
 session = vyre.open("cpu")

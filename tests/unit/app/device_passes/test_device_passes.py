@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 
 import vyre
-from support.pass_corpus import difference, random_programs, written_programs
+from support.optimizer.pass_corpus import difference, random_programs, written_programs
 from vyre.app.device_passes.passes import passes_on
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.flat_program import flatten, unflatten

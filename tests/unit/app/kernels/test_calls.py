@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy.typing as npt
 import pytest
 
 import vyre
+from support.small_programs import catalog_of
 from vyre import In, InOut, Out, bool_, f32, i32, like, u32
-from vyre.domain.errors import UnfitArguments
+from vyre.adapters.discovery import load_catalog
+from vyre.domain.errors import BackendError, BuildError, InvalidInput, UnfitArguments
+from vyre.testing.fakes import failing
 
 
 @vyre.kernel
@@ -288,8 +292,10 @@ def test_workgroups_of_two_axes_cover_an_array_that_is_only_read(session: vyre.S
     assert total[1, 1](x).tolist() == [x[:4, :4].sum()]
 
 
-@pytest.mark.parametrize("grid", [0, -1, True, 1.5, "2", (1, 2, 3, 4), (), None, [2]])
+@pytest.mark.parametrize("grid", [-1, True, 1.5, "2", (1, 2, 3, 4), (), None, [2]])
 def test_a_grid_of_another_kind_is_refused(grid: Any) -> None:
+    with pytest.raises(vyre.InvalidConfig, match="Fix: "):
+        saxpy[0]
     with pytest.raises(vyre.InvalidConfig, match="Fix: "):
         saxpy[grid]
     with pytest.raises(vyre.InvalidConfig, match="Fix: "):
@@ -334,3 +340,34 @@ def test_arrays_of_other_shapes_need_no_other_code() -> None:
             found.append(tuple(opened.metrics()[name] for name in ("emits", "compiles", "stored_loads")))
     assert any(found[0])
     assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros((3, 4)), [1.0, 2.0], None, np.zeros(8, np.float32)[::2], object(), 3.0],
+    ids=["of another type", "a list", "nothing", "with gaps", "an object", "a number"],
+)
+def test_a_refused_argument_is_one_error(wrong: Any) -> None:
+    x = np.zeros(4, np.float32)
+    with vyre.open("reference", cache=False), pytest.raises((InvalidInput, UnfitArguments)) as caught:
+        saxpy(2.0, x, wrong)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_a_compile_error_of_a_backend_is_one_error() -> None:
+    registration = load_catalog().get("reference")
+    assert registration is not None
+    catalog = catalog_of(failing(registration.make(), 1, prefix="compiler."))
+    with vyre.open("auto", catalog=catalog, cache=False) as session, pytest.raises(BackendError) as caught:
+        session.compile(saxpy)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_signatures_read_as_they_are_written() -> None:
+    assert str(inspect.signature(saxpy, eval_str=True)) == "(a: f32, x: In[f32], y: InOut[f32]) -> None"
+    assert str(inspect.signature(doubled, eval_str=True)) == '(x: In[f32], y: Out[f32, like("x")]) -> None'
+
+
+def test_the_size_of_workgroups_is_refused_at_the_decorator() -> None:
+    with pytest.raises(BuildError, match=r"^[^:]*test_calls\.py:\d+: workgroup=0 is no workgroup size"):
+        vyre.kernel(workgroup=0)

@@ -78,6 +78,9 @@ def test_sizes_and_lanes_of_arrays_with_two_axes_follow_from_the_inputs(session:
     assert session.dispatch(doubled, {"x": GRID}, out={"y": y})["y"] is y
     assert y.tolist() == (GRID * 2).tolist()
     assert session.dispatch(raised, {"x": GRID, "a": 1})["x"].tolist() == (GRID + 1).tolist()
+    x = GRID.copy()
+    assert session.dispatch(raised, {"x": x, "a": 1}, out={"x": x})["x"] is x
+    assert x.tolist() == (GRID + 1).tolist()
     few = session.dispatch(raised, {"x": GRID, "a": 1}, grid=(1, 1))["x"]
     assert few.tolist() == (GRID + 1).tolist()
 

@@ -17,7 +17,7 @@ from vyre.app.persistent.kept import MOST_KEPT, MOST_KEPT_BYTES
 from vyre.app.persistent.many import ItemTimes, pays, plan_items, run_all
 from vyre.domain.dispatch import PersistentThreadMode
 from vyre.domain.launch_costs import ASSUMED, Provenance
-from vyre.policies.launching.plan_execution import ExecutionInputs
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
 
 SQUARE = square_program()
 
@@ -61,9 +61,7 @@ def test_the_decision_is_recorded_with_its_inputs() -> None:
     journal = vyre.DecisionJournal()
     assert pays(plan_items(1000, times(30_000, 10_000), [2_000] * 8, ASSUMED, Provenance.MEASURED, journal))
     (inputs,) = journal.decisions[0].arguments
-    assert isinstance(inputs, ExecutionInputs)
-    assert inputs.costs.launch is not None and inputs.costs.launch.median_ns == 30_000
-    assert inputs.costs.persistent_poll is not None and inputs.costs.persistent_poll.median_ns == 8_000
+    assert inputs == PersistentKernelInputs(1000, 30_000 - 8_000 - 2_000, 2_000, 50_000 - 2_000)
 
 
 @pytest.mark.parametrize(("waking", "wins"), [([], True), ([100_000] * 8, True), ([900_000] * 8, False)])
@@ -136,8 +134,24 @@ def test_an_open_engine_costs_nothing_to_open() -> None:
     journal = vyre.DecisionJournal()
     assert pays(plan_items(2, few, [2_000] * 8, ASSUMED, Provenance.MEASURED, journal, is_open=True))
     (inputs,) = journal.decisions[0].arguments
-    assert isinstance(inputs, ExecutionInputs)
-    assert inputs.costs.persistent_setup is not None and inputs.costs.persistent_setup.median_ns == 0
+    assert inputs == PersistentKernelInputs(2, 20_000, 2_000, 30_000 - 2_000)
+
+
+@NEEDS_LLVM
+@pytest.mark.parametrize(("kept_ns", "verdict"), [(1_000_000, "PersistentKernel"), (40_000_000, "StandardLaunches")])
+def test_the_times_of_items_decide_which_way_they_go(kept_ns: int, verdict: str) -> None:
+    journal = vyre.DecisionJournal()
+    with vyre.open("cpu", cache=False, journal=journal) as session:
+        pipeline = session.compile(SQUARE)
+        for inputs in batch(16):
+            pipeline(inputs)
+        session._item_times[pipeline] = times(3_000_000, kept_ns)
+        found = session.dispatch_many(SQUARE, batch(64))
+        jobs = session.metrics().get("persistent_jobs", 0)
+    assert [list(each["y"]) for each in found] == [[x * x for x in range(n, n + 5)] for n in range(64)]
+    asked = [each for each in journal.decisions if each.name == "decide_persistent_kernel"]
+    assert [type(each.verdict).__name__ for each in asked] == [verdict]
+    assert jobs == (64 if verdict == "PersistentKernel" else 0)
 
 
 def words_of(count: int, length: int) -> list[Any]:

@@ -7,14 +7,14 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import vyre
-from support.agreement import ramp
-from support.cpu_agreement import case, disagreements
-from support.cpu_kernels import Variant
+from support.cpu.agreement import case, disagreements
+from support.cpu.kernels import Variant
+from support.reference.agreement import ramp
 from support.running import Outputs, oracle
 from vyre.adapters.cpu.llvm.captures import MOST, Capture, scratch_for
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.runtime import stored_form
 from vyre.domain.errors import DeviceOutOfMemory, MalformedWire
 from vyre.domain.ir.program import Program
@@ -207,7 +207,7 @@ def test_more_than_there_is_memory_for_is_a_typed_error(monkeypatch: pytest.Monk
 
 def test_a_layout_with_captures_can_be_stored() -> None:
     captures = (Capture(64, (0, 3), None), Capture(4, (), 1 << 30), Capture(4, (1,), 7))
-    layout = stored_form.CodeLayout(4, Pipeline.LIGHT, (stored_form.KernelLayout("k", 64, (), None, captures),))
+    layout = stored_form.CodeLayout(4, Effort.LIGHT, (stored_form.KernelLayout("k", 64, (), None, captures),))
     assert stored_form.decode_layout(stored_form.encode_layout(layout)) == layout
     endless = layout._replace(kernels=(layout.kernels[0]._replace(captures=(Capture(4, (), None),)),))
     with pytest.raises(MalformedWire):

@@ -9,7 +9,7 @@ import pytest
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
@@ -105,16 +105,16 @@ let b = atomic_add(c, 0u, a)
 """
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("counting", [False, True])
-def test_places_change_no_machine_code(pipeline: Pipeline, counting: bool) -> None:
+def test_places_change_no_machine_code(effort: Effort, counting: bool) -> None:
     body = LOCATED.replace("barrier(seq_cst)\n", "")
     for text in (body, body.replace('trap(a, "low")', "y[gid.x] = 2u")):
         program = _program(text, "buffer c @2 read_write u32[1]\n")
         plain = EmitOptions(lanes=8, counting=counting)
         texts = [emit(program, options).text for options in (plain, plain._replace(located=True))]
         assert "!dbg" not in texts[0] and "!DILocation(line: " in texts[1]
-        codes = [compile_object(text, host(), pipeline) for text in texts]
+        codes = [compile_object(text, host(), effort) for text in texts]
         assert _sections(codes[0]) == _sections(codes[1])
 
 

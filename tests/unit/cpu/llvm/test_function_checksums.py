@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite", reason="machine code is made by the optional pac
 
 from benchmarks.cpu_functions import NAMES, Subject, differing_chunks, module_text
 
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import host
 
 _LANES: Final = {128: 4, 256: 8, 512: 16}
@@ -28,10 +28,10 @@ def _middle(subject: Subject) -> int:
 def test_a_chunk_of_results_has_the_recorded_checksum(name: str) -> None:
     subject = Subject(name)
     text = module_text(subject, _LANES[host().vector_bits])
-    assert differing_chunks(subject, text, host(), Pipeline.LIGHT, [_middle(subject)]) == []
+    assert differing_chunks(subject, text, host(), Effort.LIGHT, [_middle(subject)]) == []
 
 
 def test_a_checksum_tells_functions_apart() -> None:
     sine = Subject("sin")
     text = module_text(Subject("cos"), _LANES[host().vector_bits])
-    assert differing_chunks(sine, text, host(), Pipeline.LIGHT, [_middle(sine)]) == [_middle(sine)]
+    assert differing_chunks(sine, text, host(), Effort.LIGHT, [_middle(sine)]) == [_middle(sine)]

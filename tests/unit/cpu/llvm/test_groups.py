@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.cpu_agreement import case, disagreements
-from support.cpu_kernels import Variant
+from support.cpu.agreement import case, disagreements
+from support.cpu.kernels import Variant
 from support.programs import Case
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from support.cpu_agreement import case, disagreements
+from support.cpu.agreement import case, disagreements
 from support.programs import Case
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions

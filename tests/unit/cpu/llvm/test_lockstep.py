@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.cpu_kernels import Runner, Variant, compiled, emitted
+from support.cpu.kernels import Runner, Variant, compiled, emitted
 from support.programs import Case, Order
 from support.running import Outputs, oracle
 from vyre.adapters.cpu.llvm.emit import emit

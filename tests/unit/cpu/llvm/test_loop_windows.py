@@ -8,24 +8,24 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_agreement import disagreements
-from support.cpu_kernels import Variant
-from support.row_programs import LANES, WORDS, Span, in_order, random_case, row_case
+from support.cpu.agreement import disagreements
+from support.cpu.kernels import Variant
+from support.cpu.row_programs import LANES, WORDS, Span, in_order, random_case, row_case
 from vyre.adapters.cpu.llvm import windows
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 
 VARIANTS: Final = [
-    Variant(lanes, pipeline, wide=wide, narrow=narrow, joined=lanes == 16)
-    for lanes, pipeline, wide, narrow in (
-        (1, Pipeline.FULL, False, False),
-        (4, Pipeline.FULL, True, True),
-        (8, Pipeline.LIGHT, False, True),
-        (8, Pipeline.QUICK, True, False),
-        (16, Pipeline.LIGHT, False, False),
-        (16, Pipeline.FULL, True, True),
-        (32, Pipeline.LIGHT, False, False),
+    Variant(lanes, effort, wide=wide, narrow=narrow, joined=lanes == 16)
+    for lanes, effort, wide, narrow in (
+        (1, Effort.FULL, False, False),
+        (4, Effort.FULL, True, True),
+        (8, Effort.LIGHT, False, True),
+        (8, Effort.QUICK, True, False),
+        (16, Effort.LIGHT, False, False),
+        (16, Effort.FULL, True, True),
+        (32, Effort.LIGHT, False, False),
     )
 ]
 SUM: Final = "total := total + v[k] * x[col[k]]"

@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
-from support.cpu_agreement import case, disagreements
-from support.cpu_kernels import Variant
+from support.cpu.agreement import case, disagreements
+from support.cpu.kernels import Variant
 from support.programs import Case
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import X86_64, CpuFeatures
 
 SUFFIX = {"u32": "u", "i32": "i", "u64": "u64", "i64": "i64"}
@@ -308,7 +308,7 @@ def test_masks_of_loops_are_words_where_no_register_is_a_mask(predicated: bool) 
 
 def test_rounds_of_narrow_code_hold_no_packed_masks() -> None:
     text = emit(case(ROUNDS, grid=1).program, EmitOptions(lanes=16, predicated=False)).text
-    code = assembly(text, CpuFeatures(X86_64, ("avx", "avx2", "sse4.2"), 256), Pipeline.FULL, system="linux")
+    code = assembly(text, CpuFeatures(X86_64, ("avx", "avx2", "sse4.2"), 256), Effort.FULL, system="linux")
     rounds = [block for block in re.split(r"^\.LBB", code, flags=re.M) if "vmulps" in block]
     assert rounds
     assert not [block for block in rounds if "vpack" in block]
@@ -356,7 +356,7 @@ body {{
 """
     cases = {f"{span}": case(text, {"x": span, "z": [7 * n % 97 for n in range(300)]}, grid=1) for span in SPANS}
     assert "short" in emit(next(iter(cases.values())).program, EmitOptions(lanes=1)).text
-    variants = [Variant(1), Variant(1, Pipeline.FULL), Variant(1, Pipeline.FULL, wide=True), Variant(1, counting=True)]
+    variants = [Variant(1), Variant(1, Effort.FULL), Variant(1, Effort.FULL, wide=True), Variant(1, counting=True)]
     assert disagreements(cases, variants) == []
 
 

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_accesses import Accesses, Case
-from support.cpu_indices import data_of, lane_indices, lane_values, random_values, some_masks, starts
-from support.guarded_memory import GuardedMemory
+from support.cpu.accesses import Accesses, Case
+from support.cpu.guarded_memory import GuardedMemory
+from support.cpu.indices import data_of, lane_indices, lane_values, random_values, some_masks, starts
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.domain.ir.operators import AtomicOp

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_accesses import Accesses, Case
-from support.cpu_indices import INDICES, PAIRS, STRIDES, data_of, lane_indices, some_masks, starts
-from support.guarded_memory import GuardedMemory
+from support.cpu.accesses import Accesses, Case
+from support.cpu.guarded_memory import GuardedMemory
+from support.cpu.indices import INDICES, PAIRS, STRIDES, data_of, lane_indices, some_masks, starts
 from vyre.domain.ir.program import Access
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar

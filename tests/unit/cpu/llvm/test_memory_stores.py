@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_accesses import Accesses, Case
-from support.cpu_indices import (
+from support.cpu.accesses import Accesses, Case
+from support.cpu.guarded_memory import GuardedMemory
+from support.cpu.indices import (
     INDICES,
     PAIRS,
     STRIDES,
@@ -22,7 +23,6 @@ from support.cpu_indices import (
     some_masks,
     starts,
 )
-from support.guarded_memory import GuardedMemory
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.domain.ir.program import Program

@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="machine code is made by the optional package llvmlite")
 
-from support.bit_patterns import EDGES, patterns
-from support.cpu_operators import LANES, UNIFORM, Application, Apply, Case, Form, Kind, all_cases, wrong_results
+from support.cpu.operators import LANES, UNIFORM, Application, Apply, Case, Form, Kind, all_cases, wrong_results
+from support.reference.bit_patterns import EDGES, patterns
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import Value, literal
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
@@ -84,18 +84,16 @@ def _form(rng: random.Random, dtype: ScalarType) -> Form:
     return UNIFORM
 
 
-def _wrong(
-    seed: int, count: int, lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
-) -> list[str]:
+def _wrong(seed: int, count: int, lanes: int | None, effort: Effort, features: CpuFeatures | None = None) -> list[str]:
     applications = list(_expressions(seed, count))
     texts = {application.name: application.case.name for application in applications}
-    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(applications, lanes, pipeline, features)]
+    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(applications, lanes, effort, features)]
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("lanes", [None, 16], ids=str)
-def test_chains_of_operators_have_the_exact_bits(lanes: int | None, pipeline: Pipeline) -> None:
-    assert _wrong(1, 250, lanes, pipeline) == []
+def test_chains_of_operators_have_the_exact_bits(lanes: int | None, effort: Effort) -> None:
+    assert _wrong(1, 250, lanes, effort) == []
 
 
 def _of_converted(
@@ -129,10 +127,10 @@ def _extremes_of_converted_integers() -> Iterator[Application]:
                     yield Application(label, case, (LANES,) * 2, rows)
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("lanes", [None, 8], ids=str)
-def test_a_nan_loses_to_a_number_that_is_known_to_be_one(lanes: int | None, pipeline: Pipeline) -> None:
-    assert wrong_results(list(_extremes_of_converted_integers()), lanes, pipeline) == []
+def test_a_nan_loses_to_a_number_that_is_known_to_be_one(lanes: int | None, effort: Effort) -> None:
+    assert wrong_results(list(_extremes_of_converted_integers()), lanes, effort) == []
 
 
 @pytest.mark.thorough
@@ -140,4 +138,4 @@ def test_a_nan_loses_to_a_number_that_is_known_to_be_one(lanes: int | None, pipe
 def test_many_chains_of_operators_have_the_exact_bits(seed: int) -> None:
     baseline = CpuFeatures(host().arch, (), 128)
     for lanes, features in ((None, host()), (8, host().at_most(256)), (32, host()), (None, baseline), (4, baseline)):
-        assert _wrong(seed, 250, lanes, Pipeline.FULL, features) == []
+        assert _wrong(seed, 250, lanes, Effort.FULL, features) == []

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from support.bit_patterns import patterns
-from support.cpu_operators import (
+from support.cpu.operators import (
     LANES,
     UNIFORM,
     Application,
@@ -31,9 +30,10 @@ from support.cpu_operators import (
     unary_cases,
     wrong_results,
 )
+from support.reference.bit_patterns import patterns
 from vyre.adapters.cpu.llvm import conversion, operators
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host, parse_features
 from vyre.domain.ir.operators import INTEGERS, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, bool_, f32, i32, i64, u32, u64
@@ -68,20 +68,20 @@ def _widths(*always: int | None) -> list[Any]:
     return [pytest.param(lanes, id=f"W{lanes or 1}", marks=() if lanes in always else _THOROUGH) for lanes in WIDTHS]
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("lanes", _widths(None, 4, 16))
-def test_operators_have_the_exact_bits(lanes: int | None, pipeline: Pipeline) -> None:
-    assert wrong_results(_by_lanes(all_cases()), lanes, pipeline) == []
+def test_operators_have_the_exact_bits(lanes: int | None, effort: Effort) -> None:
+    assert wrong_results(_by_lanes(all_cases()), lanes, effort) == []
 
 
 @pytest.mark.parametrize(
     ("bits", "lanes"),
     [(0, 4), (256, 8), *(pytest.param(*both, marks=_THOROUGH) for both in ((0, None), (0, 16), (128, 4), (256, 16)))],
 )
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int | None, pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("effort", Effort)
+def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int | None, effort: Effort) -> None:
     features = host().at_most(bits) if bits else BASELINE
-    assert wrong_results(_by_lanes(all_cases()), lanes, pipeline, features) == []
+    assert wrong_results(_by_lanes(all_cases()), lanes, effort, features) == []
 
 
 @pytest.mark.parametrize("lanes", [None, 4, 16], ids=str)
@@ -90,7 +90,7 @@ def test_every_narrow_element_has_its_value(lanes: int | None) -> None:
     applications = [
         Application(case.name, case, (LANES,), rows) for case in narrow_cases() if case.name.startswith("unpack")
     ]
-    assert wrong_results(applications, lanes, Pipeline.LIGHT) == []
+    assert wrong_results(applications, lanes, Effort.LIGHT) == []
 
 
 def _by_constants() -> Iterator[Application]:
@@ -111,10 +111,10 @@ def _by_constants() -> Iterator[Application]:
             yield Application(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
 
 
-@pytest.mark.parametrize("pipeline", [Pipeline.LIGHT, pytest.param(Pipeline.FULL, marks=_THOROUGH)])
+@pytest.mark.parametrize("pipeline", [Effort.LIGHT, pytest.param(Effort.FULL, marks=_THOROUGH)])
 @pytest.mark.parametrize("lanes", [None, 8], ids=str)
-def test_literals_on_one_side_change_no_bit(lanes: int | None, pipeline: Pipeline) -> None:
-    assert wrong_results(list(_by_constants()), lanes, pipeline) == []
+def test_literals_on_one_side_change_no_bit(lanes: int | None, effort: Effort) -> None:
+    assert wrong_results(list(_by_constants()), lanes, effort) == []
 
 
 def _mixed() -> Iterator[Application]:
@@ -128,9 +128,9 @@ def _mixed() -> Iterator[Application]:
                 yield Application(f"{case.name}_{position}_{first}", case, forms, (rows[first], *rows[:160]))
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_uniform_operands_mix_with_vectors(pipeline: Pipeline) -> None:
-    assert wrong_results(list(_mixed()), 8, pipeline) == []
+@pytest.mark.parametrize("effort", Effort)
+def test_uniform_operands_mix_with_vectors(effort: Effort) -> None:
+    assert wrong_results(list(_mixed()), 8, effort) == []
 
 
 def _affine() -> Iterator[Application]:
@@ -152,7 +152,7 @@ def _affine() -> Iterator[Application]:
 
 
 def test_affine_operands_have_the_exact_bits_in_every_lane() -> None:
-    assert wrong_results(list(_affine()), 8, Pipeline.LIGHT) == []
+    assert wrong_results(list(_affine()), 8, Effort.LIGHT) == []
 
 
 def _affine_results() -> Iterator[tuple[str, Value, int]]:
@@ -247,12 +247,10 @@ def _f64_bits(value: float) -> int:
         pytest.param(BASELINE, id="baseline", marks=_THOROUGH),
     ],
 )
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("lanes", _widths(None, 4, 16))
-def test_functions_have_the_bits_of_their_programs(
-    lanes: int | None, pipeline: Pipeline, features: CpuFeatures
-) -> None:
-    assert wrong_results(_function_applications(), lanes, pipeline, features) == []
+def test_functions_have_the_bits_of_their_programs(lanes: int | None, effort: Effort, features: CpuFeatures) -> None:
+    assert wrong_results(_function_applications(), lanes, effort, features) == []
 
 
 # ------------------------------------------------------------------------------ code
@@ -264,12 +262,12 @@ _FUSED: Final = re.compile(r"^\s+(v?fn?m(add|sub)|fml[as])|\bfmaf?\b", re.MULTIL
 
 
 @pytest.mark.parametrize(("features", "lanes"), [(_X86_64, 16), (_X86_64, None), (_AARCH64, 4)], ids=["v", "s", "arm"])
-@pytest.mark.parametrize("pipeline", [Pipeline.QUICK, Pipeline.FULL])
-def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None, pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("pipeline", [Effort.QUICK, Effort.FULL])
+def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None, effort: Effort) -> None:
     cases = [case for case in all_cases() if not case.name.startswith("fma")]
     products = [Application("product_sum", _product_and_sum(), (LANES,) * 3, [(0, 0, 0)])]
     text = module_text([*_by_lanes(cases), *_function_applications(), *products], lanes)
-    assert _FUSED.search(assembly(text, features, pipeline, system="linux")) is None
+    assert _FUSED.search(assembly(text, features, effort, system="linux")) is None
 
 
 def _product_and_sum() -> Case:
@@ -285,4 +283,4 @@ def _product_and_sum() -> Case:
 def test_the_search_for_fmas_finds_one_that_is_asked_for() -> None:
     fmas = _by_lanes([case for case in ternary_cases() if case.name.startswith("fma")])
     for features in (_X86_64, _AARCH64, _X86_64.at_most(128)):
-        assert _FUSED.search(assembly(module_text(fmas, 4), features, Pipeline.FULL, system="linux"))
+        assert _FUSED.search(assembly(module_text(fmas, 4), features, Effort.FULL, system="linux"))

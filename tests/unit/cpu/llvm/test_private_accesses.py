@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_accesses import Accesses, Case
-from support.cpu_indices import data_of, lane_indices, random_values, some_masks, starts
+from support.cpu.accesses import Accesses, Case
+from support.cpu.indices import data_of, lane_indices, random_values, some_masks, starts
 from vyre.domain.ir.program import Access
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar

@@ -8,25 +8,25 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from support.cpu_agreement import case, disagreements
-from support.cpu_kernels import Variant
+from support.cpu.agreement import case, disagreements
+from support.cpu.kernels import Variant
 from support.programs import Case
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 
 LANES: Final = 40
 SUFFIX: Final = {"u32": "u", "i32": "i"}
 VARIANTS: Final = [
-    Variant(lanes, pipeline, wide=wide, narrow=narrow, slow_gathers=True)
-    for lanes, pipeline, wide, narrow in (
-        (1, Pipeline.LIGHT, False, False),
-        (4, Pipeline.FULL, True, True),
-        (8, Pipeline.LIGHT, False, True),
-        (16, Pipeline.LIGHT, False, False),
-        (16, Pipeline.FULL, True, True),
-        (32, Pipeline.QUICK, False, False),
-        (32, Pipeline.FULL, True, False),
+    Variant(lanes, effort, wide=wide, narrow=narrow, slow_gathers=True)
+    for lanes, effort, wide, narrow in (
+        (1, Effort.LIGHT, False, False),
+        (4, Effort.FULL, True, True),
+        (8, Effort.LIGHT, False, True),
+        (16, Effort.LIGHT, False, False),
+        (16, Effort.FULL, True, True),
+        (32, Effort.QUICK, False, False),
+        (32, Effort.FULL, True, False),
     )
 ]
 

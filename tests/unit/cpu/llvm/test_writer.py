@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from support.cpu_fuzzing import case_of, plans
-from support.cpu_kernels import emitted, launch_for
+from support.cpu.fuzzing import case_of, plans
+from support.cpu.kernels import emitted, launch_for
 from support.limits import LIMIT_S
 from vyre.adapters.cpu.llvm.writer import Writer
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import host
 
 
@@ -116,13 +116,13 @@ def test_every_operand_dominates_its_use_in_random_programs(part: int) -> None:
         launch = launch_for(case.program, case.inputs, case.config)
         for plan in plans(seed, case):
             text = emitted(case.program, case.config, launch.workgroup, plan.variant).text
-            assert assembly(text, host(), Pipeline.LIGHT)
+            assert assembly(text, host(), Effort.LIGHT)
 
 
 _DIGESTS = """
 import hashlib
-from support.cpu_fuzzing import case_of, plans
-from support.cpu_kernels import emitted, launch_for
+from support.cpu.fuzzing import case_of, plans
+from support.cpu.kernels import emitted, launch_for
 digest = hashlib.sha256()
 for seed in range(300, 312):
     case = case_of(seed)

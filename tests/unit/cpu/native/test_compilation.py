@@ -12,7 +12,7 @@ import pytest
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native import compilation
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object, llvm_version
+from vyre.adapters.cpu.native.compilation import Effort, assembly, compile_object, llvm_version
 from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 
@@ -68,37 +68,37 @@ define <8 x float> @fused(<8 x float> %a, <8 x float> %b, <8 x float> %c) nounwi
 """
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("processor", PROCESSORS)
-def test_no_product_and_sum_are_contracted(processor: str, pipeline: Pipeline) -> None:
-    text = assembly(LOOP, PROCESSORS[processor], pipeline)
+def test_no_product_and_sum_are_contracted(processor: str, effort: Effort) -> None:
+    text = assembly(LOOP, PROCESSORS[processor], effort)
     assert re.search(r"f?mulps|fmul", text)
     assert not re.search(r"v?fn?m(add|sub)|fml[as]", text)
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_a_requested_fma_is_one(pipeline: Pipeline) -> None:
-    assert "vfmadd" in assembly(FUSED, AVX2, pipeline)
-    assert "fmla" in assembly(FUSED, NEON, pipeline)
+@pytest.mark.parametrize("effort", Effort)
+def test_a_requested_fma_is_one(effort: Effort) -> None:
+    assert "vfmadd" in assembly(FUSED, AVX2, effort)
+    assert "fmla" in assembly(FUSED, NEON, effort)
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_a_vector_is_as_wide_as_the_registers(pipeline: Pipeline) -> None:
-    found = {name: set(re.findall(r"%([xyz]mm)", assembly(LOOP, PROCESSORS[name], pipeline))) for name in PROCESSORS}
+@pytest.mark.parametrize("effort", Effort)
+def test_a_vector_is_as_wide_as_the_registers(effort: Effort) -> None:
+    found = {name: set(re.findall(r"%([xyz]mm)", assembly(LOOP, PROCESSORS[name], effort))) for name in PROCESSORS}
     assert "zmm" in found["avx512"]
     assert "ymm" in found["avx2"] and "zmm" not in found["avx2"]
     assert found["sse"] == {"xmm"}
 
 
 def test_a_gather_is_an_instruction_where_the_processor_has_one() -> None:
-    found = {name: "gatherqd" in assembly(LOOP, PROCESSORS[name], Pipeline.LIGHT) for name in PROCESSORS}
+    found = {name: "gatherqd" in assembly(LOOP, PROCESSORS[name], Effort.LIGHT) for name in PROCESSORS}
     assert found == {"sse": False, "avx2": True, "avx512": True, "neon": False}
 
 
-@pytest.mark.parametrize("pipeline", [Pipeline.LIGHT, Pipeline.FULL])
-def test_locals_become_registers(pipeline: Pipeline) -> None:
-    """The quick pipeline runs no pass that could do that."""
-    assert "rsp" not in assembly(LOOP.partition("define <16 x i32>")[0], AVX512, pipeline)
+@pytest.mark.parametrize("effort", [Effort.LIGHT, Effort.FULL])
+def test_locals_become_registers(effort: Effort) -> None:
+    """Quick effort runs no pass that could do that."""
+    assert "rsp" not in assembly(LOOP.partition("define <16 x i32>")[0], AVX512, effort)
 
 
 LOCATED: Final = """
@@ -119,23 +119,23 @@ define i32 @located(i32 %a, i32 %b) nounwind !dbg !3 {
 
 
 def test_annotated_assembly_names_the_source() -> None:
-    text = assembly(LOCATED, AVX2, Pipeline.LIGHT, annotated=True)
+    text = assembly(LOCATED, AVX2, Effort.LIGHT, annotated=True)
     assert "# product.py:12:3" in text and "# product.py:14:5" in text
     assert ".debug_info" not in text
-    assert "#" not in assembly(LOCATED, AVX2, Pipeline.LIGHT)
+    assert "#" not in assembly(LOCATED, AVX2, Effort.LIGHT)
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
 def test_every_target_has_objects(processor: str, system: str) -> None:
-    data = compile_object(LOOP, PROCESSORS[processor], Pipeline.LIGHT, system=system)
+    data = compile_object(LOOP, PROCESSORS[processor], Effort.LIGHT, system=system)
     assert data.startswith(b"\x7fELF\x02\x01\x01")
     assert int.from_bytes(data[18:20], "little") == (183 if processor == "neon" else 62)
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_the_same_text_gives_the_same_bytes(pipeline: Pipeline) -> None:
-    assert compile_object(LOOP, AVX2, pipeline) == compile_object(LOOP, AVX2, pipeline)
+@pytest.mark.parametrize("effort", Effort)
+def test_the_same_text_gives_the_same_bytes(effort: Effort) -> None:
+    assert compile_object(LOOP, AVX2, effort) == compile_object(LOOP, AVX2, effort)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_the_same_text_gives_the_same_bytes(pipeline: Pipeline) -> None:
 )  # fmt: skip
 def test_wrong_text_is_a_typed_error(text: str, log: str) -> None:
     with pytest.raises(KernelCompileFailed, match="could not compile the kernel") as failed:
-        compile_object(text, AVX2, Pipeline.LIGHT)
+        compile_object(text, AVX2, Effort.LIGHT)
     assert log in failed.value.compiler_log
     assert failed.value.backend == "cpu"
 
 
 def test_an_unknown_processor_is_told() -> None:
     with pytest.raises(BackendUnavailable, match="kernels for riscv64 on linux cannot be compiled"):
-        compile_object(LOOP, CpuFeatures("riscv64", (), 128), Pipeline.LIGHT, system="linux")
+        compile_object(LOOP, CpuFeatures("riscv64", (), 128), Effort.LIGHT, system="linux")
 
 
 def test_the_version_changes_with_the_library() -> None:
@@ -175,11 +175,11 @@ def test_without_llvmlite_there_is_no_version(monkeypatch: pytest.MonkeyPatch) -
 MISSING: Final = """
 import sys
 sys.modules["llvmlite"] = None
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.domain.errors import BackendUnavailable
 try:
-    compile_object("", host(), Pipeline.LIGHT)
+    compile_object("", host(), Effort.LIGHT)
 except BackendUnavailable as error:
     print(error)
 """
@@ -194,5 +194,5 @@ def test_without_llvmlite_the_error_says_what_to_install() -> None:
 
 
 def test_the_light_pipeline_keeps_slots_in_registers_and_leaves_other_text_as_it_is() -> None:
-    text = assembly(LOOP, AVX2, Pipeline.LIGHT)
+    text = assembly(LOOP, AVX2, Effort.LIGHT)
     assert "rsp" not in text[text.index("kernel:") : text.index("gathered:")]

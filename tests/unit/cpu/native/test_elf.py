@@ -11,9 +11,10 @@ from typing import Final
 import pytest
 
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
-from vyre.adapters.cpu.native.elf import MOST_BYTES, UnusableObject, exported_names, load_image
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
+from vyre.adapters.cpu.native.elf import exported_names, load_image
 from vyre.adapters.cpu.native.features import parse_features
+from vyre.adapters.cpu.native.linked_form import MOST_BYTES, UnusableObject
 from vyre.adapters.cpu.native.memory import MAPPABLE
 
 pytestmark = [
@@ -96,7 +97,7 @@ NAMES: Final = ("called", "chosen", "inner", "looked_up", "own", "stored", "vect
 
 @pytest.fixture(scope="module")
 def objects() -> dict[str, bytes]:
-    return {arch: compile_object(TEXT, features, Pipeline.LIGHT) for arch, features in TARGETS.items()}
+    return {arch: compile_object(TEXT, features, Effort.LIGHT) for arch, features in TARGETS.items()}
 
 
 @pytest.mark.parametrize("arch", TARGETS)
@@ -238,18 +239,18 @@ def test_what_an_object_lacks_is_named(missing: str, objects: dict[str, bytes]) 
 def test_variables_of_threads_are_refused() -> None:
     text = "@t = thread_local global i32 5\ndefine ptr @f() nounwind {\n  ret ptr @t\n}\n"
     with pytest.raises(UnusableObject, match=r"variables of threads|relocations of type|is of kind"):
-        load_image(compile_object(text, X86, Pipeline.LIGHT, system="linux"), "x86_64", {"__tls_get_addr": 1}.get)
+        load_image(compile_object(text, X86, Effort.LIGHT, system="linux"), "x86_64", {"__tls_get_addr": 1}.get)
 
 
 def test_an_object_that_asks_for_too_much_memory_is_refused() -> None:
     text = f"@large = global [{MOST_BYTES} x i8] zeroinitializer\ndefine void @f() nounwind {{\n  ret void\n}}\n"
     with pytest.raises(UnusableObject, match=r"section '\.bss' has|it asks for"):
-        load_image(compile_object(text, X86, Pipeline.LIGHT), "x86_64", OUTSIDE.get)
+        load_image(compile_object(text, X86, Effort.LIGHT), "x86_64", OUTSIDE.get)
 
 
 def test_an_object_without_contents_is_refused() -> None:
     with pytest.raises(UnusableObject, match="it asks for 0 bytes"):
-        load_image(compile_object("", X86, Pipeline.LIGHT), "x86_64", OUTSIDE.get)
+        load_image(compile_object("", X86, Effort.LIGHT), "x86_64", OUTSIDE.get)
 
 
 def test_nothing_is_mapped_for_an_object_that_is_refused(objects: dict[str, bytes]) -> None:

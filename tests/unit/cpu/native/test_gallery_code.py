@@ -11,7 +11,7 @@ import pytest
 from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, assembly, compile_object
 from vyre.adapters.cpu.native.elf import load_image
 from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
 from vyre.adapters.cpu.native.loading import library_function
@@ -36,15 +36,13 @@ def text_of(name: str, lanes: int) -> str:
 
 @pytest.mark.parametrize("name", GALLERY)
 @pytest.mark.parametrize(
-    ("features", "pipeline"),
-    [(AVX512, Pipeline.FULL), (AVX512, Pipeline.QUICK), (NEON, Pipeline.LIGHT), (NEON, Pipeline.QUICK)],
+    ("features", "effort"),
+    [(AVX512, Effort.FULL), (AVX512, Effort.QUICK), (NEON, Effort.LIGHT), (NEON, Effort.QUICK)],
     ids=["avx512 full", "avx512 quick", "neon light", "neon quick"],
 )
-def test_no_fma_is_formed_that_the_program_did_not_ask_for(
-    name: str, features: CpuFeatures, pipeline: Pipeline
-) -> None:
+def test_no_fma_is_formed_that_the_program_did_not_ask_for(name: str, features: CpuFeatures, effort: Effort) -> None:
     text = text_of(name, LANES[features])
-    found = FMA.findall(assembly(text, features, pipeline))
+    found = FMA.findall(assembly(text, features, effort))
     assert bool(found) == ("@llvm.fma." in text)
 
 
@@ -52,6 +50,6 @@ def test_no_fma_is_formed_that_the_program_did_not_ask_for(
 @pytest.mark.parametrize("name", GALLERY)
 def test_aarch64_objects_are_complete_and_relocate(name: str) -> None:
     program = emit(GALLERY[name].program(), EmitOptions(lanes=LANES[NEON]))
-    image = load_image(compile_object(program.text, NEON, Pipeline.LIGHT, system="linux"), "aarch64", library_function)
+    image = load_image(compile_object(program.text, NEON, Effort.LIGHT, system="linux"), "aarch64", library_function)
     assert {kernel.entry for kernel in program.kernels} <= image.addresses.keys()
     image.pages.close()

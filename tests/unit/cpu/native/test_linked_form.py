@@ -12,9 +12,9 @@ import pytest
 
 from support.llvm import NEEDS_LLVM
 from unit.cpu.native.test_elf import NAMES, OUTSIDE, TEXT, X86
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
-from vyre.adapters.cpu.native.elf import Image, LinkedImage, UnusableObject, Word, link_image, load_image
-from vyre.adapters.cpu.native.linked_form import encode_linked, load_linked
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
+from vyre.adapters.cpu.native.elf import link_image, load_image
+from vyre.adapters.cpu.native.linked_form import Image, LinkedImage, UnusableObject, Word, encode_linked, load_linked
 from vyre.adapters.cpu.native.memory import MAPPABLE, PAGE_BYTES
 
 pytestmark = [
@@ -33,7 +33,7 @@ _ADDRESS: Final = Struct("<Q")
 
 
 def image_of(text: str) -> LinkedImage:
-    found = link_image(compile_object(text, X86, Pipeline.LIGHT), "x86_64")
+    found = link_image(compile_object(text, X86, Effort.LIGHT), "x86_64")
     assert found is not None
     return found
 
@@ -57,7 +57,7 @@ def content(image: Image) -> tuple[bytes, dict[str, int]]:
 
 
 def test_the_memory_is_that_of_the_loaded_object(data: bytes) -> None:
-    wanted = content(load_image(compile_object(TEXT, X86, Pipeline.LIGHT), "x86_64", OUTSIDE.get))
+    wanted = content(load_image(compile_object(TEXT, X86, Effort.LIGHT), "x86_64", OUTSIDE.get))
     assert content(load_linked(data, OUTSIDE.get)) == wanted
     assert sorted(wanted[1]) == list(NAMES)
 
@@ -84,7 +84,7 @@ def test_what_is_optional_may_be_missing(offered: dict[str, int], wanted: bool) 
 
 
 def test_other_objects_have_no_such_form() -> None:
-    arm = compile_object(TEXT, X86, Pipeline.LIGHT)
+    arm = compile_object(TEXT, X86, Effort.LIGHT)
     assert link_image(arm, "aarch64") is None
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
-from vyre.adapters.cpu.native.elf import UnusableObject
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
+from vyre.adapters.cpu.native.linked_form import UnusableObject
 from vyre.adapters.cpu.native.loading import LoadedCode, linked, load, load_by_llvm, load_elf
 
 pytestmark = NEEDS_LLVM
@@ -65,7 +65,7 @@ SYMBOLS: Final = {"offered": int(ctypes.cast(OFFERED, ctypes.c_void_p).value or 
 
 @pytest.fixture(scope="module")
 def compiled() -> bytes:
-    return compile_object(TEXT, host().at_most(128), Pipeline.LIGHT)  # in which roundeven is a call of the library
+    return compile_object(TEXT, host().at_most(128), Effort.LIGHT)  # in which roundeven is a call of the library
 
 
 def load_linked(data: bytes, symbols: Mapping[str, int]) -> LoadedCode:

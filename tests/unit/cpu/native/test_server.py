@@ -17,7 +17,7 @@ import pytest
 
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.native.server import CompileServer, shared_server
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
@@ -37,10 +37,10 @@ def server() -> Iterator[CompileServer]:
     server.close()
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_the_server_compiles_as_this_process_does(server: CompileServer, pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("effort", Effort)
+def test_the_server_compiles_as_this_process_does(server: CompileServer, effort: Effort) -> None:
     assert server.process_id is None
-    assert server.compile_object(SAME, host(), pipeline) == compile_object(SAME, host(), pipeline)
+    assert server.compile_object(SAME, host(), effort) == compile_object(SAME, host(), effort)
     assert server.process_id not in (None, os.getpid())
 
 
@@ -48,7 +48,7 @@ def test_llvm_refuses_in_the_server_with_the_same_error(server: CompileServer) -
     with pytest.raises(KernelCompileFailed) as there:
         server.compile_object(WRONG, host())
     with pytest.raises(KernelCompileFailed) as here:
-        compile_object(WRONG, host(), Pipeline.FULL)
+        compile_object(WRONG, host(), Effort.FULL)
     assert there.value.compiler_log == here.value.compiler_log
     first = server.process_id
     server.compile_object(SAME, host())
@@ -77,9 +77,9 @@ def test_a_killed_server_is_started_again(server: CompileServer) -> None:
 
 def test_many_threads_get_their_own_answers(server: CompileServer) -> None:
     texts = [SAME.replace("same", f"same_{number}") for number in range(24)]
-    expected = [compile_object(text, host(), Pipeline.LIGHT) for text in texts]
+    expected = [compile_object(text, host(), Effort.LIGHT) for text in texts]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda text: server.compile_object(text, host(), Pipeline.LIGHT), texts))
+        found = list(pool.map(lambda text: server.compile_object(text, host(), Effort.LIGHT), texts))
     assert found == expected
 
 

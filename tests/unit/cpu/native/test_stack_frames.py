@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.native.loading import load
 from vyre.adapters.cpu.native.stack_frames import MOST_FRAME, frame_bytes
@@ -30,15 +30,15 @@ define void @k(ptr %p, i64 %i) nounwind "probe-stack"="inline-asm" {{
 """
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("nbytes", [200_000, MOST_FRAME - 65_536, MOST_FRAME + 65_536, 40_000_000])
-def test_the_size_of_a_large_frame_is_read(pipeline: Pipeline, nbytes: int) -> None:
-    loaded = load(compile_object(function(nbytes), host(), pipeline))
+def test_the_size_of_a_large_frame_is_read(effort: Effort, nbytes: int) -> None:
+    loaded = load(compile_object(function(nbytes), host(), effort))
     found = frame_bytes(loaded.addresses["k"])
     assert nbytes - 4096 <= found <= nbytes + 4096
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
-def test_a_small_frame_counts_as_none(pipeline: Pipeline) -> None:
-    loaded = load(compile_object(function(100), host(), pipeline))
+@pytest.mark.parametrize("effort", Effort)
+def test_a_small_frame_counts_as_none(effort: Effort) -> None:
+    loaded = load(compile_object(function(100), host(), effort))
     assert frame_bytes(loaded.addresses["k"]) == 0

@@ -7,25 +7,18 @@ from ctypes import addressof, c_int64, c_ubyte, c_uint32, c_uint64, string_at
 
 import pytest
 
-from support.cpu_pool import ARCH, TARGET, Frame, compiled, entries, exchange_mode, kernels, merged_value, merging
+from support.cpu.pool import ARCH, TARGET, Frame, compiled, entries, exchange_mode, kernels, merged_value, merging
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native.features import X86_64
-from vyre.adapters.cpu.pool import (
-    CommandList,
-    Copy,
-    Fill,
-    Job,
-    Kernel,
-    Outcome,
-    Private,
-    PrivateTable,
-    Trap,
-    WorkerPool,
-)
 from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool import work
+from vyre.adapters.cpu.pool.commands import CommandList, Copy, Fill, Kernel, Private, PrivateTable
 from vyre.adapters.cpu.pool.entries import Entries
+from vyre.adapters.cpu.pool.job import Job, Trap
+from vyre.adapters.cpu.pool.layout import Outcome
 from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.domain.errors import BackendError, DeviceOutOfMemory
 
 pytestmark = NEEDS_LLVM
@@ -114,7 +107,7 @@ def test_one_thread_merges_at_a_time(pool: WorkerPool) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_copies_and_fills(pool: WorkerPool, way: str) -> None:
-    size = at.PIECE + 1000
+    size = work.PIECE + 1000
     source, to = (c_ubyte * size)(*(b"\1\2\3" * 10)), (c_ubyte * (size + 1))()
     to[size] = 9
     a, b = addressof(source), addressof(to)
@@ -131,13 +124,13 @@ def test_copies_and_fills(pool: WorkerPool, way: str) -> None:
 
 def test_a_stop_ends_a_long_fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first piece of the fill sets the stop flag of its own job, so that the second one must not be written."""
-    monkeypatch.setattr(at, "PIECE", 4)
+    monkeypatch.setattr(work, "PIECE", 4)
     code = compiled(runtime_text(TARGET))
     pool = WorkerPool(Entries(code.addresses, code), size=1, cpus=1)
     job = pool.job(CommandList([]))
-    job.set_commands(CommandList([Fill(job.address + at.JOB_STOP, 1, 8)]))
+    job.set_commands(CommandList([Fill(job.address + at.Job.stop, 1, 8)]))
     assert pool.run_short(job) is Outcome.STOPPED
-    assert string_at(job.address + at.JOB_STOP, 8) == b"\1\1\1\1\0\0\0\0"
+    assert string_at(job.address + at.Job.stop, 8) == b"\1\1\1\1\0\0\0\0"
     assert pool.close()
 
 
@@ -268,5 +261,5 @@ def test_the_mode_matters_to_the_kernel() -> None:
 
 
 def test_incomplete_code_is_refused() -> None:
-    with pytest.raises(BackendError, match="lacks `vyre_pool_run`"):
-        Entries({name: 1 for name in at.ENTRIES if name != "vyre_pool_run"})
+    with pytest.raises(BackendError, match="lacks `vyre_pool_lead`"):
+        Entries(dict.fromkeys(("vyre_pool_allocate", "vyre_pool_release", "vyre_pool_enter"), 1))

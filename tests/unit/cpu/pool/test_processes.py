@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cpu_pool import store_objects
+from support.cpu.pool import store_objects
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.native.loading import OWN_LOADER
@@ -27,9 +27,11 @@ COMMON = """
 import os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from support.cpu_pool import Frame, stored_pool, until
+from support.cpu.pool import Frame, stored_pool, until
 from support.limits import LIMIT_S
-from vyre.adapters.cpu.pool import CommandList, Job, Kernel, Outcome, StopReason
+from vyre.adapters.cpu.pool.commands import CommandList, Kernel
+from vyre.adapters.cpu.pool.job import Job
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.errors import DispatchFailed
 
 pool, code = stored_pool(Path({folder!r}), 2)
@@ -130,15 +132,15 @@ print("passed")
 HELD = """
 from ctypes import c_int32
 from vyre.adapters.cpu.pool import layout
-from vyre.adapters.cpu.pool.shared import _SHARED
+from vyre.adapters.cpu.pool.shared import _LOCK
 pool._lock.acquire()
-_SHARED.lock.acquire()
-mutex = c_int32.from_address(pool.block + layout.POOL_MUTEX)
+_LOCK.acquire()
+mutex = c_int32.from_address(pool.block + layout.Pool.mutex)
 mutex.value = 1
 """
 FREED = """
 mutex.value = 0
-_SHARED.lock.release()
+_LOCK.release()
 pool._lock.release()
 """
 

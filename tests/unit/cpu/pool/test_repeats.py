@@ -7,22 +7,13 @@ from ctypes import addressof, c_uint32, c_uint64
 
 import pytest
 
-from support.cpu_pool import Frame, entries, kernels, until
+from support.cpu.pool import Frame, entries, kernels, until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.pool import (
-    Command,
-    CommandList,
-    Copy,
-    Fill,
-    Job,
-    Kernel,
-    Outcome,
-    Repeat,
-    StopReason,
-    WorkerPool,
-)
-from vyre.adapters.cpu.pool.commands import MOST_NESTED
+from vyre.adapters.cpu.pool.commands import MOST_NESTED, Command, CommandList, Copy, Fill, Kernel, Repeat
+from vyre.adapters.cpu.pool.job import Job
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.domain.errors import UnsupportedFeature
 
 pytestmark = NEEDS_LLVM

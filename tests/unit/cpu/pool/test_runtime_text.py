@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.native.compilation import Pipeline, assembly, compile_object
+from vyre.adapters.cpu.native.compilation import Effort, assembly, compile_object
 from vyre.adapters.cpu.native.elf import exported_names
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
-from vyre.adapters.cpu.pool import layout
-from vyre.adapters.cpu.pool.primitives import Target
+from vyre.adapters.cpu.pool import entries, layout
+from vyre.adapters.cpu.pool.machine import Target
 from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.words import Record
 from vyre.domain.errors import UnsupportedFeature
 
 TARGETS = [Target(arch, system) for arch in (X86_64, AARCH64) for system in ("linux", "darwin")]
@@ -26,18 +27,20 @@ def test_the_text_is_the_same_each_time(target: Target) -> None:
 
 
 @NEEDS_LLVM
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_compiles_without_features(target: Target, pipeline: Pipeline) -> None:
+def test_it_compiles_without_features(target: Target, effort: Effort) -> None:
     features = CpuFeatures(target.arch, (), 128)
-    code = compile_object(runtime_text(target), features, pipeline, system=target.system)
-    assert exported_names(code, target.arch) == tuple(sorted(layout.ENTRIES))
+    code = compile_object(runtime_text(target), features, effort, system=target.system)
+    assert exported_names(code, target.arch) == tuple(
+        sorted(re.findall(r"^define \w+ @(\w+)", runtime_text(target), re.M))
+    )
 
 
 @NEEDS_LLVM
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_has_the_instructions_of_its_machine(target: Target) -> None:
-    text = assembly(runtime_text(target), CpuFeatures(target.arch, (), 128), Pipeline.FULL, system=target.system)
+    text = assembly(runtime_text(target), CpuFeatures(target.arch, (), 128), Effort.FULL, system=target.system)
     words = set(re.findall(r"[a-z_0-9]+", text.lower()))
     assert ({"ldmxcsr", "stmxcsr", "pause"} if target.arch == X86_64 else {"fpcr", "yield"}) <= words
     assert ("syscall" in words) == (target.system == "linux")
@@ -50,17 +53,29 @@ def test_other_machines_are_refused(target: Target) -> None:
         runtime_text(target)
 
 
-def test_the_records_do_not_overlap() -> None:
-    """Every field begins on a multiple of its size, and ends before the next one."""
-    for prefix, size in (("JOB_", layout.JOB_BYTES), ("TEAM_", layout.TEAM_BYTES), ("POOL_", layout.POOL_BYTES)):
-        halves = re.findall(
-            rf"^({prefix}\w+): Final = \d+  # i32", Path(layout.__file__).read_text(encoding="utf-8"), re.M
-        )
-        fields = sorted(
-            (value, 4 if name in halves else 8)
-            for name, value in vars(layout).items()
-            if name.startswith(prefix) and name not in (f"{prefix}BYTES", "POOL_TEAMS", "POOL_CONTEXTS")
-        )
-        assert len(fields) > 10
-        assert all(value % width == 0 and value + width <= size for value, width in fields)
-        assert all(value + width <= after for (value, width), (after, _) in pairwise(fields))
+def records() -> list[type[Record]]:
+    return [value for value in vars(layout).values() if isinstance(value, type) and issubclass(value, Record)]
+
+
+@pytest.mark.parametrize("record", [record for record in records() if record is not Record])
+def test_the_records_do_not_overlap(record: type[Record]) -> None:
+    """Every field begins on a multiple of its size, and ends before the next one that is no part of it."""
+    fields = sorted(
+        (getattr(record, name), 4 if "32" in type else 8)
+        for owner in record.__mro__
+        for name, type in vars(owner).get("__annotations__", {}).items()
+        if type.startswith(("Field", "Inline"))
+    )
+    inline = record in (layout.Runner, layout.Frame, layout.Table, layout.StepTable, layout.RingCode)
+    assert all(place % nbytes == 0 and (inline or place + nbytes <= record.BYTES) for place, nbytes in fields)
+    shared = {"Command", "Job", "Runner", "Team", "Ring"}  # have words that are halves of others, or one of several
+    if record.__name__ not in shared:
+        assert all(place + nbytes <= following for (place, nbytes), (following, _) in pairwise(fields))
+
+
+def test_the_python_side_asks_for_what_the_program_exports() -> None:
+    source = Path(entries.__file__).read_text(encoding="utf-8")
+    asked = {f"vyre_pool_{name}" for name in re.findall(r'entry\(\s*"(\w+)"', source)}
+    defined = re.findall(r"^define \w+ @(vyre_\w+)", runtime_text(TARGETS[0]), re.M)
+    assert asked == set(defined)
+    assert len(defined) == len(asked) == 23

@@ -15,14 +15,17 @@ from weakref import finalize, ref
 import pytest
 
 from support.collecting import Cycle, eager_collector
-from support.cpu_pool import TARGET, Frame, entries, kernels, until
+from support.cpu.pool import TARGET, Frame, entries, kernels, until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.pool import CommandList, Job, JobGroup, Kernel, Outcome, StopReason, WorkerPool, shared_pool
 from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool.commands import CommandList, Kernel
+from vyre.adapters.cpu.pool.job import Job, JobGroup
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool.machine import Target
 from vyre.adapters.cpu.pool.options import default_threads
-from vyre.adapters.cpu.pool.primitives import Target
-from vyre.adapters.cpu.pool.worker_pool import HANDOFFS
+from vyre.adapters.cpu.pool.shared import shared_pool
+from vyre.adapters.cpu.pool.worker_pool import HANDOFFS, WorkerPool
 from vyre.domain.errors import DispatchFailed, InvalidResource
 
 pytestmark = NEEDS_LLVM
@@ -635,7 +638,7 @@ def test_results_do_not_depend_on_how_threads_wait(spin_ns: int, cpus: int) -> N
     assert pool.close()
 
 
-def habit(pool: WorkerPool, place: int = at.POOL_HABIT) -> tuple[int, int]:
+def habit(pool: WorkerPool, place: int = at.Pool.habit) -> tuple[int, int]:
     """The waits that will not spin, and their number after the last time that a thread spun in vain."""
     left, length = (c_int32.from_address(pool.block + place + at_word).value for at_word in (0, 4))
     return left, length
@@ -662,7 +665,7 @@ def test_a_thread_that_spins_until_its_job_has_ended_goes_on_to_spin() -> None:
     def ended_meanwhile() -> bool:
         """Stops a job while this thread waits for it, if it does so already."""
         (job,) = begun(pool, 1)
-        c_int32.from_address(pool.block + at.POOL_HABIT + at.HABIT_LENGTH).value = 7
+        c_int32.from_address(pool.block + at.Pool.habit + at.Habit.length).value = 7
         stopping = elsewhere(job.stop)
         assert job.wait(LIMIT_S)
         stopping.join()
@@ -674,7 +677,7 @@ def test_a_thread_that_spins_until_its_job_has_ended_goes_on_to_spin() -> None:
 
 def test_a_worker_that_spins_in_vain_sleeps_at_once_the_next_time() -> None:
     pool = WorkerPool(entries(), size=1, cpus=64, spin_ns=1)
-    of_worker = at.POOL_CONTEXTS + at.CALLER_CONTEXTS * at.CONTEXT_BYTES + at.CONTEXT_HABIT
+    of_worker = at.Pool.contexts + at.CALLER_CONTEXTS * at.Context.BYTES + at.Context.habit
     job, _ = adding(pool, 1)
     assert pool.run(job) is Outcome.COMPLETED
     until(lambda: habit(pool, of_worker)[1] > 0)

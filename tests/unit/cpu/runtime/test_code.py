@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.cpu_backends import ADD, CountedTools, backend_of
+from support.cpu.backends import ADD, CountedTools, backend_of
 from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.code import CodeMaker
 from vyre.adapters.cpu.runtime.counters import Counters
@@ -55,10 +55,10 @@ def kernels(store: MemoryArtifactStore) -> list[ArtifactKey]:
     return [key for key in store if key.program == ADD.digest]
 
 
-def pipeline_of(store: MemoryArtifactStore, key: ArtifactKey) -> Pipeline:
+def effort_of(store: MemoryArtifactStore, key: ArtifactKey) -> Effort:
     found = store.get(key)
     assert found is not None
-    return decode_layout(found.metadata).pipeline
+    return decode_layout(found.metadata).effort
 
 
 def test_the_second_backend_finds_what_the_first_one_stored() -> None:
@@ -110,12 +110,12 @@ def long_program(ifs: int) -> Program:
     """)
 
 
-@pytest.mark.parametrize(("ifs", "wanted"), [(2, Pipeline.LIGHT), (700, Pipeline.QUICK)])
-def test_a_long_text_is_compiled_by_the_quick_pipeline_and_stored_as_such(ifs: int, wanted: Pipeline) -> None:
+@pytest.mark.parametrize(("ifs", "wanted"), [(2, Effort.LIGHT), (700, Effort.QUICK)])
+def test_a_long_text_is_compiled_by_the_quick_pipeline_and_stored_as_such(ifs: int, wanted: Effort) -> None:
     program, store, used = long_program(ifs), MemoryArtifactStore(), []
 
     def noted(tools: Tools) -> Tools:
-        def compile_noted(text: str, features: CpuFeatures, pipeline: Pipeline) -> bytes:
+        def compile_noted(text: str, features: CpuFeatures, pipeline: Effort) -> bytes:
             used.append((text.count("define void @vyre_kernel"), pipeline))
             return tools.compile(text, features, pipeline)
 
@@ -131,7 +131,7 @@ def test_a_long_text_is_compiled_by_the_quick_pipeline_and_stored_as_such(ifs: i
             assert (found.cache, arena.to_bytes()) == (outcome, (words(ifs, ifs + 1, ifs + 2),))
     assert [pipeline for kernels, pipeline in used if kernels] == [wanted]
     (key,) = [key for key in store if key.program == program.digest]
-    assert pipeline_of(store, key) is wanted
+    assert effort_of(store, key) is wanted
 
 
 def test_the_code_of_the_full_pipeline_takes_the_place_of_what_was_stored() -> None:
@@ -144,11 +144,11 @@ def test_the_code_of_the_full_pipeline_takes_the_place_of_what_was_stored() -> N
         maker = CodeMaker(tools.tools, services, counters)
         code = maker.full(source, options) if ask_full else maker.code(source, options, Steps(counters.now_ns))
         (key,) = kernels(store)
-        found.append((code.layout.pipeline, pipeline_of(store, key), counters.stored_loads))
+        found.append((code.layout.effort, effort_of(store, key), counters.stored_loads))
     assert found == [
-        (Pipeline.LIGHT, Pipeline.LIGHT, 0),
-        (Pipeline.FULL, Pipeline.FULL, 0),
-        (Pipeline.FULL, Pipeline.FULL, 1),
+        (Effort.LIGHT, Effort.LIGHT, 0),
+        (Effort.FULL, Effort.FULL, 0),
+        (Effort.FULL, Effort.FULL, 1),
     ]
     assert (tools.emitted, tools.compiled, tools.compiled_apart) == (2, 1, 1)
 
@@ -223,7 +223,7 @@ def test_the_key_says_everything_that_decides_the_code() -> None:
     assert key.tool == "llvmlite of the tests"
     assert [name for name, _ in key.device] == sorted(tools.tools.features.features)
     assert dict(key.policy).items() >= {"lanes": "8", "counting": "false"}.items()
-    assert pipeline_of(store, key) is Pipeline.LIGHT
+    assert effort_of(store, key) is Effort.LIGHT
     assert len(key.emitter) == 32
     assert key.workgroup == (4, 1, 1)
 
@@ -232,7 +232,7 @@ def test_the_key_says_everything_that_decides_the_code() -> None:
     "spoiled",
     [
         Artifact(b"{}", b"x"),
-        Artifact(encode_layout(CodeLayout(16, Pipeline.LIGHT, (KernelLayout("k", 0, (), None),))), b"no object"),
+        Artifact(encode_layout(CodeLayout(16, Effort.LIGHT, (KernelLayout("k", 0, (), None),))), b"no object"),
     ],
     ids=["layout", "object"],
 )
@@ -252,12 +252,12 @@ def test_unusable_content_is_compiled_again_and_replaced(spoiled: Artifact) -> N
     assert again.compiled == 0
 
 
-LAYOUT: Final = CodeLayout(8, Pipeline.FULL, (KernelLayout("a", 64, ("größer", ""), 7), KernelLayout("b", 0, (), None)))
-CAPTURING: Final = CodeLayout(8, Pipeline.QUICK, (KernelLayout("a", 64, (), 7, (Capture(9, (2,), 5),)),))
+LAYOUT: Final = CodeLayout(8, Effort.FULL, (KernelLayout("a", 64, ("größer", ""), 7), KernelLayout("b", 0, (), None)))
+CAPTURING: Final = CodeLayout(8, Effort.QUICK, (KernelLayout("a", 64, (), 7, (Capture(9, (2,), 5),)),))
 
 
 def laid_out(kernel: KernelLayout) -> bytes:
-    return encode_layout(CodeLayout(8, Pipeline.LIGHT, (kernel,)))
+    return encode_layout(CodeLayout(8, Effort.LIGHT, (kernel,)))
 
 
 def changed(at: int, value: int) -> bytes:
@@ -280,12 +280,12 @@ def test_a_layout_survives_its_written_form(layout: CodeLayout) -> None:
         b"\xff" * 200,
         encode_layout(LAYOUT) + b" ",
         changed(len(FORMAT) - 1, ord("2")),
-        changed(len(FORMAT), len(Pipeline)),
+        changed(len(FORMAT), len(Effort)),
         changed(len(FORMAT) + 1, 0),
         changed(len(FORMAT) + 1, 65),
         changed(len(FORMAT) + 3, 1),
         changed(len(FORMAT) + 3, 0),
-        encode_layout(CodeLayout(8, Pipeline.LIGHT, ())),
+        encode_layout(CodeLayout(8, Effort.LIGHT, ())),
         encode_layout(LAYOUT).replace("größer".encode(), b"gr\xff\xfffer\xff"),
         laid_out(KernelLayout("", 0, (), None)),
         laid_out(KernelLayout("a", 1 << 49, (), None)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.cpu_backends import CountedTools, backend_of
+from support.cpu.backends import CountedTools, backend_of
 from support.disk_cache import store
 from support.llvm import NEEDS_LLVM
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool

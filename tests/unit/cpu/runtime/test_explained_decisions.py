@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import vyre
-from support.cpu_backends import CountedTools, backend_of
+from support.cpu.backends import CountedTools, backend_of
 from vyre import DecisionJournal, Program, ProgramBuilder, u32
-from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.decisions.effort_choice import FullEffort, LightEffort
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.kernels import KernelCache
@@ -25,7 +25,7 @@ from vyre.domain.errors import UnsupportedFeature
 from vyre.gallery.registry import load
 from vyre.policies.journal import Decision
 
-TOPICS: Final = ("vector_width", "compile_pipeline", "thread_plan", "private_atomics")
+TOPICS: Final = ("vector_width", "compiler_effort", "thread_plan", "private_atomics")
 LANES: Final = 1 << 18
 
 
@@ -89,7 +89,7 @@ def test_an_explanation_tells_what_dispatches_went_by(name: str, threads: int) -
         went_by = by_name(journal.decisions)
         told = by_name(session.explain(program, inputs=inputs).decisions)
     assert {topic: len(found) for topic, found in told.items()} == dict.fromkeys(TOPICS, 1)
-    for topic in ("thread_plan", "private_atomics", "compile_pipeline"):
+    for topic in ("thread_plan", "private_atomics", "compiler_effort"):
         ours, theirs = told[topic][0], went_by[topic][-1]
         assert (ours.arguments, ours.verdict) == (theirs.arguments, theirs.verdict), topic
     width = told["vector_width"][0]
@@ -118,7 +118,7 @@ def test_copies_are_told_where_threads_get_them_and_a_reason_where_not() -> None
     ]
 
 
-def test_the_pipeline_told_is_that_of_the_code_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_effort_told_is_that_of_the_code_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KernelCache, "compile_later", lambda cache, work: work())  # at once, not in the background
     native = CountedTools()
     lengths = (16, 32)
@@ -127,17 +127,17 @@ def test_the_pipeline_told_is_that_of_the_code_in_use(monkeypatch: pytest.Monkey
         assert isinstance(executor, CpuExecutor) and planning is not None
         module = executor.pipeline(counted(), DEFAULT_CONFIG)[0].shape(lengths).choice.module
 
-        def told() -> tuple[Any, Pipeline]:
+        def told() -> tuple[Any, Effort]:
             journal = DecisionJournal()
             planning.work(counted(), DEFAULT_CONFIG, lengths, journal)
-            return by_name(journal.decisions)["compile_pipeline"][0].verdict, module.loaded.pipeline
+            return by_name(journal.decisions)["compiler_effort"][0].verdict, module.loaded.effort
 
         before = told()
         for _ in range(2):
-            module.took(10**12)  # much longer than the full pipeline takes
+            module.took(10**12)  # much longer than full effort takes
         after = told()
-    assert isinstance(before[0], LightPipeline) and before[1] is Pipeline.LIGHT
-    assert isinstance(after[0], FullPipeline) and after[1] is Pipeline.FULL
+    assert isinstance(before[0], LightEffort) and before[1] is Effort.LIGHT
+    assert isinstance(after[0], FullEffort) and after[1] is Effort.FULL
     assert str(after[0].why) == "its full code is stored"
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
-from support.cpu_pool import until
-from support.interrupts import interrupted_everywhere
+from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.storms.interrupts import interrupted_everywhere
 from vyre.adapters.cpu.pool.ring import MOST_ROWS
 from vyre.adapters.cpu.runtime import kept_steps
 from vyre.adapters.cpu.runtime.kept_steps import RINGS, CpuKeptSteps

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from ctypes import c_int32
+from typing import Any
 from weakref import ref
 
 import numpy as np
 import pytest
 
-from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
-from support.cpu_pool import until
+from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.pool import WorkerPool, layout
+from vyre.adapters.cpu.pool import layout
+from vyre.adapters.cpu.pool.job import Job
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.pending import CpuAsync, CpuPending
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, DispatchRequest
@@ -37,12 +40,18 @@ def submitted(backend: Backend, program: Program) -> CpuPending:
 
 
 def memory_of(pending: CpuPending) -> ref[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
-    data, _, _ = pending._outputs[0]
-    return ref(data)
+    assert pending._slot is not None
+    kept: Any = pending._slot.job.keep
+    return ref(kept[1])
 
 
 def pool_of(pending: CpuPending) -> WorkerPool:
-    return pending._job.pool
+    return job_of(pending).pool
+
+
+def job_of(pending: CpuPending) -> Job:
+    assert pending._slot is not None
+    return pending._slot.job
 
 
 def test_a_handle_that_is_dropped_after_the_end_frees_its_memory(backend: Backend) -> None:
@@ -56,11 +65,11 @@ def test_a_handle_that_is_dropped_after_the_end_frees_its_memory(backend: Backen
 
 def test_memory_of_a_dropped_handle_lives_as_long_as_its_kernel(backend: Backend) -> None:
     pending = submitted(backend, ENDLESS)
-    memory, group = memory_of(pending), pending._job.group
+    memory, group = memory_of(pending), job_of(pending).group
     pool = pool_of(pending)
     del pending
     gc.collect()
-    until(lambda: c_int32.from_address(pool.block + layout.POOL_QUEUED).value == 0)  # a worker runs it
+    until(lambda: c_int32.from_address(pool.block + layout.Pool.queued).value == 0)  # a worker runs it
     gc.collect()
     assert memory() is not None
     (job,) = pool.submitted(group)
@@ -89,7 +98,7 @@ def test_dropped_handles_leave_nothing_behind(backend: Backend) -> None:
 def test_flushing_waits_for_what_nobody_holds(backend: Backend) -> None:
     assert backend.lifecycle is not None
     pending = submitted(backend, ADD)
-    job = pending._job
+    job = job_of(pending)
     del pending
     backend.lifecycle.flush()
     assert job.done

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
-from support.cpu_pool import until
-from support.interrupts import interrupted_everywhere
+from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
+from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
-from vyre.adapters.cpu.pool import ring_layout
+from support.storms.interrupts import interrupted_everywhere
+from vyre.adapters.cpu.pool import layout
 from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
@@ -217,7 +217,7 @@ def test_an_input_of_one_job_is_shared_by_all(backend: Backend) -> None:
     assert out.tolist() == [[2, 3, 4, 5]] * 7
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 65, ring_layout.MOST_ROWS])
+@pytest.mark.parametrize("jobs", [1, 2, 65, layout.MOST_ROWS])
 def test_batches_and_jobs_follow_each_other_in_the_slots(backend: Backend, jobs: int) -> None:
     engine = engine_of(backend, capacity=2)
     for round in range(6):
@@ -366,7 +366,7 @@ def test_closing_the_backend_ends_every_job(tools: CountedTools) -> None:
 
 def test_the_rings_of_a_process_are_limited_and_used_again(backend: Backend) -> None:
     for _ in range(2):
-        engines = [engine_of(backend) for _ in range(ring_layout.MOST_RINGS)]
+        engines = [engine_of(backend) for _ in range(layout.RINGS)]
         with pytest.raises(InvalidResource, match="persistent engines are open"):
             engine_of(backend)
         for value, engine in enumerate(engines):
@@ -376,7 +376,7 @@ def test_the_rings_of_a_process_are_limited_and_used_again(backend: Backend) -> 
 
 
 def test_a_dropped_engine_gives_its_ring_back(backend: Backend) -> None:
-    for _ in range(2 * ring_layout.MOST_RINGS):
+    for _ in range(2 * layout.RINGS):
         engine_of(backend, ENDLESS).submit(words(1, 1, 1, 1))
 
 
@@ -466,7 +466,7 @@ def test_a_descriptor_tells_of_ends_once_until_it_is_rearmed(backend: Backend) -
 
 def test_descriptors_are_limited_and_closed(backend: Backend) -> None:
     engine = engine_of(backend)
-    found = [engine.subscribe() for _ in range(ring_layout.MOST_FDS)]
+    found = [engine.subscribe() for _ in range(layout.MOST_FDS)]
     with pytest.raises(VyreError, match="event loops"):
         engine.subscribe()
     for descriptor in found:

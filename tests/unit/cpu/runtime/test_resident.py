@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
+from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from vyre.adapters.cpu.runtime.resident import PREPARED, UNROLLED, CpuMemory
 from vyre.adapters.cpu.runtime.shapes import SHORT_NS
 from vyre.domain.errors import DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
@@ -99,10 +99,38 @@ def test_a_sequence_on_a_part_of_an_array_is_prepared_once_too(bench: Bench) -> 
 
 def test_few_sequences_are_kept(bench: Bench) -> None:
     x = bench.holding(0)
-    for _ in range(PREPARED + 10):
-        runner(bench).run(ResidentSequence(prefix=(ResidentStep(ADD, (x,)),)))
+    sequences = [ResidentSequence(prefix=(ResidentStep(ADD, (x,)),)) for _ in range(PREPARED + 10)]
+    for sequence in sequences:
+        runner(bench).run(sequence)
     assert len(runner(bench)._prepared) == PREPARED
     assert bench.content(x) == [PREPARED + 10]
+
+
+def test_a_kept_sequence_ends_with_the_first_of_its_steps(bench: Bench) -> None:
+    x = bench.holding(0)
+    steps = [ResidentStep(ADD, (x,)), ResidentStep(ADD, (x,))]
+    for _ in range(2):
+        sequence = ResidentSequence(prefix=tuple(steps))
+        runner(bench).run(sequence)
+        assert len(runner(bench)._prepared) == len(runner(bench)._by_steps) == len(runner(bench)._by_sequence) == 1
+        del sequence
+    assert len(runner(bench)._prepared) == 1, "its steps live"
+    assert not runner(bench)._by_sequence
+    del steps[0]
+    assert not runner(bench)._prepared and not runner(bench)._by_steps
+    assert bench.content(x) == [4]
+
+
+def test_a_sequence_never_runs_as_one_that_had_its_place_in_memory(bench: Bench) -> None:
+    buffers = [bench.holding(0) for _ in range(5)]
+    places = set[int]()
+    for number in range(100):
+        sequence = ResidentSequence(prefix=(ResidentStep(ADD, (buffers[number % 5],)),))
+        places.add(id(sequence))
+        runner(bench).run(sequence)
+        del sequence
+    assert len(places) < 100, "no place was used again"
+    assert [bench.content(buffer) for buffer in buffers] == [[20]] * 5
 
 
 def test_a_kept_sequence_does_not_outlive_its_memory(bench: Bench) -> None:
@@ -183,7 +211,7 @@ def test_a_bound_step_takes_better_code_when_it_is_there(bench: Bench) -> None:
     pipeline, _ = runner(bench)._executor.pipeline(ADD, ResidentStep(ADD, (x,)).config)
     module = pipeline.shape((4,)).choice.module
     module._recompile()
-    assert module.loaded.pipeline.value == "full"
+    assert module.loaded.effort.value == "full"
     bound()
     assert bench.content(x) == [3]
     assert tools.compiled == 0

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from support.egraph_terms import parsed, types_for
+from support.egraphs.terms import parsed, types_for
 from vyre.domain.ir.expr import Binary, Literal, Var, children
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from support.egraph_terms import (
+from support.egraphs.extraction_costs import cost_of_term
+from support.egraphs.terms import (
     ALL_RULES,
     SMALL,
     parsed,
@@ -19,9 +20,10 @@ from support.egraph_terms import (
     value,
 )
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, dag_cost, exchange, search, term
+from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange, search, term
 from vyre.domain.ir.expr import Expr, Var, walk
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph import saturate as module
@@ -30,7 +32,6 @@ from vyre.domain.optimize.egraph.explanation import FalseStep
 from vyre.domain.optimize.egraph.graph import Contradiction, EGraph, Reason, Why
 from vyre.domain.optimize.egraph.rules import Rules
 from vyre.domain.optimize.egraph.windows import Scope, window_of
-from vyre.domain.optimize.rebuilding import rewritten
 
 U32, I32, F32 = ScalarType.U32, ScalarType.I32, ScalarType.F32
 TYPES = (U32, I32, ScalarType.U64, F32, ScalarType.F64)
@@ -153,7 +154,7 @@ def test_a_stale_cost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_form_made_for_a_window_is_that_of_every_window_with_its_key(seed: int) -> None:
     expr = random_expression(Random(seed), U32, 3)
     names = {"x": "y", "y": "z", "z": "w", "w": "x"}
-    renamed = rewritten(expr, lambda node: Var(names.get(node.name, node.name)) if type(node) is Var else node, {})
+    renamed = rebuilt(expr, lambda node: Var(names.get(node.name, node.name)) if type(node) is Var else node, {})
     found, other = saturate(expr, U32), saturate(renamed, U32)
     scope = Scope(types_for(U32))
     assert window_of(expr, scope, SMALL.window).key == window_of(renamed, scope, SMALL.window).key
@@ -189,9 +190,9 @@ def test_the_search_finds_the_cheapest_of_all_terms_of_a_small_graph(seed: int) 
     improved = exchange(classes, 0, shared)
     exact = dict(shared)
     best = search(classes, 0, exact, 100_000)
-    costs = [dag_cost(classes, 0, one) for one in _all_terms(classes) if term(classes, 0, one)]
-    assert min(costs) == best == dag_cost(classes, 0, exact)
-    assert best <= improved == dag_cost(classes, 0, shared) <= dag_cost(classes, 0, chosen) <= trees[0]
+    costs = [cost_of_term(classes, 0, one) for one in _all_terms(classes) if term(classes, 0, one)]
+    assert min(costs) == best == cost_of_term(classes, 0, exact)
+    assert best <= improved == cost_of_term(classes, 0, shared) <= cost_of_term(classes, 0, chosen) <= trees[0]
 
 
 def test_no_cost_is_zero() -> None:

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
+from support.egraphs.law_mutants import mutants
 from vyre.adapters.proving.prover import Z3Prover
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.checker import Verdict, check
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.dialects.laws.mutation import mutants
 from vyre.domain.ir.operators import INTEGERS
 from vyre.domain.ir.types import ScalarType
 from vyre.ports.proving import Answer

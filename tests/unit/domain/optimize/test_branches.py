@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.pass_texts import after, is_kept, normal, program_of
+from support.optimizer.pass_texts import after, is_kept, normal, program_of
 from vyre.domain.ir.stmt import If
 from vyre.domain.optimize.branches import BRANCHES
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.pass_texts import after, is_kept, lines, program_of
+from support.optimizer.pass_texts import after, is_kept, lines, program_of
 from vyre.domain.optimize.dead_code import DEAD_CODE
 
 

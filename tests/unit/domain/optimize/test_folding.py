@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.pass_texts import after, is_kept, lines, program_of
+from support.optimizer.pass_texts import after, is_kept, lines, program_of
 from vyre.domain.ir.expr import Binary, Expr, Literal, SpecConst, Unary
 from vyre.domain.ir.operators import BINARY, UNARY, BinaryOp, RightOperand, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Program
@@ -53,6 +53,7 @@ def test_operators_on_literals(expr: str, made: str) -> None:
     [
         (f"{X} + 0u", X),
         (f"0u + {X}", X),
+        (f"mulhi(0u, {X})", "0u"),
         (f"0u - {X}", f"0u - {X}"),
         (f"1u * {X}", X),
         (f"{X} / 1u", X),

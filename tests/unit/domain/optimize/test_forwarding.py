@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from support.pass_texts import after, is_kept, normal, program_of
+from support.optimizer.optimized_programs import check_passes_kept
+from support.optimizer.pass_texts import after, is_kept, normal, program_of
+from support.small_programs import case_of
 from vyre.domain.optimize.forwarding import FORWARDING
 from vyre.domain.optimize.passes import run_passes
-from vyre.domain.optimize.unrolling import UNROLLING
 
 REWRITES = {
     "an array that is missed": (
@@ -73,8 +75,10 @@ def test_the_buffer_goes_with_its_last_access() -> None:
 
 
 def test_a_statement_object_may_occur_twice() -> None:
-    made = after("for i in 0u .. 2u { mine[0u] = n }\nout[gid.x] = mine[0u]", UNROLLING, FORWARDING)
-    assert made == normal("let mine_0 = 0u mine_0 := n mine_0 := n out[gid.x] = mine_0")
+    program = program_of("mine[0u] = n\nout[gid.x] = mine[0u]")
+    store, load = program.body
+    case = case_of(replace(program, body=(store, store, load)))
+    assert "mine_0 := n\n  mine_0 := n\n" in check_passes_kept(case, [FORWARDING]).to_text()
 
 
 def _random_body(choice: random.Random, depth: int, indices: list[str]) -> str:

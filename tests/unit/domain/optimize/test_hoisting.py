@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.pass_texts import after, is_kept, normal
+from support.optimizer.pass_texts import after, is_kept, normal
 from vyre.domain.optimize.hoisting import HOISTING
 
 REWRITES = {

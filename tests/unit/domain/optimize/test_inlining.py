@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from support.pass_texts import after, is_kept, lines, program_of
+from support.optimizer.pass_texts import after, is_kept, lines, program_of
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Binary, Literal, Var
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.pass_texts import program_of
+from support.optimizer.pass_texts import program_of
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.operators import BinaryOp

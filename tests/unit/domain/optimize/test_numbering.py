@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.pass_texts import after, is_kept, lines, program_of
+from support.optimizer.pass_texts import after, is_kept, lines, program_of
 from vyre.domain.ir.limits import MAX_PROGRAM_NODES
 from vyre.domain.ir.stmt import Let
 from vyre.domain.optimize.numbering import NUMBERING

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from support.optimized_programs import check_passes_kept, random_cases
-from support.pass_texts import after, lines, program_of
+from support.optimizer.optimized_programs import check_passes_kept, random_cases
+from support.optimizer.pass_texts import after, lines, program_of
 from vyre.domain.ir.expr import Binary
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.stmt import Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.optimized_programs import check_kept, random_cases
+from support.optimizer.optimized_programs import check_kept, random_cases
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.unique_locals import with_unique_locals
 

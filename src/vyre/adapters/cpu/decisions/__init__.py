@@ -1,1 +1,1 @@
-"""Decisions of the native CPU backend: vector width, private copies of atomics, compile pipeline and threads."""
+"""Decisions of the CPU backend: vector width, private copies of atomics, the effort of the compiler and threads."""

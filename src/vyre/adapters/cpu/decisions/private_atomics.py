@@ -13,21 +13,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse
-from vyre.domain.ir.operators import ATOMIC_TEXT
+from vyre.domain.analysis.atomic_uses import AtomicUse
+from vyre.domain.ir.operators import ATOMIC_TEXT, MERGEABLE
 from vyre.policies.record import U32, U64, Nanoseconds, Reason, record, verdict, why_field
 
 
 @record
 class AtomicBuffer:
-    """A buffer of a launch: its atomics, and its length in bytes.
-
-    ``aliased`` says that another binding of the launch shares memory with it.
-    """
+    """A buffer of a launch, which shares memory with no other: its atomics, and its length in bytes."""
 
     use: AtomicUse
     nbytes: U64
-    aliased: bool = False
 
 
 @record
@@ -114,8 +110,6 @@ def _refusal(buffer: AtomicBuffer, inputs: PrivateInputs, thresholds: PrivateThr
         return Reason("the old value that an atomic returns is used")
     if use.plain:
         return Reason("its elements are accessed otherwise than by atomics")
-    if buffer.aliased:
-        return Reason("another binding shares its memory")
     if others:
         return Reason("the results of {} cannot be merged", (min(ATOMIC_TEXT[op] for op in others),))
     if len(use.ops) != 1:

@@ -30,13 +30,12 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from vyre.adapters.cpu.llvm.options import SUBGROUP
 from vyre.domain.analysis.lane_chains import LaneChains
 from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
 
 WIDTHS: Final = (4, 8, 16)
 """The widths for which a register is made, ascending."""
-SUBGROUP: Final = 32
-"""The lanes of a subgroup."""
 MOST_CARRIED_WORDS: Final = 6
 """The words that a lane may carry from round to round of a loop where vectors of two registers are used."""
 _LANE_BITS: Final = 32

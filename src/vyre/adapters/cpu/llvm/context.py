@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cached_property
 from typing import Final, Protocol
 
 from vyre.adapters.cpu.llvm.captures import Capture
@@ -19,6 +18,7 @@ from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.analysis.adjacent_loads import AdjacentLoads, adjacent_loads
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
+from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Barrier, Body, Let, Stmt, Store, operands, walk_statements
@@ -26,7 +26,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 
-U32: Final = ScalarType.U32
 FIRST_BUFFER: Final = 6
 """The word of a frame with the address of the first buffer; its element count follows."""
 ALIGNMENT: Final = 64

@@ -14,14 +14,14 @@ from vyre.adapters.cpu.llvm import phases
 from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
 from vyre.adapters.cpu.llvm.groups import Groups
-from vyre.adapters.cpu.llvm.ids import SUBGROUP
-from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.options import SUBGROUP, EmitOptions
 from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
 from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs, uses_subgroups
 from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import check_rules, order_sensitive
+from vyre.domain.validation.known import order_sensitive
+from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
 
 _NO_SPEC: Final[Mapping[str, Literal]] = {}

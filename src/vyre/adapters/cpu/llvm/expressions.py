@@ -23,9 +23,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -34,7 +34,7 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import SUBGROUP, BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
@@ -170,8 +170,8 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     return result
 
 
-def _subgroup_add(k: Kernel, expr: SubgroupAdd) -> Value:
-    return subgroups.add(k, evaluate(k, expr.value))
+def _subgroup_reduce(k: Kernel, expr: SubgroupReduce) -> Value:
+    return subgroups.reduce(k, SUBGROUP[expr.op], evaluate(k, expr.value))
 
 
 def _ballot(k: Kernel, expr: SubgroupBallot) -> Value:
@@ -203,7 +203,7 @@ _RULES: Final[dict[type[Node], Callable[[Kernel, Any], Value]]] = {
     WrapCast: _wrap_cast,
     Fma: _fma,
     Atomic: _atomic,
-    SubgroupAdd: _subgroup_add,
+    SubgroupReduce: _subgroup_reduce,
     SubgroupBallot: _ballot,
     SubgroupShuffle: _shuffle,
 }

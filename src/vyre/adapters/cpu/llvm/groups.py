@@ -14,9 +14,9 @@ from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
 from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.lockstep import Lockstep
-from vyre.adapters.cpu.llvm.regions import EFFECTS, Kept, LaneMask, Regions, last_uses
+from vyre.adapters.cpu.llvm.regions import Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
-from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupLane, Var
+from vyre.domain.ir.expr import IMPURE, ORDERED, Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupLane, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import (
     Assign,
@@ -272,7 +272,7 @@ class Groups:
                 return False
             if isinstance(node, Load) and k.buffers[node.buffer].is_writable:
                 return False
-            if isinstance(node, EFFECTS[1:]):
+            if type(node) in IMPURE:
                 return False
         return True
 
@@ -324,7 +324,7 @@ class Groups:
             return ""
         bounds: list[Expr | int] = []
         for stmt in body:
-            if isinstance(stmt, Let) and not any(isinstance(n, EFFECTS) for n in unique_nodes((stmt.value,))):
+            if isinstance(stmt, Let) and not any(type(n) in ORDERED for n in unique_nodes((stmt.value,))):
                 continue
             bound = _bound(stmt.condition) if isinstance(stmt, If) and not stmt.otherwise else None
             if bound is None or (not isinstance(bound, int) and not self._is_known(bound)):
@@ -354,7 +354,7 @@ class Groups:
         local of the region.
         """
         nodes = tuple(unique_nodes((bound,)))
-        if any(isinstance(n, EFFECTS) or _is_own(n) for n in nodes):
+        if any(type(n) in ORDERED or _is_own(n) for n in nodes):
             return False
         names = [n.name for n in nodes if isinstance(n, Var)]
         return all(name in self._k.locals for name in names) and not any(name in self._regions.across for name in names)

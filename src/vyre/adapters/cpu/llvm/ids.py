@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
+from vyre.adapters.cpu.llvm.options import SUBGROUP
 from vyre.adapters.cpu.llvm.values import Value, literal
 from vyre.domain.ir.expr import IdKind
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
-SUBGROUP: Final = 32
 
 
 def launch_id(k: Kernel, kind: IdKind, axis: int) -> Value:

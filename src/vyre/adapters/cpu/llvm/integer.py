@@ -25,8 +25,13 @@ _BY_SIGN: Final[dict[BinaryOp, tuple[str, str]]] = {
 _FUNNEL: Final = {BinaryOp.ROTATE_LEFT: "fshl", BinaryOp.ROTATE_RIGHT: "fshr"}
 _EQUALITY: Final = {BinaryOp.EQ: "eq", BinaryOp.NE: "ne"}
 _ORDER: Final = {BinaryOp.LT: "lt", BinaryOp.GT: "gt", BinaryOp.LE: "le", BinaryOp.GE: "ge"}
-COMPARISONS: Final = frozenset({*_EQUALITY, *_ORDER})
-"""The operators whose result is a bool."""
+WRITTEN: Final = frozenset(
+    {
+        *(*_DIRECT, *_BY_SIGN, *_FUNNEL, BinaryOp.SHL, BinaryOp.SHR),
+        *(BinaryOp.ABS_DIFF, BinaryOp.MUL_HIGH, BinaryOp.SATURATING_MUL),
+    }
+)
+"""The operators that ``binary`` writes."""
 
 
 def compare(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, signed: bool) -> str:
@@ -36,7 +41,7 @@ def compare(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, si
 
 
 def binary(ins: Instructions, op: BinaryOp, element: str, a: str, b: str, *, signed: bool) -> str:
-    """Returns ``a op b`` for an operator that is neither a comparison nor a division.
+    """Returns ``a op b`` for an operator of ``WRITTEN``.
 
     Counts of shifts and rotations are of the element type; any high bits are ignored, which constants do not have.
     """

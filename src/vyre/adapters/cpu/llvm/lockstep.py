@@ -21,22 +21,16 @@ from vyre.adapters.cpu.llvm.phases import Accesses, Phases
 from vyre.adapters.cpu.llvm.regions import Hook, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.ir.expr import (
-    Atomic,
+    OF_LANES,
     Expr,
     IdKind,
     LaunchId,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupShuffle,
     Var,
 )
 from vyre.domain.ir.stmt import Block, Body, Continue, If, Let, Loop, Region, Stmt, Switch, bodies, if_chain
 from vyre.domain.ir.walk import unique_nodes
 
-_OF_LANES: Final = (Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle, SubgroupLane)
-"""Expressions that only lanes can evaluate."""
 _STRUCTURED: Final = (If, Switch, Loop, Block, Region)
 
 
@@ -148,7 +142,7 @@ class Lockstep:
                 case LaunchId(kind, axis):
                     if kind in (IdKind.LOCAL, IdKind.GLOBAL) and k.program.workgroup_size[axis] != 1:
                         return False
-            if isinstance(node, _OF_LANES):
+            if type(node) in OF_LANES:
                 return False
         return True
 

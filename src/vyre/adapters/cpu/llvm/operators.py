@@ -14,16 +14,25 @@ from vyre.adapters.cpu.llvm.conversion import cast
 from vyre.adapters.cpu.llvm.instructions import Instructions
 from vyre.adapters.cpu.llvm.lifting import Lifted, lift
 from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
-from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import (
+    COMPARISONS,
+    COUNTED,
+    TRANSCENDENTALS,
+    BinaryOp,
+    UnaryOp,
+    binary_result,
+    unary_result,
+)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
 _BOOL: Final = ScalarType.BOOL
 _DIVISIONS: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
-_COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
 _SUMS: Final = {BinaryOp.ADD: "add", BinaryOp.SUB: "sub"}
-_ZERO_IS_NEUTRAL: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.BIT_OR, BinaryOp.BIT_XOR, *_COUNTED})
+_ZERO_IS_NEUTRAL: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.BIT_OR, BinaryOp.BIT_XOR, *COUNTED})
 """Integer operators that return the left operand if the right one is 0."""
+_WRITTEN: Final = COMPARISONS | integer.WRITTEN | _DIVISIONS
+"""Integer operators that have instructions here; the others are made of these."""
 
 
 def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
@@ -37,17 +46,21 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
         return _logic(k, op, a, b)
     if a.dtype.is_float:
         lifted = lift(k, a, b)
-        if op in integer.COMPARISONS:
+        if op in COMPARISONS:
             return _compared(k, lifted, floating.compare(lifted.ins, op, element, *lifted.operands))
         return lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
-    if op in _COUNTED:
+    if op in COUNTED:
         b = _count(k, a.dtype, b)
     short = _without_instruction(op, a, b) or _affine(k, op, a, b)
     if short is not None:
         return short
+    if op not in _WRITTEN:
+        from vyre.domain.dialects.laws.lowered import lowered  # few programs have such an operator
+
+        return lowered(op, a.dtype, a, b, _Operators(k))
     lifted, signed = lift(k, a, b), a.dtype.is_signed
     ins, (x, y) = lifted.ins, lifted.operands
-    if op in integer.COMPARISONS:
+    if op in COMPARISONS:
         compared = _compared(k, lifted, _ordered(k, lifted, op, a, b))
         if op in (BinaryOp.EQ, BinaryOp.NE) and Shape.VARYING not in (a.shape, b.shape) and a.stride != b.stride:
             k.masks.note_unequal(compared.operand, equal=op is BinaryOp.EQ)
@@ -59,6 +72,22 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
         return lifted.value(result, by_constant(ins, element, x, b.number, signed=signed))
     rule = division.divide if op is BinaryOp.DIV else division.remainder
     return lifted.value(result, rule(ins, element, x, y, signed=signed))
+
+
+class _Operators:
+    """The operators of values of a kernel, for those that are made of others."""
+
+    def __init__(self, k: Kernel) -> None:
+        self._k = k
+
+    def literal(self, dtype: ScalarType, bits: int) -> Value:
+        return literal(dtype, bits)
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: Value, right: Value) -> Value:
+        return binary(self._k, op, left, right)
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: Value) -> Value:
+        return unary(self._k, op, operand)
 
 
 def _compared(k: Kernel, lifted: Lifted, operand: str) -> Value:

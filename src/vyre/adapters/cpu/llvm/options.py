@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 LANES: Final = (1, 4, 8, 16, 32)
 """The numbers of lanes that a vector can have; code for one lane is scalar."""
+SUBGROUP: Final = 32
+"""The lanes of a subgroup."""
 
 
 class EmitOptions(NamedTuple):

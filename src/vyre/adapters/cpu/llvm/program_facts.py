@@ -8,12 +8,12 @@ from math import prod
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.domain.analysis.lane_chains import lane_chains
-from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.expr import EXCHANGING, Expr, Literal, SpecConst
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies
 from vyre.domain.record import U64_MAX
-from vyre.domain.validation.validator import order_sensitive
+from vyre.domain.validation.known import order_sensitive
 
 
 def can_join(program: Program) -> bool:
@@ -33,7 +33,7 @@ def can_join(program: Program) -> bool:
 
 def uses_subgroups(program: Program) -> bool:
     """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
-    return not node_facts(program).types.isdisjoint((SubgroupAdd, SubgroupBallot, SubgroupShuffle))
+    return not node_facts(program).types.isdisjoint(EXCHANGING)
 
 
 def vector_inputs(

@@ -15,15 +15,13 @@ from vyre.adapters.cpu.llvm.flow import assigned_in, enter, leave, twice, write_
 from vyre.adapters.cpu.llvm.ids import linear_base
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.ir.expr import Atomic, Expr, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.ir.expr import ORDERED, Expr, Var
 from vyre.domain.ir.stmt import Assign, Body, Let, Stmt, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 
 MOST_REPEATED: Final = 8
 """The number of operators up to which a local is computed again in a later region, not kept."""
-EFFECTS: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
-"""Expressions that are evaluated once, where they stand."""
 _MASK_BYTES: Final = 4
 _GOES_ON: Final = (Flow.THROUGH, Flow.PARTLY)
 
@@ -340,7 +338,7 @@ class Regions:
         count = 0
         for node in unique_nodes((stmt.value,)):
             count += 1
-            if isinstance(node, EFFECTS):
+            if type(node) in ORDERED:
                 return False
             if isinstance(node, Var):
                 known = self.across.get(node.name, self._k.locals.get(node.name))

@@ -12,16 +12,17 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import (
+    EXCHANGING,
     Atomic,
     Expr,
     IdKind,
     LaunchId,
     Load,
-    SubgroupAdd,
-    SubgroupBallot,
     SubgroupLane,
+    SubgroupShuffle,
     Var,
     children,
+    is_common,
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
@@ -247,8 +248,8 @@ class Shapes:
     def _own(self, expr: Atomic | SubgroupLane) -> Agreement:
         return self._own_level
 
-    def _subgroup(self, expr: SubgroupAdd | SubgroupBallot) -> Agreement:
-        return _V
+    def _exchanged(self, expr: Expr) -> Agreement:
+        return _V if is_common(expr) else self._own_level
 
 
 _LEVELS: Final[dict[type[Node], Callable[[Shapes, Any], Agreement | None]]] = {
@@ -257,8 +258,7 @@ _LEVELS: Final[dict[type[Node], Callable[[Shapes, Any], Agreement | None]]] = {
     Load: Shapes._load,
     Atomic: Shapes._own,
     SubgroupLane: Shapes._own,
-    SubgroupAdd: Shapes._subgroup,
-    SubgroupBallot: Shapes._subgroup,
+    **dict.fromkeys(EXCHANGING - {SubgroupShuffle}, Shapes._exchanged),
 }
 """Functions for expressions with an agreement of their own; None where it is that of the operands."""
 

@@ -1,6 +1,6 @@
 """LLVM IR text to machine code, by LLVM through the package llvmlite, which is imported by the first compilation.
 
-Three fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
+Three fixed efforts exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
 sub-expressions are explicit already: it puts slots into registers, and no other pass runs.  ``FULL`` is LLVM's own at
 its highest level without the vectorisers, for kernels that run long.  ``QUICK`` is for functions so long that the
 others, whose time grows with the square of the number of basic blocks, would take seconds to hours: no pass runs on the
@@ -24,12 +24,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
+from vyre.adapters.forks import await_in_forks, process_lock
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
+from vyre.ports.interrupts import sealed, undisturbed
 
 BACKEND: Final = "cpu"
 
 
-class Pipeline(Enum):
+class Effort(Enum):
     """The work of LLVM on a module: ``QUICK`` for long text, ``LIGHT`` for fast compilation, ``FULL`` for fast code."""
 
     QUICK = "quick"
@@ -74,14 +76,16 @@ _CPUS: Final = {X86_64: "x86-64", AARCH64: "generic"}
 ``x86-64`` prefers no width of vectors, so that a vector of 16 32-bit lanes is one register wherever AVX-512 is among
 the features.
 """
-_LEVEL: Final = {Pipeline.QUICK: 0, Pipeline.LIGHT: 1, Pipeline.FULL: 3}
+_LEVEL: Final = {Effort.QUICK: 0, Effort.LIGHT: 1, Effort.FULL: 3}
 """LLVM's levels for the passes and for code generation.
 
 Light code of level 1 takes LLVM a tenth less time than that of level 2, and runs as fast.
 """
 _SLOT: Final = " = alloca "
-"""The instruction that only the pass ``sroa`` of the light pipeline has work with."""
-_IMPORTING: Final = threading.Lock()
+"""The instruction that only the pass ``sroa`` of light effort has work with."""
+_IMPORTING: Final = process_lock()
+_lost_in_fork = False
+"""Whether the process was forked while a thread of its parent was inside LLVM."""
 
 
 class _Machine(NamedTuple):
@@ -91,10 +95,22 @@ class _Machine(NamedTuple):
     header: str
 
 
-@cache
 def _llvm() -> Any:
-    """Returns llvmlite's binding.  Raises ``BackendUnavailable`` if it is not installed or does not load."""
-    with _IMPORTING:
+    """Returns llvmlite's binding.
+
+    Raises ``BackendUnavailable`` if it is not installed or does not load, or if LLVM cannot be used in this fork.
+    """
+    if _lost_in_fork:
+        raise BackendUnavailable(
+            f"backend `{BACKEND}`: LLVM cannot be used here: a thread of the parent was inside it during the fork",
+            fix="fork while nothing compiles, or start workers with the `spawn` method.",
+        )
+    return _loaded_llvm()
+
+
+@cache
+def _loaded_llvm() -> Any:
+    with _IMPORTING, sealed:
         try:
             import llvmlite.binding as llvm
 
@@ -109,6 +125,31 @@ def _llvm() -> Any:
                 fix='install it (`pip install "vyre[cpu]"`), or ask for `reference`.',
             ) from error
     return llvm
+
+
+def _llvm_lock() -> threading.RLock | None:
+    """Returns the lock in which llvmlite calls LLVM; None where this version has another."""
+    if "llvmlite.binding.ffi" not in sys.modules:
+        return threading.RLock()  # nobody is inside
+    found = getattr(getattr(getattr(sys.modules["llvmlite.binding.ffi"], "lib", None), "_lock", None), "_lock", None)
+    return found if isinstance(found, type(_IMPORTING)) else None
+
+
+def _lose_llvm() -> None:
+    """Takes note in a fork; finalisers of llvmlite find its lock free there."""
+    global _lost_in_fork
+    _lost_in_fork = True
+    lock: Any = _llvm_lock()
+    if lock is not None:
+        lock._at_fork_reinit()
+
+
+await_in_forks(_llvm_lock, _lose_llvm)
+
+
+def is_lost_in_fork() -> bool:
+    """Returns whether this fork cannot use LLVM, and has to compile in another process."""
+    return _lost_in_fork
 
 
 def prepare() -> None:
@@ -141,14 +182,14 @@ def _machine(features: CpuFeatures, level: int, system: str, annotated: bool = F
     return _Machine(target, f'target datalayout = "{target.target_data}"\ntarget triple = "{triple}"\n')
 
 
-def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline, text: str) -> None:
-    if pipeline is Pipeline.QUICK or (pipeline is Pipeline.LIGHT and _SLOT not in text):
+def _optimise(llvm: Any, module: Any, target: Any, effort: Effort, text: str) -> None:
+    if effort is Effort.QUICK or (effort is Effort.LIGHT and _SLOT not in text):
         return
     with ExitStack() as stack:
-        tuning = stack.enter_context(closing(llvm.create_pipeline_tuning_options(_LEVEL[pipeline])))
+        tuning = stack.enter_context(closing(llvm.create_pipeline_tuning_options(_LEVEL[effort])))
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
         builder = stack.enter_context(closing(llvm.create_pass_builder(target, tuning)))
-        if pipeline is Pipeline.FULL:
+        if effort is Effort.FULL:
             passes = stack.enter_context(closing(builder.getModulePassManager()))
         else:
             passes = stack.enter_context(closing(llvm.create_new_module_pass_manager()))
@@ -156,13 +197,11 @@ def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline, text: str
         passes.run(module, builder)
 
 
-def _generate(
-    text: str, features: CpuFeatures, pipeline: Pipeline, system: str, form: str, annotated: bool = False
-) -> Any:
+def _generate(text: str, features: CpuFeatures, effort: Effort, system: str, form: str, annotated: bool = False) -> Any:
     if "\0" in text:  # at which LLVM would stop to read
         raise KernelCompileFailed(backend=BACKEND, compiler_log="its LLVM IR holds a zero byte")
     llvm = _llvm()
-    machine = _machine(features, _LEVEL[pipeline], system, annotated)
+    machine = _machine(features, _LEVEL[effort], system, annotated)
     with ExitStack() as stack:
         context = stack.enter_context(closing(llvm.create_context()))
         try:
@@ -170,22 +209,22 @@ def _generate(
             module.verify()
         except RuntimeError as error:
             raise KernelCompileFailed(backend=BACKEND, compiler_log=str(error).strip()) from None
-        _optimise(llvm, module, machine.target, pipeline, text)
+        _optimise(llvm, module, machine.target, effort, text)
         return getattr(machine.target, form)(module)
 
 
-def compile_object(text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform) -> bytes:
+def compile_object(text: str, features: CpuFeatures, effort: Effort, *, system: str = sys.platform) -> bytes:
     """Returns the relocatable object of one module: position-independent, small code model, ELF.
 
     ``text`` is LLVM IR without target lines, which are added for ``features`` and ``system`` (a value of
     ``sys.platform``).  Other processors than this machine's are allowed.  Raises ``KernelCompileFailed`` with LLVM's
     message if the text is malformed or breaks LLVM's rules, and ``BackendUnavailable`` without llvmlite.
     """
-    return bytes(_generate(text, features, pipeline, system, "emit_object"))
+    return bytes(undisturbed(_generate, text, features, effort, system, "emit_object"))
 
 
 def assembly(
-    text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform, annotated: bool = False
+    text: str, features: CpuFeatures, effort: Effort, *, system: str = sys.platform, annotated: bool = False
 ) -> str:
     """Returns the assembly text of the code that ``compile_object`` would make.  Raises the same errors.
 
@@ -193,7 +232,7 @@ def assembly(
     ``!dbg``.  Such text needs a compile unit of the kind ``DebugDirectivesOnly``, so that nothing but ``.loc`` lines is
     added to the assembly.
     """
-    return str(_generate(text, features, pipeline, system, "emit_assembly", annotated))
+    return str(undisturbed(_generate, text, features, effort, system, "emit_assembly", annotated))
 
 
 # ---------------------------------------------------------------- LLVM's loader

@@ -11,21 +11,14 @@ does when it runs is beyond a loader; the store of objects therefore has digests
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.native.features import AARCH64, X86_64
+from vyre.adapters.cpu.native.linked_form import MOST_BYTES, Image, LinkedImage, Resolver, UnusableObject, Word
 from vyre.adapters.cpu.native.memory import PAGE_BYTES, Pages, Protection, whole_pages
 from vyre.adapters.cpu.native.relocations import DISTANCES_X86_64, OutOfReach, Place, relocate_aarch64, relocate_x86_64
-from vyre.domain.errors import KernelCompileFailed
-
-Resolver = Callable[[str], int | None]
-"""Returns the address of a function or variable outside of the object by its name, or None."""
-
-MOST_BYTES: Final = 1 << 26
-"""The largest object, and the most memory that one may ask for, in bytes."""
 
 _HEADER: Final = Struct("<16sHHIQQQIHHHHHH")
 _SECTION: Final = Struct("<IIQQQQIIQQ")
@@ -50,15 +43,6 @@ _STUB_BYTES: Final = 16
 _SLOT_BYTES: Final = 8
 
 
-class UnusableObject(KernelCompileFailed):
-    """An object is damaged, was made for another machine, or needs what this loader does not offer."""
-
-    default_fix = "compile the kernel again; clear the stored code if it was read from there (`vyre cache clear`)."
-
-    def __init__(self, reason: str, *, backend: str = "cpu") -> None:
-        super().__init__(backend=backend, compiler_log=f"its object cannot be loaded: {reason}")
-
-
 class _Section(NamedTuple):
     name: str
     kind: int
@@ -79,13 +63,6 @@ class _Symbol(NamedTuple):
     value: int
 
 
-class Image(NamedTuple):
-    """A loaded object: its pages, and the addresses of its global functions and variables by their names."""
-
-    pages: Pages
-    addresses: dict[str, int]
-
-
 class Parts(NamedTuple):
     """The end of the code, the constants and the data in the mapping, in bytes; each begins where the last one ends.
 
@@ -96,30 +73,6 @@ class Parts(NamedTuple):
     constants: int
     data: int
     relocations: list[tuple[int, int, int, int, int]]
-
-
-class Word(NamedTuple):
-    """A 64-bit address at offset ``at`` of an image: ``value`` bytes behind the function or variable ``name``, or
-    behind the beginning of the image for an empty name.  What is ``optional`` may be missing, and is then at address 0.
-    """
-
-    at: int
-    value: int
-    name: str
-    optional: bool = False
-
-
-class LinkedImage(NamedTuple):
-    """An object laid out in memory and relocated, but for some ``words``.
-
-    ``code`` and ``constants`` are where these parts end; data follow.  ``exports`` are offsets in ``contents`` by name.
-    """
-
-    code: int
-    constants: int
-    contents: bytearray
-    words: tuple[Word, ...]
-    exports: dict[str, int]
 
 
 def link_image(data: bytes, arch: str) -> LinkedImage | None:

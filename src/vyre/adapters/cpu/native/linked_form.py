@@ -16,13 +16,20 @@ A store verifies the bytes by their digest.  The loader checks all the same that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import gt
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, NamedTuple
 
-from vyre.adapters.cpu.native.elf import MOST_BYTES, Image, LinkedImage, Resolver, UnusableObject, Word
 from vyre.adapters.cpu.native.memory import PAGE_BYTES, Pages, Protection
+from vyre.domain.errors import KernelCompileFailed
+
+Resolver = Callable[[str], int | None]
+"""Returns the address of a function or variable outside of the object by its name, or None."""
+
+MOST_BYTES: Final = 1 << 26
+"""The largest object, and the most memory that one may ask for, in bytes."""
 
 MAGIC: Final = b"vyre x86-64 / 1\0"
 _HEAD: Final = Struct("<16s8I")
@@ -30,6 +37,46 @@ _EXPORT: Final = Struct("<II")
 _WORD: Final = Struct("<Iq?I")
 _ADDRESS: Final = Struct("<Q")
 _ADDRESSES: Final = 1 << 64
+
+
+class UnusableObject(KernelCompileFailed):
+    """An object is damaged, was made for another machine, or needs what this loader does not offer."""
+
+    default_fix = "compile the kernel again; clear the stored code if it was read from there (`vyre cache clear`)."
+
+    def __init__(self, reason: str, *, backend: str = "cpu") -> None:
+        super().__init__(backend=backend, compiler_log=f"its object cannot be loaded: {reason}")
+
+
+class Image(NamedTuple):
+    """A loaded object: its pages, and the addresses of its global functions and variables by their names."""
+
+    pages: Pages
+    addresses: dict[str, int]
+
+
+class Word(NamedTuple):
+    """A 64-bit address at offset ``at`` of an image: ``value`` bytes behind the function or variable ``name``, or
+    behind the beginning of the image for an empty name.  What is ``optional`` may be missing, and is then at address 0.
+    """
+
+    at: int
+    value: int
+    name: str
+    optional: bool = False
+
+
+class LinkedImage(NamedTuple):
+    """An object laid out in memory and relocated, but for some ``words``.
+
+    ``code`` and ``constants`` are where these parts end; data follow.  ``exports`` are offsets in ``contents`` by name.
+    """
+
+    code: int
+    constants: int
+    contents: bytearray
+    words: tuple[Word, ...]
+    exports: dict[str, int]
 
 
 def encode_linked(image: LinkedImage) -> bytes:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from vyre.adapters.cpu.native.elf import UnusableObject, exported_names, link_image, load_image
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, host
-from vyre.adapters.cpu.native.linked_form import MAGIC, encode_linked, load_linked
+from vyre.adapters.cpu.native.linked_form import MAGIC, UnusableObject, encode_linked, load_linked
+from vyre.adapters.forks import process_lock
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import sealed
 
 OWN_LOADER: Final = sys.platform == "linux"
 """Whether pages of this system may be made executable by ``mprotect``."""
@@ -24,7 +25,7 @@ OWN_LOADER: Final = sys.platform == "linux"
 _LIBRARIES: Final = ("libm.so.6", "libc.so.6", "libgcc_s.so.1")
 
 
-class LoadedCode:
+class LoadedCode(Unique):
     """Machine code in memory, which stays there until ``close``.
 
     ``addresses`` has the address of every global function and variable of the object by its name.  The owner keeps the
@@ -50,8 +51,8 @@ class LoadedCode:
         if release is not None:
             release()
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # code of daemon threads may still run while the interpreter ends
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # modules are cleared before
+        if not is_finalizing():  # code of daemon threads may still run while the interpreter ends
             self.close()
 
 
@@ -62,6 +63,8 @@ def linked(data: bytes) -> bytes:
     """
     if not OWN_LOADER:
         return data
+    from vyre.adapters.cpu.native.elf import link_image
+
     image = link_image(data, host().arch)
     return data if image is None else encode_linked(image)
 
@@ -89,6 +92,8 @@ def load_elf(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedCod
     if data.startswith(MAGIC) and host().arch == X86_64:
         pages, addresses = load_linked(data, resolve)
     else:
+        from vyre.adapters.cpu.native.elf import load_image
+
         pages, addresses = load_image(data, host().arch, resolve)
     return LoadedCode(addresses, pages.nbytes, pages.close)
 
@@ -119,7 +124,7 @@ def library_function(name: str) -> int | None:
 
 # ---------------------------------------------------------------- LLVM's loader
 _NUMBERS: Final = itertools.count()
-_LINKING: Final = threading.Lock()
+_LINKING: Final = process_lock()
 
 
 @cache
@@ -136,9 +141,10 @@ def load_by_llvm(data: bytes, symbols: Mapping[str, int] | None = None) -> Loade
     here.
     """
     from vyre.adapters.cpu.native.compilation import link_object
+    from vyre.adapters.cpu.native.elf import exported_names
 
     names = exported_names(data, host().arch)
-    with _LINKING:
+    with _LINKING, sealed:
         name = f"vyre{next(_NUMBERS)}"
         try:
             tracker, addresses = link_object(_jit(), name, data, names, symbols or {})

@@ -13,12 +13,13 @@ import ctypes
 import mmap
 import os
 import sys
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
-from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed
+from vyre.domain.unique import Unique
 
 PAGE_BYTES: Final = mmap.PAGESIZE
 RESERVED_BYTES: Final = 512 << 10
@@ -54,34 +55,44 @@ def _calls() -> _Calls:
     return calls
 
 
-class _Reserve:
-    """Pages that are mapped and that nobody has used yet."""
+class _Reserve(Unique):
+    """Pages that are mapped and that nobody has used yet.
+
+    A span is taken out before a part of it is used, so that neither a fork nor a finaliser comes between.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._address = self._nbytes = 0
+        self._spans: list[tuple[int, int]] = []
+        """Addresses and sizes in bytes; more than one only where threads took pages at once."""
 
     def take(self, nbytes: int) -> int:
         """Returns the address of so many bytes of whole pages, which are the caller's.  Raises
         ``DeviceOutOfMemory``.
         """
-        with self._lock:
-            if nbytes > self._nbytes:
-                self._map(nbytes)
-            address = self._address
-            self._address += nbytes
-            self._nbytes -= nbytes
+        try:
+            span = address, left = self._spans.pop()
+        except IndexError:
+            span = address, left = 0, 0
+        if nbytes > left:
+            try:
+                address, left = self._mapped(nbytes)
+            finally:
+                if left < nbytes and span[1]:
+                    self._spans.append(span)
+            if span[1]:
+                _calls().munmap(*span)
+        if left > nbytes:
+            self._spans.append((address + nbytes, left - nbytes))
         return address
 
-    def _map(self, nbytes: int) -> None:
+    @staticmethod
+    def _mapped(nbytes: int) -> tuple[int, int]:
         mapped = max(nbytes, RESERVED_BYTES)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         found = _calls().mmap(None, mapped, Protection.WRITE, flags, -1, 0)
         if found is None or found == _FAILED:
             raise DeviceOutOfMemory(requested=nbytes)
-        if self._nbytes:
-            _calls().munmap(self._address, self._nbytes)
-        self._address, self._nbytes = int(found), mapped
+        return int(found), mapped
 
 
 _RESERVE: Final = _Reserve()
@@ -92,7 +103,7 @@ def whole_pages(nbytes: int) -> int:
     return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
 
 
-class Pages:
+class Pages(Unique):
     """Fresh zeroed pages, writable at first; ``close`` unmaps them, and so does the finaliser.
 
     ``address`` is the address of the first byte and ``nbytes`` the size in bytes, a multiple of the page size.  Raises
@@ -140,6 +151,6 @@ class Pages:
         if address:
             _calls().munmap(address, self.nbytes)
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # code of daemon threads may still run while the interpreter ends
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # modules are cleared before
+        if not is_finalizing():  # code of daemon threads may still run while the interpreter ends
             self.close()

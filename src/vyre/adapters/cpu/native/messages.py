@@ -1,18 +1,18 @@
 """The messages between a process and its compile server, over two pipes.
 
-A request is two lengths, a JSON object with the features and the pipeline, and the LLVM IR.  An answer is a status, a
+A request is two lengths, a JSON object with the features and the effort, and the LLVM IR.  An answer is a status, a
 length and that many bytes: an object, or the text of an error.  The server sends ``READY`` once, before it reads.
 """
 
 from __future__ import annotations
 
-import json
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
+from vyre.domain.strict_json import canonical, parse
 
 MODULE: Final = "vyre.adapters.cpu.native.serving"
 """The module that runs as the server."""
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
     text: str
     features: CpuFeatures
-    pipeline: Pipeline
+    effort: Effort
 
 
 class Answer(NamedTuple):
@@ -60,7 +60,7 @@ class Broken(Exception):
 
 def encode_request(request: Request) -> bytes:
     """Returns the bytes of a request."""
-    head = json.dumps({"features": request.features.text, "pipeline": request.pipeline.value}).encode()
+    head = canonical({"features": request.features.text, "effort": request.effort.value}).encode()
     text = request.text.encode()
     return _REQUEST.pack(len(head), len(text)) + head + text
 
@@ -73,8 +73,8 @@ def read_request(stream: Reader) -> Request | None:
     lengths = _REQUEST.unpack(_all(start, _REQUEST.size))
     head, text = (_read(stream, nbytes) for nbytes in lengths)
     try:
-        fields = json.loads(head)
-        return Request(text.decode(), parse_features(fields["features"]), Pipeline(fields["pipeline"]))
+        fields = parse(head)
+        return Request(text.decode(), parse_features(fields["features"]), Effort(fields["effort"]))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Broken(f"no request: {error}") from error
 

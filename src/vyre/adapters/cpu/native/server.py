@@ -16,12 +16,12 @@ import sys
 import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import PurePath
 from typing import IO, Final, cast
 
-from vyre.adapters.cpu.native.compilation import BACKEND, Pipeline
+from vyre.adapters.cpu.native.compilation import BACKEND, Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.native.messages import (
     MODULE,
@@ -32,7 +32,10 @@ from vyre.adapters.cpu.native.messages import (
     encode_request,
     read_answer,
 )
+from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import sealed
 
 TIMEOUT_S: Final = 300.0
 """The time limit of one compilation, in seconds, that of waiting for its turn included."""
@@ -44,7 +47,7 @@ _END_S: Final = 10.0
 _MOST_LOG: Final = 4096
 
 
-class CompileServer:
+class CompileServer(Unique):
     """A helper process that compiles, started on first need; ``close`` ends it.  All methods may be called at once by
     several threads.
 
@@ -53,10 +56,11 @@ class CompileServer:
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
         self._command = None if command is None else tuple(command)
-        self._turn = threading.Lock()
+        self._turn = process_lock()
+        self._asks = False
         self._helper: _Helper | None = None
         self._closed = False
-        _SERVERS.add(self)
+        tell_in_forks(self)
 
     @property
     def process_id(self) -> int | None:
@@ -65,7 +69,7 @@ class CompileServer:
         return None if helper is None or not helper.runs() else helper.process.pid
 
     def compile_object(
-        self, text: str, features: CpuFeatures, pipeline: Pipeline = Pipeline.FULL, *, timeout_s: float = TIMEOUT_S
+        self, text: str, features: CpuFeatures, effort: Effort = Effort.FULL, *, timeout_s: float = TIMEOUT_S
     ) -> bytes:
         """Returns what ``compilation.compile_object`` returns for this system, compiled in the helper process.
 
@@ -77,7 +81,14 @@ class CompileServer:
         if not self._turn.acquire(timeout=max(timeout_s, 0.0)):
             raise _took_too_long(timeout_s)
         try:
-            answer = self._ask(Request(text, features, pipeline), ends, timeout_s)
+            if self._asks:  # a finaliser, or a signal handler, of the thread that waits for an answer
+                with closing(CompileServer(self._command)) as another:
+                    return another.compile_object(text, features, effort, timeout_s=timeout_s)
+            try:
+                self._asks = True
+                answer = self._ask(Request(text, features, effort), ends, timeout_s)
+            finally:
+                self._asks = False
         finally:
             self._turn.release()
         if answer.status is Status.OBJECT:
@@ -108,7 +119,7 @@ class CompileServer:
             if not helper.ready:
                 raise BackendUnavailable(
                     f"backend `{BACKEND}`: its compile server does not start: {reason}",
-                    fix="see whether this Python runs by itself; the light pipeline needs no server.",
+                    fix="see whether this Python runs by itself; light effort needs no server.",
                 ) from None
             raise KernelCompileFailed(backend=BACKEND, compiler_log=f"LLVM crashed: {reason}") from None
         except BaseException:  # an interrupt: the answer would be taken for that of the next request
@@ -123,9 +134,9 @@ class CompileServer:
         if helper is not None:
             helper.end()
 
-    def forget_after_fork(self) -> None:
+    def inherited(self) -> None:
         """Leaves the helper to the process that this one was forked from; the next compilation starts another one."""
-        self._turn = threading.Lock()
+        self._asks = False
         helper, self._helper = self._helper, None
         if helper is not None:
             helper.abandon()
@@ -139,8 +150,8 @@ class _Helper:
         self.expired = False
         self._asked = False
         self._judging = threading.Lock()
-        self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``end``
         try:
+            self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``end``
             self.process = subprocess.Popen(
                 [*command, str(os.getpid())],
                 stdin=subprocess.PIPE,
@@ -150,10 +161,11 @@ class _Helper:
                 process_group=None if sys.platform == "win32" else 0,  # Ctrl-C on a terminal is for the parent alone
             )
         except OSError as error:
-            self.said.close()
+            if hasattr(self, "said"):
+                self.said.close()
             raise BackendUnavailable(
                 f"backend `{BACKEND}`: its compile server does not start: {error}",
-                fix="let this process start others; the light pipeline needs no server.",
+                fix="let this process start others and open files; light effort needs no server.",
             ) from error
 
     def runs(self) -> bool:
@@ -177,7 +189,7 @@ class _Helper:
             raise Broken(str(error)) from error
         finally:
             watch.cancel()
-            with self._judging:
+            with self._judging, sealed:
                 self._asked = False
 
     def _wait_until_ready(self) -> None:
@@ -193,7 +205,7 @@ class _Helper:
         self.ready = True
 
     def _expire(self) -> None:
-        with self._judging:
+        with self._judging, sealed:
             if self._asked:
                 self.expired = True
                 self.process.kill()
@@ -244,7 +256,7 @@ def _command() -> tuple[str, ...]:
     if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         raise BackendUnavailable(
             f"backend `{BACKEND}`: its compile server cannot run: {sys.executable!r} is no Python interpreter",
-            fix="set `sys.executable` to one; the light pipeline needs no server.",
+            fix="set `sys.executable` to one; light effort needs no server.",
         )
     return (sys.executable, "-P", "-m", MODULE)
 
@@ -268,7 +280,6 @@ def _ending(status: int | None) -> str:
     return f"exit code {status}"
 
 
-_SERVERS: Final[weakref.WeakSet[CompileServer]] = weakref.WeakSet()
 _SHARED: Final = CompileServer()
 
 
@@ -277,16 +288,4 @@ def shared_server() -> CompileServer:
     return _SHARED
 
 
-def _forget() -> None:
-    for server in tuple(_SERVERS):
-        server.forget_after_fork()
-
-
-def _close() -> None:
-    for server in tuple(_SERVERS):
-        server.close()
-
-
-atexit.register(_close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+atexit.register(_SHARED.close)

@@ -57,7 +57,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 def _answer(request: Request) -> Answer:
     try:
-        return Answer(Status.OBJECT, compile_object(request.text, request.features, request.pipeline))
+        return Answer(Status.OBJECT, compile_object(request.text, request.features, request.effort))
     except KernelCompileFailed as error:
         return Answer(Status.FAILED, error.compiler_log.encode())
     except BackendUnavailable as error:

@@ -1,7 +1,8 @@
 """The runtime of the native backend: worker threads that run command lists without the interpreter lock.
 
-The runtime is LLVM text (``text.runtime_text``, which is imported only where it is compiled); its object is stored and
-loaded like a kernel.  Its Python side:
+The runtime is a small program of its own (``machine``, ``work``, ``jobs``, ``step_rows``, ``serving``, ``threads``) in
+the syntax of Python and with the meaning of C, which ``words`` describes.  ``text.runtime_text`` translates it to LLVM
+text, and is imported only where that is compiled; the object is stored and loaded like a kernel.  Its Python side:
 
     entries = Entries(loaded.addresses, loaded)     # once in the process
     pool = shared_pool(lambda: entries)             # or WorkerPool(entries, size=2, cpus=2)
@@ -31,7 +32,7 @@ Threads
     A pool has as many workers as ``options.default_threads`` says: the lesser of the usable CPUs and the CPU quota.  A
     job with ``threads`` above that adds workers.  Workers sleep while nothing is to be done.  A thread spins for
     ``SPIN_NS`` before it sleeps, and only while no more threads are awake in the pool than there are CPUs.  Who spun
-    for a job or for work in vain sleeps at once the next times (``by_habit``), twice as often after each failure up to
+    for a job or for work in vain sleeps at once the next times (``may_spin``), twice as often after each failure up to
     ``MOST_SKIPPED``: the system may have put the thread that is waited for on the same CPU.  A run never waits for a
     worker that does not come: whoever leads it takes all the groups that nobody else takes.
     A fork has a pool without workers, which starts its own; jobs of its parent are refused there.  At the exit of the
@@ -45,35 +46,3 @@ Rings
 Scratch belongs to threads and not to jobs.  It grows to what a command needs before the first command of a run, and a
 worker that finds no memory for it does not help.
 """
-
-from __future__ import annotations
-
-from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill, Kernel, Private, PrivateTable, Repeat
-from vyre.adapters.cpu.pool.entries import Entries
-from vyre.adapters.cpu.pool.job import Job, JobGroup, Trap
-from vyre.adapters.cpu.pool.layout import Outcome, StopReason
-from vyre.adapters.cpu.pool.options import PoolOptions, default_threads, options_from
-from vyre.adapters.cpu.pool.shared import shared_pool
-from vyre.adapters.cpu.pool.worker_pool import WorkerPool
-
-__all__ = [
-    "Command",
-    "CommandList",
-    "Copy",
-    "Entries",
-    "Fill",
-    "Job",
-    "JobGroup",
-    "Kernel",
-    "Outcome",
-    "PoolOptions",
-    "Private",
-    "PrivateTable",
-    "Repeat",
-    "StopReason",
-    "Trap",
-    "WorkerPool",
-    "default_threads",
-    "options_from",
-    "shared_pool",
-]

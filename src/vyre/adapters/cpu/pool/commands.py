@@ -65,7 +65,7 @@ class PrivateTable:
         words = [len(entries), 8 * frame_words]
         for entry in entries:
             way = entry.merge()
-            place = at.FRAME_BUFFERS + 16 * entry.slot
+            place = at.Frame.buffers + 16 * entry.slot
             words += [place, entry.nbytes, at.MERGES.index(way), _IDENTITIES[way[1]]]
         self.words: Final[Array[c_uint64]] = (c_uint64 * len(words))(*words)
         self.address: Final = addressof(self.words)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int32, c_int64
 from typing import Any, Final
 
-from vyre.adapters.cpu.pool.layout import ENTRIES
 from vyre.domain.errors import BackendError
 
 
@@ -21,15 +20,15 @@ class Entries:
     """
 
     def __init__(self, addresses: Mapping[str, int], loaded: object = None) -> None:
-        missing = [name for name in ENTRIES if name not in addresses]
-        if missing:
-            raise BackendError(
-                f"the code of the runtime lacks `{missing[0]}`",
-                fix="clear the cache with `vyre cache clear`; it holds code of another version.",
-            )
-
-        def entry(name: str, result: Any, *types: Any) -> Callable[..., Any]:
-            return CFUNCTYPE(result, *types)(addresses[f"vyre_pool_{name}"])
+        def entry(name: str, result: Any, *types: Any, call: Callable[..., Any] = CFUNCTYPE) -> Callable[..., Any]:
+            symbol = f"vyre_pool_{name}"
+            if symbol not in addresses:
+                raise BackendError(
+                    f"the code of the runtime lacks `{symbol}`",
+                    fix="clear the cache with `vyre cache clear`; it holds code of another version.",
+                )
+            function: Callable[..., Any] = call(result, *types)(addresses[symbol])
+            return function
 
         self.loaded: Final = loaded
         self.allocate: Final = entry("allocate", c_int64, c_int64)
@@ -49,10 +48,9 @@ class Entries:
         self.shutdown: Final = entry("shutdown", None, c_int64)
         self.ring_take: Final = entry("ring_take", c_int64, c_int64)
         self.ring_open: Final = entry("ring_open", None, c_int64, c_int64)
-        self.ring_submit: Final = PYFUNCTYPE(None, c_int64, c_int64)(addresses["vyre_pool_ring_submit"])
-        self.ring_enter: Final = PYFUNCTYPE(c_int64, c_int64)(addresses["vyre_pool_ring_enter"])
-        self.ring_wait: Final = entry("ring_wait", c_int64, c_int64, c_int64, c_int64, c_int64)
-        self.ring_wait_row: Final = entry("ring_wait_row", c_int64, c_int64, c_int64, c_int64, c_int64)
+        self.ring_submit: Final = entry("ring_submit", None, c_int64, c_int64, call=PYFUNCTYPE)
+        self.ring_enter: Final = entry("ring_enter", c_int64, c_int64, call=PYFUNCTYPE)
+        self.ring_wait: Final = entry("ring_wait", c_int64, c_int64, c_int64, c_int64, c_int64, c_int64)
         self.ring_stop: Final = entry("ring_stop", None, c_int64, c_int64, c_int32)
         self.ring_close: Final = entry("ring_close", None, c_int64, c_int64)
         self.ring_drop_fd: Final = entry("ring_drop_fd", None, c_int64, c_int32)

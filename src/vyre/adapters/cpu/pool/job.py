@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.domain.unique import Unique
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
-_I32: Final = c_int32 * (at.JOB_BYTES // 4)
-_I64: Final = c_int64 * (at.JOB_BYTES // 8)
-_STATE: Final = at.JOB_STATE // 4
-_OUTCOME: Final = at.JOB_OUTCOME // 8
+_I32: Final = c_int32 * (at.Job.BYTES // 4)
+_I64: Final = c_int64 * (at.Job.BYTES // 8)
+_STATE: Final = at.Job.state // 4
+_OUTCOME: Final = at.Job.outcome // 8
 _ALL_ONES: Final = -1
 
 
@@ -28,7 +29,7 @@ class Trap(NamedTuple):
     tag: int
 
 
-class JobGroup:
+class JobGroup(Unique):
     """Jobs that are stopped together, such as those of one session.  ``WorkerPool.group`` makes one."""
 
     __slots__ = ("__weakref__", "_pool", "address", "block")
@@ -46,7 +47,7 @@ class JobGroup:
         self._pool.recycle(self.block, self.address)
 
 
-class Job:
+class Job(Unique):
     """A command list that can be run any number of times, by one run at a time.  ``WorkerPool.job`` makes one.
 
     A job that was dropped while it runs is kept by the pool until its end; ``keep`` holds what must live as long.
@@ -63,10 +64,10 @@ class Job:
         self._halves = _I32.from_address(address)
         self.group: Final = group
         words = self._words
-        words[at.JOB_POOL // 8] = pool.block
-        words[at.JOB_GROUP // 8] = 0 if group is None else group.address
-        words[at.JOB_NOTIFY // 8] = 0
-        words[at.JOB_TIMEOUT // 8] = 0
+        words[at.Job.pool // 8] = pool.block
+        words[at.Job.group // 8] = 0 if group is None else group.address
+        words[at.Job.notify // 8] = 0
+        words[at.Job.timeout // 8] = 0
         self._halves[_STATE] = at.IDLE
         self.set_commands(commands)
 
@@ -74,32 +75,32 @@ class Job:
         """Replaces the command list.  No run of the job may be under way."""
         self.commands: CommandList = commands
         words = self._words
-        words[at.JOB_COMMANDS // 8] = commands.address
-        words[at.JOB_PREFIX // 8] = commands.prefix
-        words[at.JOB_REPEATED // 8] = commands.repeated
-        words[at.JOB_REPETITIONS // 8] = commands.repetitions
-        words[at.JOB_SCRATCH // 8] = commands.scratch_bytes
-        words[at.JOB_THREADS // 8] = max(1, min(commands.threads, self.pool.most_threads))
+        words[at.Job.commands // 8] = commands.address
+        words[at.Job.prefix // 8] = commands.prefix
+        words[at.Job.repeated // 8] = commands.repeated
+        words[at.Job.repetitions // 8] = commands.repetitions
+        words[at.Job.scratch // 8] = commands.scratch_bytes
+        words[at.Job.threads // 8] = max(1, min(commands.threads, self.pool.most_threads))
 
     def set_repetitions(self, repetitions: int) -> None:
         """Sets how often the repeated part of the command list runs.  No run of the job may be under way."""
         self.commands.repetitions = repetitions
-        self._words[at.JOB_REPETITIONS // 8] = repetitions
+        self._words[at.Job.repetitions // 8] = repetitions
 
     def set_timeout(self, seconds: float | None) -> None:
         """Sets how long a run may take from its submission on; its stop flag is set then."""
-        self._words[at.JOB_TIMEOUT // 8] = 0 if seconds is None else max(1, round(seconds * 1e9))
+        self._words[at.Job.timeout // 8] = 0 if seconds is None else max(1, round(seconds * 1e9))
 
     # ------------------------------------------------------------ facts
     @property
     def threads(self) -> int:
         """Returns how many threads take part in a run at most."""
-        return self._words[at.JOB_THREADS // 8]
+        return self._words[at.Job.threads // 8]
 
     @property
     def timeout_ns(self) -> int:
         """Returns the timeout in nanoseconds, 0 for none."""
-        return self._words[at.JOB_TIMEOUT // 8]
+        return self._words[at.Job.timeout // 8]
 
     @property
     def done(self) -> bool:
@@ -114,7 +115,7 @@ class Job:
     @property
     def stop_reason(self) -> StopReason | None:
         """Returns why the last run was stopped, or None."""
-        found = self._halves[at.JOB_STOP // 4]
+        found = self._halves[at.Job.stop // 4]
         return StopReason(found) if found else None
 
     @property
@@ -123,13 +124,13 @@ class Job:
 
         The run must have been submitted, not led by the calling thread.
         """
-        started = self._words[at.JOB_STARTED // 8]
-        return started - self._words[at.JOB_SUBMITTED // 8] if started else None
+        started = self._words[at.Job.started // 8]
+        return started - self._words[at.Job.submitted // 8] if started else None
 
     @property
     def executed(self) -> int:
         """Returns how many commands the last run has begun, repeats counted once each time they are met."""
-        return self._words[at.JOB_EXECUTED // 8]
+        return self._words[at.Job.executed // 8]
 
     @property
     def last(self) -> int:
@@ -137,21 +138,21 @@ class Job:
 
         0 where no command was begun.
         """
-        found = self._words[at.JOB_LAST // 8]
-        return (found - self.commands.address) // at.COMMAND_BYTES if found else 0
+        found = self._words[at.Job.last // 8]
+        return (found - self.commands.address) // at.Command.BYTES if found else 0
 
     @property
     def trap(self) -> Trap | None:
         """Returns the trap of the lowest lane that trapped, or None."""
-        lane = self._words[at.JOB_TRAP_LANE // 8]
+        lane = self._words[at.Job.trap_lane // 8]
         if lane == _ALL_ONES:
             return None
-        return Trap(lane, self._halves[at.JOB_TRAP_ADDRESS // 4] & 0xFFFF_FFFF, self._halves[at.JOB_TRAP_TAG // 4])
+        return Trap(lane, self._halves[at.Job.trap_address // 4] & 0xFFFF_FFFF, self._halves[at.Job.trap_tag // 4])
 
     @property
     def budget_lane(self) -> int | None:
         """Returns the lowest linear global id of a lane that exceeded its step budget, or None."""
-        lane = self._words[at.JOB_BUDGET_LANE // 8]
+        lane = self._words[at.Job.budget_lane // 8]
         return None if lane == _ALL_ONES else lane
 
     @property
@@ -160,8 +161,8 @@ class Job:
 
         It is not measured for ``run_short``; it is 0 for a run that was stopped before it began.
         """
-        started = self._words[at.JOB_STARTED // 8]
-        return self._words[at.JOB_ENDED // 8] - started if started else 0
+        started = self._words[at.Job.started // 8]
+        return self._words[at.Job.ended // 8] - started if started else 0
 
     # ------------------------------------------------------------ runs
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -1,61 +1,134 @@
-"""Offsets, in bytes, and sizes of the records that the runtime and its Python side share.  All words are little-endian.
-
-The first 64 bytes of a job are the control block that its kernels see.
-"""
+"""The records that the runtime and its Python side share, and what their words mean.  All words are little-endian."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import ClassVar, Final, TypeAlias
+
+from vyre.adapters.cpu.pool.words import Field, Inline, Memory, Pointer, Record, at, i32, i64, u32, u64
 
 LINE: Final = 64
 """Bytes of a cache line, and the alignment of every record and of scratch."""
 
-# ---------------------------------------------------------------- command: 16 words
-COMMAND_WORDS: Final = 16
-COMMAND_BYTES: Final = 8 * COMMAND_WORDS
+
+# ---------------------------------------------------------------- commands
 KERNEL: Final = 1
 COPY: Final = 2
 FILL: Final = 3
 REPEAT: Final = 4
-PIECE: Final = 1 << 24
-"""Bytes that a copy or a fill moves between two looks at the stop flag."""
+COMMAND_WORDS: Final = 16
 
-# ---------------------------------------------------------------- frame of a kernel
-FRAME_CONTROL: Final = 3 * 8
-FRAME_BUFFERS: Final = 6 * 8
 
-# ---------------------------------------------------------------- job: 256 bytes
-JOB_BYTES: Final = 256
-JOB_STOP: Final = 0  # i32
-JOB_LOCK: Final = 4  # i32
-JOB_TRAP_LANE: Final = 8
-JOB_TRAP_ADDRESS: Final = 16  # i32
-JOB_TRAP_TAG: Final = 20  # i32
-JOB_BUDGET_LANE: Final = 24
-JOB_COMMANDS: Final = 64
-JOB_PREFIX: Final = 72
-JOB_REPEATED: Final = 80
-JOB_REPETITIONS: Final = 88
-JOB_EXECUTED: Final = 96
-JOB_THREADS: Final = 104
-JOB_SCRATCH: Final = 112
-JOB_TIMEOUT: Final = 120
-JOB_STATE: Final = 128  # i32, a futex word
-JOB_OUTCOME: Final = 136
-JOB_NEXT: Final = 144
-JOB_LIVE_NEXT: Final = 152
-JOB_LIVE_PREVIOUS: Final = 160
-JOB_DEADLINE: Final = 168
-JOB_POOL: Final = 176
-JOB_AFTER: Final = 184
-JOB_DEPENDENTS: Final = 192
-JOB_GROUP: Final = 200
-JOB_STARTED: Final = 208
-JOB_ENDED: Final = 216
-JOB_NOTIFY: Final = 224
-JOB_SUBMITTED: Final = 232
-JOB_LAST: Final = 240  # the address of the command that was begun last
+class Command(Record):
+    """A command of a list.  ``commands`` says what its words are for each kind."""
+
+    BYTES: ClassVar[int] = 8 * COMMAND_WORDS
+    kind: Field[u64] = at(0)
+    # kernel
+    function: Field[Code] = at(8)
+    frame: Field[Frame] = at(16)
+    groups: Field[u64] = at(24)
+    grain: Field[u64] = at(32)
+    threads: Field[u64] = at(40)
+    scratch: Field[u64] = at(48)
+    table: Field[Table] = at(56)
+    # copy and fill
+    to: Field[Memory] = at(8)
+    source: Field[Memory] = at(16)
+    byte: Field[u64] = at(16)
+    nbytes: Field[u64] = at(24)
+    # repeat
+    body: Field[u64] = at(8)
+    word: Field[Pointer[u32]] = at(16)
+    limit: Field[u64] = at(24)
+    rounds: Field[Pointer[u64]] = at(32)
+    tested_after: Field[u64] = at(40)
+
+
+class Frame(Record):
+    """What a kernel is called with: the grid, the control block, and its buffers."""
+
+    BYTES: ClassVar[int] = 48
+    control: Field[Job] = at(24)
+    used: Field[Memory] = at(40)  # the counts of steps
+    buffers: Inline[Buffer] = at(48)
+
+
+class Buffer(Record):
+    """The address of a buffer and its number of elements."""
+
+    BYTES: ClassVar[int] = 16
+    address: Field[Memory] = at(0)
+
+
+Code: TypeAlias = Callable[[Frame, int, int, Memory], None]
+"""A kernel: its frame, the first workgroup and the one behind the last, and scratch."""
+
+
+class Table(Record):
+    """The privatisation table of a kernel command."""
+
+    BYTES: ClassVar[int] = 16
+    count: Field[u64] = at(0)
+    frame_bytes: Field[u64] = at(8)
+    entries: Inline[TableEntry] = at(16)
+
+
+class TableEntry(Record):
+    """A buffer of which every thread has a copy."""
+
+    BYTES: ClassVar[int] = 32
+    place: Field[u64] = at(0)  # of the buffer's address in the frame, in bytes
+    nbytes: Field[u64] = at(8)
+    merge: Field[u64] = at(16)  # the position in `MERGES`
+    pattern: Field[u64] = at(24)  # the identity, in all 64 bits
+
+
+MERGES: Final = (
+    *((32, operation) for operation in ("add", "or", "and", "xor", "umin", "umax", "smin", "smax")),
+    *((64, operation) for operation in ("add", "or", "and", "xor", "umin", "umax")),
+)
+"""Bits of an element and operation of each way to merge a private copy."""
+
+
+# ---------------------------------------------------------------- jobs
+class Job(Record):
+    """A command list and its runs.  The first 64 bytes are the control block that its kernels see."""
+
+    BYTES: ClassVar[int] = 256
+    stop: Field[u32] = at(0)
+    lock: Field[u32] = at(4)
+    stop_and_lock: Field[u64] = at(0)
+    trap_lane: Field[u64] = at(8)
+    trap_address: Field[u32] = at(16)
+    trap_tag: Field[u32] = at(20)
+    trap_address_and_tag: Field[u64] = at(16)
+    budget_lane: Field[u64] = at(24)
+    commands: Field[Command] = at(64)
+    prefix: Field[u64] = at(72)
+    repeated: Field[u64] = at(80)
+    repetitions: Field[u64] = at(88)
+    executed: Field[u64] = at(96)
+    threads: Field[u64] = at(104)
+    scratch: Field[u64] = at(112)
+    timeout: Field[i64] = at(120)
+    state: Field[u32] = at(128)  # a futex word
+    outcome: Field[u64] = at(136)
+    next: Field[Job] = at(144)
+    live_next: Field[Job] = at(152)
+    live_previous: Field[Job] = at(160)
+    deadline: Field[i64] = at(168)
+    pool: Field[Pool] = at(176)
+    after: Field[Job] = at(184)
+    dependents: Field[Job] = at(192)
+    group: Field[Group] = at(200)
+    started: Field[i64] = at(208)
+    ended: Field[i64] = at(216)
+    notify: Field[u64] = at(224)
+    submitted: Field[i64] = at(232)
+    last: Field[Command] = at(240)  # the command that was begun last
+
 
 IDLE: Final = 0
 QUEUED: Final = 1
@@ -65,49 +138,40 @@ STATE_MASK: Final = 255
 WAITED_FOR: Final = 256
 """A bit of the state: a thread sleeps until the state changes."""
 
-# ---------------------------------------------------------------- group: 64 bytes
-GROUP_CLOSED: Final = 0  # i32: the stop reason of every job that is begun from now on, or 0
 
-# ---------------------------------------------------------------- pool
-POOL_MUTEX: Final = 0  # i32: guards the queue, the list of live jobs, and what follows jobs
-POOL_SHUTDOWN: Final = 4  # i32
-POOL_DEAD: Final = 8  # i32: the process is a fork of the pool's
-POOL_CPUS: Final = 12  # i32: how many threads may be awake for one of them to spin
-POOL_SPIN: Final = 16  # nanoseconds
-POOL_QUEUE: Final = 24  # first job
-POOL_TAIL: Final = 32  # address of the link behind the last job
-POOL_LIVE: Final = 40  # first live job
-POOL_TARGET: Final = 48  # the deadline until which the watching thread sleeps
-POOL_WATCH_BELL: Final = 56  # i32, a futex word
-POOL_ENDED_BELL: Final = 60  # i32, a futex word: jobs with a notification that ended
-POOL_BELL: Final = 64  # i32, a futex word: rung when there is work
-POOL_SLEEPERS: Final = 128  # i32
-POOL_SPINNERS: Final = 132  # i32
-POOL_BUSY: Final = 136  # i32: threads in here that do not sleep
-POOL_QUEUED: Final = 140  # i32
-POOL_BEGUN: Final = 144  # i32: how many jobs were taken from the queue
-POOL_HABIT: Final = 152  # the habit of the threads that wait for jobs
-POOL_OPEN: Final = 192  # bits: teams that may want help
-POOL_FREE_TEAMS: Final = 256  # bits
-POOL_FREE_CONTEXTS: Final = 320  # bits, of contexts for callers
-POOL_OPEN_RINGS: Final = 384  # bits: rings that workers serve
-POOL_FREE_RINGS: Final = 448  # bits
-POOL_TEAMS: Final = 1024
+class Group(Record):
+    """Jobs that are stopped together."""
 
+    BYTES: ClassVar[int] = 64
+    closed: Field[u32] = at(0)  # the stop reason of every job that is begun from now on, or 0
+
+
+# ---------------------------------------------------------------- the pool
 TEAMS: Final = 64
-TEAM_BYTES: Final = 256
-TEAM_GATE: Final = 0
-TEAM_COUNTER: Final = 64
-TEAM_FUNCTION: Final = 128
-TEAM_FRAME: Final = 136
-TEAM_GROUPS: Final = 144
-TEAM_GRAIN: Final = 152
-TEAM_SCRATCH: Final = 160
-TEAM_TABLE: Final = 168
-TEAM_CONTROL: Final = 176
-TEAM_MUTEX: Final = 192  # i32
-TEAM_OFFSET: Final = 200
-TEAM_ZERO: Final = 208  # i32, never written
+RINGS: Final = 64
+MOST_WORKERS: Final = 1023
+CALLER_CONTEXTS: Final = 256
+CALLER_WORDS: Final = CALLER_CONTEXTS // 64
+
+
+class Team(Record):
+    """A kernel command that several threads run."""
+
+    BYTES: ClassVar[int] = 256
+    gate: Field[u64] = at(0)
+    gate_word: Field[u32] = at(0)  # its lower half, a futex word
+    counter: Field[u64] = at(64)
+    function: Field[Code] = at(128)
+    frame: Field[Frame] = at(136)
+    groups: Field[u64] = at(144)
+    grain: Field[u64] = at(152)
+    scratch: Field[u64] = at(160)
+    table: Field[Table] = at(168)
+    control: Field[Job] = at(176)
+    mutex: Field[u32] = at(192)
+    offset: Field[u64] = at(200)
+    zero: Field[i32] = at(208)  # never written
+
 
 GATE_ACTIVE: Final = 0x3FF
 """Helpers in the team now."""
@@ -117,78 +181,198 @@ GATE_WAITING: Final = 1 << 30
 GATE_OPEN: Final = 1 << 31
 GATE_EPOCH_SHIFT: Final = 32
 
-MOST_WORKERS: Final = 1023
-CALLER_CONTEXTS: Final = 256
-CALLER_WORDS: Final = CALLER_CONTEXTS // 64
-CONTEXT_BYTES: Final = 64
-CONTEXT_SCRATCH: Final = 0
-CONTEXT_SIZE: Final = 8
-CONTEXT_RING: Final = 16
-"""The ring that the worker looked at last."""
-CONTEXT_HABIT: Final = 24
-"""The habit of a worker that waits for work."""
-KEPT_SCRATCH: Final = 1 << 24
-"""A worker that falls asleep frees scratch of more bytes than this."""
-POOL_CONTEXTS: Final = POOL_TEAMS + TEAMS * TEAM_BYTES
-"""Contexts of callers, then those of the workers."""
-POOL_RINGS: Final = POOL_CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * CONTEXT_BYTES
-RINGS: Final = 64
-RING_BYTES: Final = 512
-POOL_BYTES: Final = POOL_RINGS + RINGS * RING_BYTES
 
-# ---------------------------------------------------------------- habit: 8 bytes
-HABIT_LEFT: Final = 0  # i32: the waits from now on in which nobody spins
-HABIT_LENGTH: Final = 4  # i32: how many those were after the last time that somebody spun in vain; 0 if it helped
+class Context(Record):
+    """What a thread has while it is in the runtime."""
+
+    BYTES: ClassVar[int] = 64
+    scratch: Field[Memory] = at(0)
+    size: Field[u64] = at(8)
+    ring: Field[u64] = at(16)  # the number of the ring that the worker served last
+    habit: Inline[Habit] = at(24)  # of a worker that waits for work
+
+
 MOST_SKIPPED: Final = 63
 """The most waits in a row in which nobody spins: one of 64 tries whether it helps again."""
 
-# ---------------------------------------------------------------- privatisation table
-TABLE_ENTRIES: Final = 0
-TABLE_FRAME_BYTES: Final = 8
-TABLE_FIRST: Final = 16
-ENTRY_BYTES: Final = 32
-ENTRY_PLACE: Final = 0  # byte offset of the buffer's address in the frame
-ENTRY_NBYTES: Final = 8
-ENTRY_CODE: Final = 16  # the position in `MERGES`
-ENTRY_PATTERN: Final = 24  # the identity, in all 64 bits
 
-MERGES: Final = (
-    *((32, operation) for operation in ("add", "or", "and", "xor", "umin", "umax", "smin", "smax")),
-    *((64, operation) for operation in ("add", "or", "and", "xor", "umin", "umax")),
-)
-"""Bits of an element and operation of each way to merge a private copy."""
+class Habit(Record):
+    """Whether spinning has helped lately."""
 
-# ---------------------------------------------------------------- functions and what they return
-ENTRIES: Final = (
-    "vyre_pool_allocate",
-    "vyre_pool_release",
-    "vyre_pool_enter",
-    "vyre_pool_lead",
-    "vyre_pool_submit",
-    "vyre_pool_run",
-    "vyre_pool_wait",
-    "vyre_pool_notify",
-    "vyre_pool_halt",
-    "vyre_pool_stop",
-    "vyre_pool_close_group",
-    "vyre_pool_worker",
-    "vyre_pool_watch",
-    "vyre_pool_ended",
-    "vyre_pool_shutdown",
-    "vyre_pool_ring_take",
-    "vyre_pool_ring_open",
-    "vyre_pool_ring_submit",
-    "vyre_pool_ring_enter",
-    "vyre_pool_ring_wait",
-    "vyre_pool_ring_wait_row",
-    "vyre_pool_ring_stop",
-    "vyre_pool_ring_close",
-    "vyre_pool_ring_drop_fd",
-)
-"""The functions that the Python side calls."""
+    BYTES: ClassVar[int] = 8
+    left: Field[u32] = at(0)  # the waits from now on in which nobody spins
+    length: Field[u32] = at(4)  # how many those were after the last time that somebody spun in vain; 0 if it helped
+
+
+class Ring(Record):
+    """The head of the queue of a persistent engine, in the pool's memory: a worker may look at it at any time."""
+
+    BYTES: ClassVar[int] = 512
+    gate: Field[u64] = at(0)  # as of a team, without an epoch
+    gate_word: Field[u32] = at(0)
+    cursor: Field[u64] = at(64)  # the next row: entry << ROW_BITS | row
+    head: Field[u64] = at(128)  # entries that were published
+    pollers: Field[u32] = at(192)  # workers that poll the head
+    notify: Field[u32] = at(196)  # how many want to be told of ends through a descriptor
+    signalled: Field[u32] = at(200)  # whether they were told since they last looked
+    signal_mutex: Field[u32] = at(204)
+    signals: Field[u64] = at(208)  # how often they were told
+    free_runners: Field[u64] = at(256)  # bits
+    pool: Field[Pool] = at(312)
+    entries: Field[Entry] = at(320)
+    mask: Field[u64] = at(328)  # entries less one
+    code: Field[RingCode] = at(336)
+    runners: Field[Memory] = at(344)
+    runner_bytes: Field[u64] = at(352)
+    runner_count: Field[u64] = at(360)
+    buffers: Field[u64] = at(368)  # buffers of a job
+    zeroed: Field[Pointer[u64]] = at(376)  # for each of them, the bytes that are set to zero first
+    groups: Field[u64] = at(384)
+    launches: Field[u64] = at(392)
+    timeout: Field[i64] = at(400)  # nanoseconds, 0 for none
+    used_bytes: Field[u64] = at(408)  # of the counts of steps
+    stop: Field[u32] = at(416)  # the stop reason of all jobs from now on, or 0
+    fds: Inline[Pointer[i32]] = at(424)  # each a descriptor and one, or 0
+    steps: Field[u64] = at(480)  # 1 where rows of entries are prepared steps, 0 where they are jobs with own buffers
+
+
+MOST_FDS: Final = 14
+MOST_RUNNERS: Final = 64
+"""Workers that serve one ring at once, at most."""
+ROW_BITS: Final = 16
+MOST_ROWS: Final = (1 << ROW_BITS) - 1
+"""Jobs of one entry, at most."""
+
+
+_CONTEXTS: Final = 1024 + TEAMS * Team.BYTES
+_RINGS: Final = _CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * Context.BYTES
+
+
+class Pool(Record):
+    """What all threads of a pool share."""
+
+    BYTES: ClassVar[int] = _RINGS + RINGS * Ring.BYTES
+    mutex: Field[u32] = at(0)  # guards the queue, the list of live jobs, and what follows jobs
+    shutdown: Field[u32] = at(4)
+    dead: Field[u32] = at(8)  # the process is a fork of the pool's
+    cpus: Field[i32] = at(12)  # how many threads may be awake for one of them to spin
+    spin: Field[i64] = at(16)  # nanoseconds
+    queue: Field[Job] = at(24)  # first job
+    tail: Field[Pointer[Job]] = at(32)  # the link behind the last job
+    live: Field[Job] = at(40)  # first live job
+    target: Field[i64] = at(48)  # the deadline until which the watching thread sleeps
+    watch_bell: Field[u32] = at(56)  # a futex word
+    ended_bell: Field[u32] = at(60)  # a futex word: jobs with a notification that ended
+    bell: Field[u32] = at(64)  # a futex word: rung when there is work
+    sleepers: Field[i32] = at(128)
+    spinners: Field[i32] = at(132)
+    busy: Field[i32] = at(136)  # threads in here that do not sleep
+    queued: Field[i32] = at(140)
+    begun: Field[i32] = at(144)  # how many jobs were taken from the queue
+    habit: Inline[Habit] = at(152)  # of the threads that wait for jobs
+    open: Field[u64] = at(192)  # bits: teams that may want help
+    free_teams: Field[u64] = at(256)  # bits
+    free_contexts: Inline[Pointer[u64]] = at(320)  # bits, of contexts for callers
+    open_rings: Field[u64] = at(384)  # bits: rings that workers serve
+    free_rings: Field[u64] = at(448)  # bits
+    teams: Inline[Team] = at(1024)
+    contexts: Inline[Context] = at(_CONTEXTS)  # those of callers, then those of the workers
+    rings: Inline[Ring] = at(_RINGS)
+
+
+# ---------------------------------------------------------------- what is in rings
+class Entry(Record):
+    """A slot of a ring, two lines."""
+
+    BYTES: ClassVar[int] = 128
+    completed: Field[i64] = at(0)  # one more than the number of the last entry of this slot that has ended
+    waiters: Field[u32] = at(8)  # threads that sleep until the entry has ended
+    bell: Field[u32] = at(12)  # a futex word
+    row_waiters: Field[u32] = at(16)  # threads that sleep until one of its jobs has ended
+    done: Field[u64] = at(24)  # jobs of the entry that have ended
+    rows: Field[u64] = at(64)
+    status: Field[Status] = at(72)
+    table: Field[Memory] = at(80)
+
+
+class Submission(Record):
+    """What a host hands over."""
+
+    BYTES: ClassVar[int] = 32
+    door: Field[Pointer[Ring]] = at(0)  # a word: the address of the ring's head, or 0 once nothing may enter the ring
+    rows: Field[u64] = at(8)
+    status: Field[Status] = at(16)
+    table: Field[Memory] = at(24)
+
+
+class Status(Record):
+    """How a job of a ring ended."""
+
+    BYTES: ClassVar[int] = 32
+    state: Field[i64] = at(0)  # 8 bits outcome + 1, 8 bits stop reason, 16 bits kernel, 32 bits tag
+    lane: Field[u64] = at(8)
+    address: Field[u64] = at(16)
+    ns: Field[i64] = at(24)
+
+
+class StepsStatus(Status):
+    """How an entry of prepared steps ended."""
+
+    BYTES: ClassVar[int] = 64
+    row: Field[u64] = at(32)  # the row that failed
+    started: Field[i64] = at(40)
+
+
+class BufferRow(Record):
+    """Where a buffer of an entry's jobs begins, and the distance of that of the next job."""
+
+    BYTES: ClassVar[int] = 16
+    base: Field[Memory] = at(0)
+    stride: Field[u64] = at(8)
+
+
+class StepTable(Record):
+    """The prepared steps of a round: row r of an entry is step r mod ``count``."""
+
+    BYTES: ClassVar[int] = 64
+    count: Field[u64] = at(0)
+    steps: Inline[Step] = at(64)
+
+
+class Step(Record):
+    """A prepared step."""
+
+    BYTES: ClassVar[int] = 64
+    begin: Field[Command] = at(0)  # its first command
+    end: Field[Command] = at(8)  # the one behind its last
+    back: Field[u64] = at(16)  # how many steps of its wave are before it
+    width: Field[u64] = at(24)  # steps of its wave
+    timeout: Field[i64] = at(32)  # nanoseconds, 0 for none
+
+
+class Runner(Job):
+    """What a worker has of a ring while it serves it: a live job, counters, a frame."""
+
+    jobs: Field[u64] = at(Job.BYTES)
+    wakes: Field[u64] = at(Job.BYTES + 8)
+    frame: Inline[Frame] = at(Job.BYTES + 64)
+
+
+class RingCode(Record):
+    """The kernels that a ring runs."""
+
+    BYTES: ClassVar[int] = 16
+    scratch: Field[u64] = at(0)
+    kernels: Field[u64] = at(8)
+    functions: Inline[Pointer[Code]] = at(16)
+
+
+# ---------------------------------------------------------------- what functions return
 REFUSED_DEAD: Final = -1
 REFUSED_BUSY: Final = -2
 STILL_RUNNING: Final = 0
+RING_IS_FULL: Final = -1
+RING_IS_SHUT: Final = -2
 
 
 class StopReason(IntEnum):

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, TypeVar
 
-from vyre.adapters.cpu.pool.layout import MOST_WORKERS
-from vyre.domain.errors import BackendUnavailable, InvalidConfig
-from vyre.domain.shown import shown
+from vyre.domain.arguments import whole
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.host_options import MOST_THREADS
 from vyre.ports.support import Environment
 
 THREADS: Final = "VYRE_CPU_THREADS"
@@ -39,10 +39,10 @@ class PoolOptions(NamedTuple):
 def options_from(environment: Environment) -> PoolOptions:
     """Returns the options that the environment sets.
 
-    Raises ``BackendUnavailable`` for a variable with an invalid value, or with CPUs that the process may not use.
+    Raises ``InvalidConfig`` for a variable with an invalid value, or with CPUs that the process may not use.
     """
     return PoolOptions(
-        _option(environment, THREADS, lambda text: checked_threads(_number(text))),
+        _option(environment, THREADS, lambda text: whole("threads", _number(text), 1, MOST_THREADS)),
         _option(environment, AFFINITY, lambda text: checked_affinity(parsed_cpus(text))),
     )
 
@@ -52,37 +52,21 @@ def _option(environment: Environment, name: str, read: Callable[[str], T]) -> T 
     try:
         return read(text) if text else None
     except InvalidConfig as error:
-        raise BackendUnavailable(f"{name}={text!r}: {error.message}", fix=error.fix) from None
+        raise InvalidConfig(f"{name}={text!r}: {error.message}", fix=error.fix) from None
 
 
 def _number(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 
-def checked_threads(threads: object) -> int:
-    """Returns ``threads``.  Raises ``InvalidConfig`` for anything but a number of threads."""
-    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MOST_WORKERS:
-        raise InvalidConfig(
-            f"threads={shown(threads)} is not a number from 1 to {MOST_WORKERS}", fix="use a number in that range."
-        )
-    return threads
-
-
-def checked_affinity(cpus: object) -> frozenset[int]:
-    """Returns a set of CPUs.  Raises ``InvalidConfig`` unless it is a collection of CPUs that the process may use."""
+def checked_affinity(cpus: frozenset[int]) -> frozenset[int]:
+    """Returns a set of CPUs.  Raises ``InvalidConfig`` for one that the process may not use."""
     usable = usable_cpus()
-    listed = cpu_text(usable)
-    if isinstance(cpus, (str, bytes)) or not isinstance(cpus, Iterable):
-        raise InvalidConfig(f"affinity={shown(cpus)} is no set of CPUs", fix=f"use a set of CPUs among {listed}.")
-    found = list(cpus)
-    if not found or any(not isinstance(cpu, int) or isinstance(cpu, bool) for cpu in found):
+    if missing := sorted(cpus - usable):
         raise InvalidConfig(
-            f"affinity={shown(cpus)} is no set of numbers of CPUs", fix=f"use a set of CPUs among {listed}."
+            f"affinity names CPU {missing[0]}, which the process may not use", fix=f"use {cpu_text(usable)}."
         )
-    missing = sorted(set(found) - usable)
-    if missing:
-        raise InvalidConfig(f"affinity names CPU {missing[0]}, which the process may not use", fix=f"use {listed}.")
-    return frozenset(found)
+    return cpus
 
 
 def parsed_cpus(text: str) -> frozenset[int]:
@@ -120,7 +104,7 @@ def usable_cpus() -> frozenset[int]:
 def default_threads(affinity: frozenset[int] | None = None) -> int:
     """Returns the lesser of the number of usable CPUs (those of ``affinity``) and the CPU quota of the process."""
     cpus = len(usable_cpus() if affinity is None else affinity)
-    return max(1, min(cpus, cpu_quota() or cpus, MOST_WORKERS))
+    return max(1, min(cpus, cpu_quota() or cpus, MOST_THREADS))
 
 
 def cpu_quota(root: Path = Path("/")) -> int | None:

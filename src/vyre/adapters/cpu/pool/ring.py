@@ -7,21 +7,21 @@ from ctypes import Array, addressof, c_int32, c_int64, c_uint64
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.pool import layout as at
-from vyre.adapters.cpu.pool import ring_layout as ring_at
 from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
+from vyre.domain.unique import Unique
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import JobGroup
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
-MOST_ROWS: Final = ring_at.MOST_ROWS
-_WORDS: Final = ring_at.ENTRY_BYTES // 8
-_TABLE: Final = ring_at.ENTRY_TABLE // 8
-_STATUS: Final = ring_at.ENTRY_STATUS // 8
-_ROWS: Final = ring_at.ENTRY_ROWS // 8
-_DONE: Final = ring_at.ENTRY_DONE // 8
+MOST_ROWS: Final = at.MOST_ROWS
+_WORDS: Final = at.Entry.BYTES // 8
+_TABLE: Final = at.Entry.table // 8
+_STATUS: Final = at.Entry.status // 8
+_ROWS: Final = at.Entry.rows // 8
+_DONE: Final = at.Entry.done // 8
 
 
 class RingSpec(NamedTuple):
@@ -79,16 +79,16 @@ class StepTable:
     __slots__ = ("_words", "address", "commands", "first_width", "steps")
 
     def __init__(self, commands: CommandList, waves: Sequence[Wave]) -> None:
-        words = [0] * (ring_at.TABLE_FIRST_STEP // 8)
+        words = [0] * (at.StepTable.steps // 8)
         for wave in waves:
             for back, (begin, end, timeout) in enumerate(wave.steps):
-                addresses = [commands.address + at.COMMAND_BYTES * place for place in (begin, end)]
+                addresses = [commands.address + at.Command.BYTES * place for place in (begin, end)]
                 limit = 0 if timeout is None else max(1, round(timeout * 1e9))
                 words += [*addresses, back, len(wave.steps), limit, 0, 0, 0]
         self.steps: Final = sum(len(wave.steps) for wave in waves)
         self.first_width: Final = len(waves[0].steps) if waves else 0
         self.commands: Final = commands
-        words[ring_at.TABLE_STEPS // 8] = self.steps
+        words[at.StepTable.count // 8] = self.steps
         self._words: Final[Array[c_int64]] = (c_int64 * len(words))(*words)
         self.address: Final = addressof(self._words)
 
@@ -110,7 +110,7 @@ def read_status(words: Sequence[int], place: int = 0) -> RowStatus | None:
     )
 
 
-class Ring:
+class Ring(Unique):
     """The native queue.  One thread at a time writes and publishes entries; ``completed`` may be read by any.
 
     ``entries`` holds the words of all slots.  The memory that an entry names must live until it has ended.
@@ -139,15 +139,15 @@ class Ring:
         self._last: dict[str, int] | None = None
         self.closed: bool = False
         self._frame_words: Final = 6 + 2 * len(spec.counts)
-        self._runner_bytes: Final = _up(ring_at.RUNNER_FRAME + 8 * self._frame_words, at.LINE)
+        self._runner_bytes: Final = _up(at.Runner.frame + 8 * self._frame_words, at.LINE)
         try:
-            first = self._allocate(spec.capacity * ring_at.ENTRY_BYTES)
+            first = self._allocate(spec.capacity * at.Entry.BYTES)
             self._runners = self._allocate(spec.runners * self._runner_bytes)
             used = [self._allocate(spec.used_bytes) if spec.used_bytes else 0 for _ in range(spec.runners)]
             address = entries.ring_take(pool.block)
             if not address:
                 raise InvalidResource(
-                    f"{ring_at.MOST_RINGS} persistent engines are open in this process",
+                    f"{at.RINGS} persistent engines are open in this process",
                     fix="close one before another is opened.",
                 )
         except BaseException:
@@ -187,10 +187,9 @@ class Ring:
 
     def wait(self, number: int, timeout_ns: int, status: int = 0) -> bool:
         """Waits at most so long for the end of an entry, or of the job of it whose status is at this address."""
-        entry = self.first + ring_at.ENTRY_BYTES * (number & (self.spec.capacity - 1))
-        if status:
-            return bool(self._native.ring_wait_row(self.block, entry, status, timeout_ns))
-        return bool(self._native.ring_wait(self.block, entry, number, timeout_ns))
+        entry = self.first + at.Entry.BYTES * (number & (self.spec.capacity - 1))
+        word, above = (status, 0) if status else (entry + at.Entry.completed, number)
+        return bool(self._native.ring_wait(self.block, entry, word, above, timeout_ns))
 
     # ------------------------------------------------------------ state
     @property
@@ -198,15 +197,15 @@ class Ring:
         """Returns the number of published entries and the cursor, which grows with every job that is begun."""
         if self.closed:
             return 0, 0
-        return self._head(ring_at.RING_HEAD), self._head(ring_at.RING_CURSOR)
+        return self._head(at.Ring.head), self._head(at.Ring.cursor)
 
     @property
     def waits(self) -> bool:
         """Returns whether a published job has not begun, and no worker is there to begin it when its time has come."""
         published, cursor = self.progress
-        if cursor >> ring_at.ROW_BITS == published:
+        if cursor >> at.ROW_BITS == published:
             return False
-        return not self.spec.steps or not self._head(ring_at.RING_GATE) & at.GATE_ACTIVE
+        return not self.spec.steps or not self._head(at.Ring.gate) & at.GATE_ACTIVE
 
     @property
     def counts(self) -> dict[str, int]:
@@ -216,16 +215,16 @@ class Ring:
         jobs = wakes = 0
         for number in range(self.spec.runners):
             runner = self._runners + self._runner_bytes * number
-            jobs += c_int64.from_address(runner + ring_at.RUNNER_JOBS).value
-            wakes += c_int64.from_address(runner + ring_at.RUNNER_WAKES).value
-        return {"jobs": jobs, "wakes": wakes, "signals": self._head(ring_at.RING_SIGNALS)}
+            jobs += c_int64.from_address(runner + at.Runner.jobs).value
+            wakes += c_int64.from_address(runner + at.Runner.wakes).value
+        return {"jobs": jobs, "wakes": wakes, "signals": self._head(at.Ring.signals)}
 
     def use_code(self, code: RingCode) -> None:
         """Replaces the code; jobs that run go on with the one that they began with."""
         self._keep.append(code)
         block = (c_uint64 * (2 + len(code.functions)))(code.scratch_bytes, len(code.functions), *code.functions)
         self._keep.append(block)
-        self._set(ring_at.RING_CODE, addressof(block))
+        self._set(at.Ring.code, addressof(block))
 
     def use_steps(self, tables: Sequence[StepTable]) -> None:
         """Prepares the ring for entries of these tables, which it keeps.  No entry may be under way."""
@@ -233,15 +232,15 @@ class Ring:
         scratch = max((table.commands.scratch_bytes for table in tables), default=0)
         threads = max((table.commands.threads for table in tables), default=1)
         for number in range(self.spec.runners):
-            job = (c_int64 * (at.JOB_BYTES // 8)).from_address(self._runners + self._runner_bytes * number)
-            job[at.JOB_SCRATCH // 8] = scratch
-            job[at.JOB_THREADS // 8] = max(1, min(threads, self.pool.most_threads))
+            job = (c_int64 * (at.Job.BYTES // 8)).from_address(self._runners + self._runner_bytes * number)
+            job[at.Job.scratch // 8] = scratch
+            job[at.Job.threads // 8] = max(1, min(threads, self.pool.most_threads))
 
     # ------------------------------------------------------------ descriptors
     def add_fd(self, fd: int) -> bool:
         """Has workers write 8 bytes to a descriptor when jobs end; returns False where there is no room for it."""
-        for place in range(ring_at.MOST_FDS):
-            word = c_int32.from_address(self.address + ring_at.RING_FDS + 4 * place)
+        for place in range(at.MOST_FDS):
+            word = c_int32.from_address(self.address + at.Ring.fds + 4 * place)
             if not word.value:
                 word.value = fd + 1
                 return True
@@ -254,11 +253,11 @@ class Ring:
 
     def notify(self, wanted: bool) -> None:
         """Sets whether descriptors are written to at all."""
-        c_int32.from_address(self.address + ring_at.RING_NOTIFY).value = int(wanted)
+        c_int32.from_address(self.address + at.Ring.notify).value = int(wanted)
 
     def rearm(self) -> None:
         """Has the next end of a job written to the descriptors again; look for ended jobs afterwards."""
-        c_int32.from_address(self.address + ring_at.RING_SIGNALLED).value = 0
+        c_int32.from_address(self.address + at.Ring.signalled).value = 0
 
     # ------------------------------------------------------------ the end
     def shut(self) -> None:
@@ -312,28 +311,28 @@ class Ring:
         self.use_code(code)
         timeout = 0 if spec.timeout_s is None else max(1, round(spec.timeout_s * 1e9))
         for offset, value in (
-            (ring_at.RING_POOL, self.block),
-            (ring_at.RING_ENTRIES, self.first),
-            (ring_at.RING_MASK, spec.capacity - 1),
-            (ring_at.RING_RUNNERS, self._runners),
-            (ring_at.RING_RUNNER_BYTES, self._runner_bytes),
-            (ring_at.RING_RUNNER_COUNT, spec.runners),
-            (ring_at.RING_BUFFERS, len(spec.counts)),
-            (ring_at.RING_ZEROED, addressof(self._zeroed)),
-            (ring_at.RING_GROUPS, spec.grid[0] * spec.grid[1] * spec.grid[2]),
-            (ring_at.RING_LAUNCHES, spec.launches),
-            (ring_at.RING_TIMEOUT, timeout),
-            (ring_at.RING_USED_BYTES, spec.used_bytes),
-            (ring_at.RING_STEPS, int(spec.steps)),
+            (at.Ring.pool, self.block),
+            (at.Ring.entries, self.first),
+            (at.Ring.mask, spec.capacity - 1),
+            (at.Ring.runners, self._runners),
+            (at.Ring.runner_bytes, self._runner_bytes),
+            (at.Ring.runner_count, spec.runners),
+            (at.Ring.buffers, len(spec.counts)),
+            (at.Ring.zeroed, addressof(self._zeroed)),
+            (at.Ring.groups, spec.grid[0] * spec.grid[1] * spec.grid[2]),
+            (at.Ring.launches, spec.launches),
+            (at.Ring.timeout, timeout),
+            (at.Ring.used_bytes, spec.used_bytes),
+            (at.Ring.steps, int(spec.steps)),
         ):
             self._set(offset, value)
 
     def _write_runner(self, number: int, used: int, group: JobGroup | None) -> None:
         address = self._runners + self._runner_bytes * number
-        job = (c_int64 * (at.JOB_BYTES // 8)).from_address(address)
-        job[at.JOB_POOL // 8] = self.block
-        job[at.JOB_GROUP // 8] = 0 if group is None else group.address
-        frame = (c_uint64 * self._frame_words).from_address(address + ring_at.RUNNER_FRAME)
+        job = (c_int64 * (at.Job.BYTES // 8)).from_address(address)
+        job[at.Job.pool // 8] = self.block
+        job[at.Job.group // 8] = 0 if group is None else group.address
+        frame = (c_uint64 * self._frame_words).from_address(address + at.Runner.frame)
         frame[:3] = list(self.spec.grid)
         frame[3] = address
         frame[4] = min(self.spec.step_budget or 0, 0xFFFF_FFFF_FFFF_FFFF)

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
+from typing import Final
 
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+from vyre.adapters.forks import process_lock
+from vyre.ports.interrupts import sealed, undisturbed
 
-
-class _Shared:
-    """The pools that a process shares.
-
-    A fork keeps the pools, which begin anew by themselves, and gets a lock of its own.
-    """
-
-    def __init__(self) -> None:
-        self.pools: dict[frozenset[int] | None, WorkerPool] = {}
-        self.renew()
-
-    def renew(self) -> None:
-        """Replaces the lock, which a thread may have held that a fork does not have."""
-        self.lock = threading.Lock()
-
-
-_SHARED = _Shared()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED.renew)
+_POOLS: Final[dict[frozenset[int] | None, WorkerPool]] = {}
+"""The pools that the process shares.  A fork keeps them, and they begin anew by themselves."""
+_LOCK: Final = process_lock()
 
 
 def shared_pool(load: Callable[[], Entries], affinity: frozenset[int] | None = None) -> WorkerPool:
@@ -37,12 +21,14 @@ def shared_pool(load: Callable[[], Entries], affinity: frozenset[int] | None = N
 
     It has as many workers as ``options.default_threads`` says, and more once a job asks for them.
     """
-    found = _SHARED.pools.get(affinity)
-    if found is not None:
-        return found
-    with _SHARED.lock:
-        found = _SHARED.pools.get(affinity)
+    found = _POOLS.get(affinity)
+    return undisturbed(_made, load, affinity) if found is None else found
+
+
+def _made(load: Callable[[], Entries], affinity: frozenset[int] | None) -> WorkerPool:
+    with _LOCK, sealed:
+        found = _POOLS.get(affinity)
         if found is None:
             threads = default_threads(affinity)
-            found = _SHARED.pools[affinity] = WorkerPool(load(), size=threads, cpus=threads, affinity=affinity)
+            found = _POOLS[affinity] = WorkerPool(load(), size=threads, cpus=threads, affinity=affinity)
         return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vyre.adapters.cpu.pool.jobs import write_jobs
-from vyre.adapters.cpu.pool.primitives import Target, Text, checked, write_primitives
-from vyre.adapters.cpu.pool.serving import write_rings, write_serving
-from vyre.adapters.cpu.pool.work import write_work
+from vyre.adapters.cpu.pool import jobs, machine, serving, step_rows, threads, work
+from vyre.adapters.cpu.pool.machine import FUTEX_NUMBER, MONOTONIC, Target
+from vyre.adapters.cpu.pool.translation import translate
+from vyre.domain.errors import UnsupportedFeature
 
 
 def runtime_text(target: Target) -> str:
@@ -15,10 +15,10 @@ def runtime_text(target: Target) -> str:
     ``memmove``, ``memset``, ``write`` (and ``memcpy``, which LLVM may use), and ``syscall`` on Linux or ``usleep`` on
     macOS.
     """
-    module = Text(checked(target))
-    write_primitives(module)
-    write_work(module)
-    write_serving(module)
-    write_jobs(module)
-    write_rings(module)
-    return module.text()
+    if target.arch not in FUTEX_NUMBER or target.system not in MONOTONIC:
+        raise UnsupportedFeature(
+            feature=f"native code on {target.arch} {target.system}",
+            backend="cpu",
+            fix="use x86_64 or aarch64 with Linux or macOS, or the backend `reference`.",
+        )
+    return translate((machine, work, jobs, step_rows, serving, threads), {"TARGET": target})

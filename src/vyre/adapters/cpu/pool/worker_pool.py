@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import threading
 import time
 from collections import deque
@@ -12,16 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from ctypes import c_int32, c_int64, c_uint64
 from itertools import count
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import ReferenceType, WeakSet, finalize, ref
 
+from vyre.adapters.callbacks import call_back
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
-from vyre.domain.shared_dicts import entries_of
+from vyre.domain.float_mode import in_default_mode
+from vyre.domain.shared_dicts import entries_of, members_of
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import leave_signals, sealed, undisturbed
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.ring import Ring
@@ -42,14 +47,13 @@ _RECORDS: Final = 64
 """Records in a slab of memory."""
 _REAP: Final = 8
 """Submitted jobs that are kept, at least, before those that have ended are looked for."""
-_KEPT_SIGNALS: Final = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS", "SIGPROF", "SIGVTALRM")
 _ALL_BITS: Final = (1 << 64) - 1
 
 _Called: TypeAlias = "tuple[Job, Callable[[], object]]"
 """A job, and a function that is called when it is done."""
 
 
-class WorkerPool:
+class WorkerPool(Unique):
     """Worker threads, which run jobs of all sessions without the interpreter lock.
 
     ``size`` workers are started when the first job needs them, more when a job asks for more threads, and one at a time
@@ -79,13 +83,14 @@ class WorkerPool:
         self._parent = 0
         self._open()
         _POOLS.add(self)
+        tell_in_forks(self)
 
     def _open(self) -> None:
         """Makes everything that a process has of its own."""
         self._pid = os.getpid()
         self._main = threading.main_thread().ident
-        self._lock = threading.Lock()
-        self._blocks = [_allocate(self.entries, at.POOL_BYTES)]
+        self._lock = process_lock()
+        self._blocks = [_allocate(self.entries, at.Pool.BYTES)]
         self.block: int = self._blocks[0]
         _prepare(self.block, self.cpus, self._spin_ns)
         self._free: list[int] = []
@@ -118,11 +123,11 @@ class WorkerPool:
             try:
                 return self._free.pop()
             except IndexError:
-                with self._lock:
+                with self._lock, sealed:
                     if not self._free:
-                        slab = _allocate(self.entries, _RECORDS * at.JOB_BYTES)
+                        slab = _allocate(self.entries, _RECORDS * at.Job.BYTES)
                         self._blocks.append(slab)
-                        self._free.extend(slab + at.JOB_BYTES * number for number in range(_RECORDS))
+                        self._free.extend(slab + at.Job.BYTES * number for number in range(_RECORDS))
 
     def recycle(self, block: int, address: int) -> None:
         """Takes back the record of a job or group that no thread knows any longer."""
@@ -193,7 +198,7 @@ class WorkerPool:
         code = self.entries.submit(job.address, 0 if after is None else after.address)
         if code < 0:
             raise self._refused(job, code)
-        if not self.is_watched():
+        if self.is_unwatched():
             self.await_begin()
 
     def wait(self, job: Job, timeout_s: float | None) -> bool:
@@ -258,15 +263,18 @@ class WorkerPool:
     def provide(self, threads: int, *, deadlines: bool) -> None:
         """Starts so many workers, and the thread that watches deadlines, unless they have been started."""
         if self._workers < self.size or self._workers < threads:
-            self._start_workers(max(self.size, threads))
+            undisturbed(self._start_workers, max(self.size, threads))
         if not self._watching and deadlines:
-            with self._lock:
-                if not self._watching and not self._closed:
-                    self._start("deadlines", _watch, self.entries, self.block)
-                    self._watching = True
+            undisturbed(self._start_watching)
+
+    def _start_watching(self) -> None:
+        with self._lock, sealed:
+            if not self._watching and not self._closed:
+                self._start("deadlines", _watch, self.entries, self.block)
+                self._watching = True
 
     def _start_workers(self, wanted: int) -> None:
-        with self._lock:
+        with self._lock, sealed:
             while self._workers < min(wanted, at.MOST_WORKERS) and not self._closed:
                 try:
                     self._start(str(self._workers), _work, self.entries, self.block, self._workers, self.affinity)
@@ -277,18 +285,22 @@ class WorkerPool:
                 self._workers += 1
 
     @property
-    def is_watched(self) -> Callable[[], bool]:
-        """Returns a function that tells whether a thread is going to look whether queued jobs begin."""
-        return self._relief.wanted.is_set
+    def is_unwatched(self) -> Callable[[], bool]:
+        """Returns a function that tells whether no thread is about to look whether queued jobs begin."""
+        return self._relief.wanted.empty
 
     def await_begin(self) -> None:
         """Has a thread look whether queued jobs begin, and start workers while they do not."""
         if not self._relieving:
-            with self._lock:
-                if not self._relieving and not self._closed:
-                    self._start("relief", _relieve, ref(self), self._relief)
-                    self._relieving = True
-        self._relief.wanted.set()
+            undisturbed(self._start_relief)
+        if self.is_unwatched():
+            self._relief.wanted.put(None)
+
+    def _start_relief(self) -> None:
+        with self._lock, sealed:
+            if not self._relieving and not self._closed:
+                self._start("relief", _relieve, ref(self), self._relief)
+                self._relieving = True
 
     def relieve(self, stalls: int, begun: int) -> tuple[int, int] | None:
         """Starts a worker if no queued job has begun for long enough.
@@ -297,10 +309,10 @@ class WorkerPool:
         in a row found no other number; returns both as they are now, or None if no job waits.  Each further worker
         takes one look more.
         """
-        rings = list(self.rings)
-        if not c_int32.from_address(self.block + at.POOL_QUEUED).value and not any(ring.waits for ring in rings):
+        rings = members_of(self.rings)
+        if not c_int32.from_address(self.block + at.Pool.queued).value and not any(ring.waits for ring in rings):
             return None
-        now = c_int32.from_address(self.block + at.POOL_BEGUN).value + sum(ring.progress[1] for ring in rings)
+        now = c_int32.from_address(self.block + at.Pool.begun).value + sum(ring.progress[1] for ring in rings)
         if now != begun:
             return 0, now
         if stalls + 1 > self._relief.started and self._relief.started < self._most_relief:
@@ -310,6 +322,7 @@ class WorkerPool:
             return 0, now
         return stalls + 1, now
 
+    @in_default_mode
     def _start(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, name=f"vyre-cpu-{name}", daemon=True)
         try:
@@ -327,7 +340,11 @@ class WorkerPool:
         if self.entries.notify(job.address) == at.DONE:
             self._call(number)
             return
-        with self._lock:
+        if not self._calling:
+            undisturbed(self._start_calling)
+
+    def _start_calling(self) -> None:
+        with self._lock, sealed:
             if not self._calling and not self._closed:
                 self._start("callbacks", _call_back, ref(self), self.entries, self.block)
                 self._calling = True
@@ -339,13 +356,8 @@ class WorkerPool:
 
     def _call(self, number: int) -> None:
         entry = self._called.pop(number, None)
-        if entry is None:
-            return  # another thread calls it
-        try:
-            entry[1]()
-        except Exception as error:
-            thread = threading.current_thread()
-            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+        if entry is not None:  # else another thread calls it
+            call_back(entry[1])
 
     # ------------------------------------------------------------ the end
     def close(self, wait_s: float = LEAVE_S) -> bool:
@@ -353,7 +365,7 @@ class WorkerPool:
 
         Later runs are refused.
         """
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
         self._relief.end()
         if self._pid == os.getpid():
@@ -371,9 +383,9 @@ class WorkerPool:
         """Begins the pool anew in a forked child; jobs of the parent are refused there."""
         self._release.detach()
         self._parent = self._pid
-        for ring in list(self.rings):
+        for ring in members_of(self.rings):
             ring.shut()
-        c_int32.from_address(self.block + at.POOL_DEAD).value = 1
+        c_int32.from_address(self.block + at.Pool.dead).value = 1
         self._open()
 
     @property
@@ -390,9 +402,9 @@ class WorkerPool:
     @property
     def scratch_bytes(self) -> int:
         """Returns the bytes of scratch that all threads have now."""
-        first = self.block + at.POOL_CONTEXTS + at.CONTEXT_SIZE
+        first = self.block + at.Pool.contexts + at.Context.size
         contexts = at.CALLER_CONTEXTS + self._workers
-        return sum(c_int64.from_address(first + at.CONTEXT_BYTES * number).value for number in range(contexts))
+        return sum(c_int64.from_address(first + at.Context.BYTES * number).value for number in range(contexts))
 
 
 def _allocate(entries: Entries, nbytes: int) -> int:
@@ -404,18 +416,18 @@ def _allocate(entries: Entries, nbytes: int) -> int:
 
 def _prepare(block: int, cpus: int, spin_ns: int) -> None:
     """Writes the fields of a new pool that are not zero."""
-    c_int32.from_address(block + at.POOL_CPUS).value = cpus
-    c_int64.from_address(block + at.POOL_SPIN).value = spin_ns
-    c_int64.from_address(block + at.POOL_TAIL).value = block + at.POOL_QUEUE
-    c_uint64.from_address(block + at.POOL_FREE_TEAMS).value = _ALL_BITS
-    c_uint64.from_address(block + at.POOL_FREE_RINGS).value = _ALL_BITS
+    c_int32.from_address(block + at.Pool.cpus).value = cpus
+    c_int64.from_address(block + at.Pool.spin).value = spin_ns
+    c_int64.from_address(block + at.Pool.tail).value = block + at.Pool.queue
+    c_uint64.from_address(block + at.Pool.free_teams).value = _ALL_BITS
+    c_uint64.from_address(block + at.Pool.free_rings).value = _ALL_BITS
     for word in range(at.CALLER_WORDS):
-        c_uint64.from_address(block + at.POOL_FREE_CONTEXTS + 8 * word).value = _ALL_BITS
+        c_uint64.from_address(block + at.Pool.free_contexts + 8 * word).value = _ALL_BITS
 
 
 # ---------------------------------------------------------------- what the threads do
 def _work(entries: Entries, block: int, index: int, affinity: frozenset[int] | None) -> None:
-    _block_signals()
+    leave_signals()
     if affinity is not None and hasattr(os, "sched_setaffinity"):
         with suppress(OSError):  # where the CPUs were taken from the process after the option was checked
             os.sched_setaffinity(0, affinity)
@@ -423,13 +435,13 @@ def _work(entries: Entries, block: int, index: int, affinity: frozenset[int] | N
 
 
 def _watch(entries: Entries, block: int) -> None:
-    _block_signals()
+    leave_signals()
     entries.watch(block)
 
 
 def _call_back(known: ReferenceType[WorkerPool], entries: Entries, block: int) -> None:
     """Calls back until the pool is closed or nobody knows it any longer."""
-    _block_signals()
+    leave_signals()
     seen, closed = entries.ended(block, 0, 0), False
     while not closed:
         pool = known()
@@ -445,41 +457,36 @@ def _call_back(known: ReferenceType[WorkerPool], entries: Entries, block: int) -
 class Relief:
     """The state that the pool and the thread that starts further workers share.
 
-    ``wanted``: jobs may be queued.  ``ended``: the thread shall leave.  ``started``: how many workers it has started.
+    ``wanted`` has an entry if jobs may be queued, ``ended`` if the thread shall leave.  Their methods are functions of
+    C, which no handler interrupts.  ``started``: how many workers it has started.
     """
 
     def __init__(self) -> None:
-        self.wanted: Final = threading.Event()
-        self.ended: Final = threading.Event()
+        self.wanted: Final[SimpleQueue[None]] = SimpleQueue()
+        self.ended: Final[SimpleQueue[None]] = SimpleQueue()
         self.started: int = 0
 
     def end(self) -> None:
         """Lets the thread leave."""
-        self.ended.set()
-        self.wanted.set()
+        self.ended.put(None)
+        self.wanted.put(None)
 
 
 def _relieve(known: ReferenceType[WorkerPool], relief: Relief) -> None:
     """Looks at the queue as long as jobs wait in it, until the pool is closed or nobody knows it any longer."""
-    _block_signals()
+    leave_signals()
     found: tuple[int, int] | None = None
-    while not relief.ended.is_set():
+    while True:
         if found is None:
-            relief.wanted.wait()
-        if relief.ended.wait(STALL_S):
+            relief.wanted.get()  # before the look: who queues a job after it wakes this thread again
+        with suppress(Empty):
+            relief.ended.get(timeout=STALL_S)
             return
-        relief.wanted.clear()  # before the look: who queues a job after it wakes this thread again
         pool = known()
         if pool is None:
             return
         found = pool.relieve(*(found or (0, -1)))
         del pool
-
-
-def _block_signals() -> None:
-    """Leaves signals to the main thread, whose waiting they interrupt."""
-    kept = {getattr(signal, name, None) for name in _KEPT_SIGNALS}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - kept)
 
 
 def _join(threads: list[threading.Thread], wait_s: float) -> bool:
@@ -497,7 +504,7 @@ def _dispose(entries: Entries, block: int, blocks: list[int], threads: list[thre
     if not _join(threads, LEAVE_S):
         return
     for number in range(at.CALLER_CONTEXTS):
-        entries.release(c_int64.from_address(block + at.POOL_CONTEXTS + at.CONTEXT_BYTES * number).value)
+        entries.release(c_int64.from_address(block + at.Pool.contexts + at.Context.BYTES * number).value)
     for address in blocks:
         entries.release(address)
 
@@ -507,14 +514,5 @@ _POOLS: Final[WeakSet[WorkerPool]] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    for pool in list(_POOLS):
+    for pool in members_of(_POOLS):
         pool.close()
-
-
-def _tell() -> None:
-    for pool in list(_POOLS):
-        pool.inherited()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tell)

@@ -2,49 +2,39 @@
 
 Everything that decides the bytes is part of a key: the program, the values of its constants, the workgroup, every
 option of the emitter and its own source, the features of the processor and the version of the compiler.  Names of
-buffers are not: code knows buffers by their position.  Neither is the pipeline of the compiler: an entry holds the best
-code that was made so far, and says which pipeline made it, so that one look-up finds it.
+buffers are not: code knows buffers by their position.  Neither is the effort of the compiler: an entry holds the best
+code that was made so far, and says which effort made it, so that one look-up finds it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.native.features import CpuFeatures
-from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.source_digest import LLVM, emitter_digest
-from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
-from vyre.domain.identity import program_digest
-from vyre.ports.artifact_store import Artifact, ArtifactStore
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, facts
 
-_NO_PROGRAM: Final = bytes(32)
+if TYPE_CHECKING:
+    from vyre.adapters.host.stored_code import KeyMaker
+    from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 
-class ObjectKeys:
-    """Makes the keys of programs that are compiled in one way.
+def object_keys(features: CpuFeatures, options: EmitOptions, compiler: str) -> KeyMaker:
+    """Returns the maker of keys of objects.  ``compiler`` is the version of LLVM; it is empty if none is installed."""
+    from vyre.adapters.host.stored_code import NO_PROGRAM, KeyMaker
 
-    ``compiler`` is the version of LLVM; it is empty if none is installed.
-    """
-
-    __slots__ = ("_family",)
-
-    def __init__(self, features: CpuFeatures, options: EmitOptions, compiler: str) -> None:
-        self._family: Final = KeyFamily(
-            ArtifactKey(
-                kind=ArtifactKind.OBJECT,
-                target=features.arch,
-                device=feature_facts(features),
-                tool=compiler,
-                emitter=emitter_digest(LLVM),
-                policy=facts(_written(options)),
-                program=_NO_PROGRAM,
-            )
+    return KeyMaker(
+        ArtifactKey(
+            kind=ArtifactKind.OBJECT,
+            target=features.arch,
+            device=feature_facts(features),
+            tool=compiler,
+            emitter=emitter_digest(LLVM),
+            policy=facts({name: str(value).lower() for name, value in options._asdict().items()}),
+            program=NO_PROGRAM,
         )
-
-    def key(self, source: KernelSource) -> ArtifactKey:
-        """Returns the key of the code of a source."""
-        return self._family.key(program_digest(source.program), (), source.sized.workgroup_size, source.constants)
+    )
 
 
 def feature_facts(features: CpuFeatures) -> Facts:
@@ -56,7 +46,3 @@ def of_another_compiler(store: ArtifactStore, key: ArtifactKey) -> Artifact | No
     """Returns a stored artifact whose key differs in the version of the compiler alone, None where there is none."""
     others = (other for other in store.neighbours(key) if key.differences(other) == ("tool",))
     return next((each for other in others if (each := store.get(other)) is not None), None)
-
-
-def _written(options: EmitOptions) -> dict[str, str]:
-    return {name: str(value).lower() for name, value in options._asdict().items()}

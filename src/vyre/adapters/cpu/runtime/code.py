@@ -1,7 +1,7 @@
 """From a program to an object of machine code: read from the artifact store, or emitted, compiled and stored.
 
-An entry of the store begins with the code of the light pipeline, or of the quick one, by which long texts are compiled;
-that of the full pipeline takes its place.  Without a compiler, code that another version of it has made serves as well:
+An entry of the store begins with the code of light effort, or of the quick one, by which long texts are compiled;
+that of full effort takes its place.  Without a compiler, code that another version of it has made serves as well:
 all versions give the same bytes.
 """
 
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cpu.decisions.pipeline_choice import QuickPipeline, TextInputs, first_pipeline
 from vyre.adapters.cpu.ids import CPU
-from vyre.adapters.cpu.native.compilation import Pipeline
-from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, of_another_compiler
+from vyre.adapters.cpu.native.compilation import Effort
+from vyre.adapters.cpu.runtime.artifact_keys import object_keys, of_another_compiler
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.adapters.cpu.runtime.tools import Tools
+from vyre.adapters.host.stored_code import KeyMakers, StoredCode
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.optimizing import prepared
 from vyre.domain.artifact_key import ArtifactKey
-from vyre.domain.errors import MalformedWire
-from vyre.policies.caching.cache_outcome import explain_miss
+from vyre.domain.errors import BackendUnavailable, MalformedWire
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices
@@ -28,9 +27,6 @@ from vyre.ports.backend import BackendServices
 if TYPE_CHECKING:
     from vyre.adapters.cpu.llvm.emit import EmittedCode
     from vyre.adapters.cpu.llvm.options import EmitOptions
-
-MAKERS: Final = 64
-"""The number of ways of compiling whose key makers are kept."""
 
 
 class Code(NamedTuple):
@@ -44,31 +40,22 @@ class Code(NamedTuple):
     compile_ns: int | None = None
 
 
-class CodeMaker:
+class CodeMaker(StoredCode):
     """Makes the code of one backend.  Its methods may be called from any thread."""
 
     def __init__(self, tools: Tools, services: BackendServices, counters: Counters) -> None:
+        super().__init__(CPU, services)
         self.tools: Final = tools
-        self.decisions: Final = services.decisions
-        """The sink of decisions about the code."""
-        self._services = services
         self._counters = counters
-        self._store: ArtifactStore | None = None
-        self._opened = False
-        self._keys: dict[EmitOptions, ObjectKeys] = {}
+        self._keys: KeyMakers[EmitOptions] = KeyMakers()
 
     @property
     def can_compile(self) -> bool:
         """Returns whether a compiler is installed."""
         return self.tools.version() is not None
 
-    @property
-    def optimizes(self) -> bool:
-        """Returns whether the session allows the optimizer."""
-        return self._services.optimize
-
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the best stored code of ``source``, or that of the light or quick pipeline, compiled now.
+        """Returns the best stored code of ``source``, or that of light or quick effort, compiled now.
 
         Raises the errors of the emitter and of the compiler; no failure of the store is an error.
         """
@@ -84,10 +71,10 @@ class CodeMaker:
         return self.anew(source, options, steps)
 
     def anew(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the code of the light or quick pipeline, compiled now, and stores it."""
+        """Returns the code of light or quick effort, compiled now, and stores it."""
         store = self._open()
         if store is not None:
-            self._explain(store, self._key(source, options), steps)
+            steps.explain(self._services, store, self._key(source, options))
         made = self._made(source, options, steps)
         if store is not None:
             with steps.step("store"):
@@ -95,12 +82,12 @@ class CodeMaker:
         return made
 
     def full(self, source: KernelSource, options: EmitOptions) -> Code:
-        """Returns the code of the full pipeline, compiled in another process, and stores it."""
+        """Returns the code of full effort, compiled in another process, and stores it."""
         steps = Steps(self._counters.now_ns)
         emitted = self._emitted(source, options, steps)
         with steps.step("compile"):
-            image = self.tools.compile_apart(emitted.text, self.tools.features, Pipeline.FULL)
-        made = Code(image, layout_of(emitted, Pipeline.FULL), steps.spent_ns("compile"))
+            image = self.tools.compile_apart(emitted.text, self.tools.features, Effort.FULL)
+        made = Code(image, layout_of(emitted, Effort.FULL), steps.spent_ns("compile"))
         self._counters.full_compiles += 1
         self._counters.full_compile_ns += steps.spent_ns("compile")
         store = self._open()
@@ -111,12 +98,17 @@ class CodeMaker:
     # ---- details
     def _made(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
         emitted = self._emitted(source, options, steps)
-        pipeline = first_choice(emitted.text, self.decisions)
+        effort = first_choice(emitted.text, self.decisions)
         with steps.step("compile"):
-            image = self.tools.compile(emitted.text, self.tools.features, pipeline)
+            try:
+                image = self.tools.compile(emitted.text, self.tools.features, effort)
+            except BackendUnavailable as error:
+                name = source.program.name or "unnamed"
+                error.add_note(f"`{name}` is not among the kernels that are stored, which run without the compiler.")
+                raise
         self._counters.compiles += 1
         self._counters.compile_ns += steps.spent_ns("compile")
-        return Code(image, layout_of(emitted, pipeline), steps.spent_ns("compile"))
+        return Code(image, layout_of(emitted, effort), steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
         program = prepared(source, options.passes, steps, self._services.device_passes)
@@ -126,20 +118,10 @@ class CodeMaker:
         self._counters.emit_ns += steps.spent_ns("emit")
         return emitted
 
-    def _open(self) -> ArtifactStore | None:
-        """Opens the store at first use: a session that compiles nothing opens no directory."""
-        if not self._opened:
-            self._store = self._services.artifacts()
-            self._opened = True
-        return self._store
-
     def _key(self, source: KernelSource, options: EmitOptions) -> ArtifactKey:
-        made = self._keys.get(options)
-        if made is None:
-            if len(self._keys) >= MAKERS:
-                self._keys.clear()
-            made = self._keys[options] = ObjectKeys(self.tools.features, options, self.tools.version() or "")
-        return made.key(source)
+        return self._keys.key(
+            source, options, lambda: object_keys(self.tools.features, options, self.tools.version() or "")
+        )
 
     def _stored(self, store: ArtifactStore, key: ArtifactKey) -> Code | None:
         found = store.get(key)
@@ -156,25 +138,17 @@ class CodeMaker:
     def _put(self, store: ArtifactStore, key: ArtifactKey, made: Code) -> None:
         store.put(key, Artifact(encode_layout(made.layout), made.image, max(0, made.compile_ns or 0)))
 
-    def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
-        miss = decide(self._services.decisions, explain_miss, key, store.neighbours(key))
-        if steps.missed is None:
-            steps.missed = str(miss.why)
-        fields = ",".join(miss.fields)
-        self._services.telemetry.count("vyre.compile.miss", kind=key.kind.value, cause=miss.cause.value, fields=fields)
 
-    def _warn(self, name: str, **fields: object) -> None:
-        self._services.telemetry.event(name, level="warning", backend=CPU, **fields)
+def first_choice(text: str, sink: DecisionSink | None) -> Effort:
+    """Returns the effort for the first code of an emitted text; ``sink`` receives the decision."""
+    from vyre.adapters.cpu.decisions.effort_choice import QuickEffort, TextInputs, first_effort
 
-
-def first_choice(text: str, sink: DecisionSink | None) -> Pipeline:
-    """Returns the pipeline for the first code of an emitted text; ``sink`` receives the decision."""
     inputs = TextInputs(blocks=text.count(":\n"), lines=text.count("\n"))
-    verdict = decide(sink, first_pipeline, inputs)
-    return Pipeline.QUICK if isinstance(verdict, QuickPipeline) else Pipeline.LIGHT
+    verdict = decide(sink, first_effort, inputs)
+    return Effort.QUICK if isinstance(verdict, QuickEffort) else Effort.LIGHT
 
 
-def layout_of(emitted: EmittedCode, pipeline: Pipeline) -> CodeLayout:
-    """Returns what a launcher must know of emitted code that this pipeline compiles."""
+def layout_of(emitted: EmittedCode, effort: Effort) -> CodeLayout:
+    """Returns what a launcher must know of emitted code that this effort compiles."""
     kernels = tuple(KernelLayout(*kernel) for kernel in emitted.kernels)
-    return CodeLayout(emitted.lanes, pipeline, kernels)
+    return CodeLayout(emitted.lanes, effort, kernels)

@@ -16,9 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cost_programs import new_program
-from vyre.adapters.cpu.pool.layout import StopReason
+from vyre.adapters.cpu.pool.layout import Status, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
-from vyre.adapters.cpu.pool.ring_layout import STATUS_BYTES
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
@@ -196,7 +195,7 @@ class _Bench:
 
     def persistent(self, size: int) -> int:
         jobs = min(size, MOST_ROWS)
-        table, status = (c_int64 * 2)(self._address, 0), (c_int64 * (STATUS_BYTES // 8 * jobs))()
+        table, status = (c_int64 * 2)(self._address, 0), (c_int64 * (Status.BYTES // 8 * jobs))()
         spec = RingSpec(2, 1, self._launch.grid, self._launch.counts, (0,), 1, None, None, 0)
         code = RingCode(self._loaded.functions, 0, self._loaded)
         started = self._now_ns()

@@ -3,47 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar, Final, Protocol
 from weakref import WeakSet
 
-NAMES: Final = (
-    "dispatches",
-    "kernel_launches",
-    "list_launches",
-    "list_kernels",
-    "caller_runs",
-    "worker_runs",
-    "workgroups",
-    "bound_runs",
-    "resident_runs",
-    "submitted",
-    "persistent_launches",
-    "persistent_jobs",
-    "copied_bytes",
-    "resident_allocations",
-    "pool_reuses",
-    "resident_bytes",
-    "uploads",
-    "uploaded_bytes",
-    "downloads",
-    "downloaded_bytes",
-    "native_ns",
-    "emits",
-    "emit_ns",
-    "compiles",
-    "compile_ns",
-    "full_compiles",
-    "full_compile_ns",
-    "full_compile_failures",
-    "swaps",
-    "stored_loads",
-    "kernel_cache_hits",
-    "kernel_cache_misses",
-    "traps",
-    "timeouts",
-    "interrupts",
-)
+from vyre.adapters.host.counters import NamedCounters
+from vyre.domain.shared_dicts import members_of
 
 
 class OpenStep(Protocol):
@@ -53,17 +18,14 @@ class OpenStep(Protocol):
         """Returns the runs that are not counted yet, and the kernels in all of them."""
 
 
-class Counters:
-    """``MetricSource``: counts, bytes and nanoseconds since the backend was made; they only grow.
+class Counters(NamedCounters):
+    """Counts, bytes and nanoseconds of the backend's work.
 
     Every kernel that ran is counted once: by ``kernel_launches`` where a native call ran it alone, by ``list_kernels``
     where it was a command of one of ``list_launches`` lists, and by ``persistent_jobs`` where a ring handed it to
     resident workers.  Lists run dispatches (``dispatches``), sequences on resident memory (``resident_runs``) and bound
     launches (``bound_runs``).
-    They are incremented without a lock: if two threads raise a count in the same instant, one increment may be lost.
     """
-
-    __slots__ = (*NAMES, "jobs_of_open_rings", "open_steps")
 
     dispatches: int
     kernel_launches: int
@@ -100,13 +62,12 @@ class Counters:
     traps: int
     timeouts: int
     interrupts: int
+    __slots__ = (*__annotations__, "jobs_of_open_rings", "open_steps")
 
     def __init__(self) -> None:
-        for name in NAMES:
-            setattr(self, name, 0)
+        super().__init__()
         self.jobs_of_open_rings: Callable[[], int] = int
         """Returns the ended jobs of rings that are open; ``persistent_jobs`` gets those of a ring when it is closed."""
-
         self.open_steps: Final[WeakSet[OpenStep]] = WeakSet()
         """Bound launches that are open, some of whose runs are not counted yet."""
 
@@ -119,11 +80,11 @@ class Counters:
     now_ns: ClassVar[staticmethod[[], int]] = staticmethod(time.perf_counter_ns)
     """Returns the time on a clock that never goes back, in nanoseconds."""
 
-    def metrics(self) -> Mapping[str, int]:
+    def metrics(self) -> dict[str, int]:
         """Returns all counters by name."""
-        found = {name: int(getattr(self, name)) for name in NAMES}
+        found = super().metrics()
         found["persistent_jobs"] += self.jobs_of_open_rings()
-        for step in tuple(self.open_steps):
+        for step in members_of(self.open_steps):
             runs, kernels = step.uncounted()
             found["bound_runs"] += runs
             found["list_launches"] += runs

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.options import CpuOptions
+from vyre.adapters.forks import process_lock
+from vyre.domain.cached import cached_property
 from vyre.domain.errors import DispatchFailed, used_in_a_fork
 from vyre.domain.names import BackendId
+from vyre.domain.shared_dicts import members_of
+from vyre.domain.unique import Unique
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from vyre.ports.cancellation import Cancellation
 
 
-class CpuDevice:
+class CpuDevice(Unique):
     """The processor for one backend.
 
     ``find_pool`` returns the pool of worker threads; it is called when the first job is made.  All methods may be
@@ -48,7 +51,7 @@ class CpuDevice:
         self._find_pool = find_pool
         self._pool: WorkerPool | None = None
         self._group: JobGroup | None = None
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._pid = os.getpid()
         self._running: set[Job] = set()
         self._engines: WeakSet[CpuEngine | CpuKeptSteps] = WeakSet()
@@ -68,8 +71,11 @@ class CpuDevice:
 
     @property
     def handoff_ns(self) -> int | None:
-        """Returns the measured time from handing work to a worker until it runs; None if it was not measured yet."""
-        return None if self._pool is None else self._pool.handoff_ns
+        """Returns the measured time from handing work to a worker until it runs; None if it was not measured yet.
+
+        Raises what ``pool`` raises: all sessions of a process share what was measured, so the pool is found first.
+        """
+        return self.pool.handoff_ns
 
     @property
     def pool(self) -> WorkerPool:
@@ -84,7 +90,7 @@ class CpuDevice:
         belongs to the process that this one was forked from.
         """
         self.check()
-        with self._lock:
+        with self._lock, sealed:
             if self._pool is None:
                 pool = self._find_pool()
                 self._group = pool.group()
@@ -163,7 +169,7 @@ class CpuDevice:
 
         pool = self.pool
         ring = Ring(pool, spec, code, self._group, self._closed_ring)
-        with self._lock:
+        with self._lock, sealed:
             self._rings.add(ring)
             self.counters.persistent_launches += 1
         return ring
@@ -172,12 +178,12 @@ class CpuDevice:
         self.counters.persistent_jobs += jobs  # without the lock: a ring may be dropped while a thread holds it
 
     def _jobs_of_rings(self) -> int:
-        with self._lock:
-            return sum(ring.counts["jobs"] for ring in self._rings if not ring.closed)
+        with self._lock, sealed:
+            return sum(ring.counts["jobs"] for ring in members_of(self._rings) if not ring.closed)
 
     def opened_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
         """Has a persistent engine flushed and closed with the backend."""
-        with self._lock:
+        with self._lock, sealed:
             refused = self.closed
             if not refused:
                 self._engines.add(engine)
@@ -187,7 +193,7 @@ class CpuDevice:
 
     def closed_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
         """Forgets a persistent engine."""
-        with self._lock:
+        with self._lock, sealed:
             self._engines.discard(engine)
 
     # ---------------------------------------------------------------- the end
@@ -196,7 +202,7 @@ class CpuDevice:
         if os.getpid() == self._pid and self._pool is not None:
             for job in (*tuple(self._running), *self._pool.submitted(self._group)):
                 job.wait()
-            for engine in tuple(self._engines):
+            for engine in members_of(self._engines):
                 engine.drain()
 
     def close(self) -> None:
@@ -204,11 +210,11 @@ class CpuDevice:
         if os.getpid() != self._pid:
             self.closed = True
             return
-        with self._lock:
+        with self._lock, sealed:
             self.closed = True
             group = self._group
         if group is not None:
             group.close()
-        for engine in tuple(self._engines):
+        for engine in members_of(self._engines):
             engine.close()
         self.flush()

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_int64
 from operator import attrgetter
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.runtime.addresses import writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.lane import run_failed
+from vyre.adapters.cpu.runtime.slot import run_failed
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.adapters.host.memory import HostBuffer
 from vyre.domain.errors import InvalidResource
 from vyre.ports.backend import ResidentBuffer
+from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class CpuGather:
         self._words[:, 3] = nbytes
         memory: Any = self._words
         self._commands: Final = CommandList(copies=(c_int64 * self._words.size).from_buffer(memory))
-        self._lock: Final = Lock()
+        self._lock: Final = process_lock()
 
     def __call__(self, into: memoryview, /) -> None:
         """Implements ``BoundGather``."""
@@ -73,7 +74,8 @@ class CpuGather:
         counters.downloaded_bytes += self._total
         if not self._total:
             return
-        with self._lock:
+        refuse_within(self._lock, "a read of ranges")
+        with self._lock, sealed:
             self._words[:, 1] = writable_address(into) + self._places
             job = self._device.job(self._commands)
             job.keep = self, into

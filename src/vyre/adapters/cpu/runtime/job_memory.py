@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import Array, c_int64
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.cpu.pool import ring_layout as ring_at
+from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.binding import BindingPlan
 from vyre.domain.launch import Launch
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 _LINE: Final = 64
-STATUS_WORDS: Final = ring_at.STATUS_BYTES // 8
+STATUS_WORDS: Final = at.Status.BYTES // 8
 """The words of the status of a job."""
-STATE: Final = ring_at.SUBMISSION_BYTES // 8
+STATE: Final = at.Submission.BYTES // 8
 """The position of the first word of the status among the words of a job's memory."""
-ELAPSED: Final = STATE + ring_at.STATUS_NS // 8
+ELAPSED: Final = STATE + at.Status.ns // 8
 """The position of the time that it took, in ns."""
 _TABLE: Final = STATE + STATUS_WORDS
 
@@ -71,10 +71,10 @@ class RingMemories:
 
     def _at(self, data: Bytes, address: int) -> RingMemory:
         plan, launch, words = self._plan, self._launch, self._type.from_address(address)
-        words[ring_at.SUBMISSION_DOOR // 8] = self._door
-        words[ring_at.SUBMISSION_ROWS // 8] = 1
-        words[ring_at.SUBMISSION_STATUS // 8] = address + ring_at.SUBMISSION_BYTES
-        words[ring_at.SUBMISSION_TABLE // 8] = address + 8 * _TABLE
+        words[at.Submission.door // 8] = self._door
+        words[at.Submission.rows // 8] = 1
+        words[at.Submission.status // 8] = address + at.Submission.BYTES
+        words[at.Submission.table // 8] = address + 8 * _TABLE
         words[_TABLE:] = [word for place in self._places for word in (address + place, 0)]
         bytes_of = [data[place : place + n] for place, n in zip(self._places, launch.nbytes, strict=True)]
         return RingMemory(

@@ -8,7 +8,6 @@ given back, and its steps open another with their next run.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from ctypes import Array, addressof, c_int64
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from vyre.adapters.cpu.pool import ring_layout as ring_at
+from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import Command, CommandList, flat
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, StepTable, Wave, read_status
@@ -24,10 +23,13 @@ from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.launch import ended_error
 from vyre.adapters.cpu.runtime.resident import NO_TURN, CpuMemory, PreparedStep
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.adapters.host.memory import turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed, InvalidResource
+from vyre.domain.unique import Unique
 from vyre.ports.backend import ResidentStep
+from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
 from vyre.ports.persistent import StepsRan
 
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 RINGS: Final = 16
 """Rings that the steps of one backend have at once, of those of the process."""
 _CAPACITY: Final = 2
-_ROW: Final = ring_at.STATUS_ROW // 8
-_NS: Final = ring_at.STATUS_NS // 8
+_ROW: Final = at.StepsStatus.row // 8
+_NS: Final = at.Status.ns // 8
 _NO_CODE: Final = RingCode((), 0, None)
 
 
@@ -74,7 +76,7 @@ class _Part:
         return all(step.is_current for step in self._codes)  # what many steps have in common is looked at once
 
 
-class CpuKeptSteps:
+class CpuKeptSteps(Unique):
     """``KeptSteps`` of the backend."""
 
     def __init__(
@@ -87,9 +89,9 @@ class CpuKeptSteps:
         self._turn: Final = turn_of(buffer for step in steps for buffer in step.counted) or NO_TURN
         limits = [step.pipeline.config.timeout_s for step in steps]
         self._longest: Final = max((limit for limit in limits if limit is not None), default=None)
-        self._status: Final[Array[c_int64]] = (c_int64 * (ring_at.STEPS_STATUS_BYTES // 8))()
+        self._status: Final[Array[c_int64]] = (c_int64 * (at.StepsStatus.BYTES // 8))()
         self._ring: Ring | None = None
-        self._lock: Final = threading.RLock()
+        self._lock: Final = process_lock()
         self._closed = False
         self._counts: Final = {"launches": 0, "jobs": 0, "submissions": 0, "waits": 0, "wakes": 0}
 
@@ -98,12 +100,13 @@ class CpuKeptSteps:
         began = time.perf_counter_ns()
         found, before = self._parts[part], self._counts["submissions"]
         ns, left = 0, times if found.prepared else 0
-        with self._lock:
+        refuse_within(self._lock, "a sequence that keeps running")
+        with self._lock, sealed:
             self._check()
             if left and not found.is_current:
                 self._renew(found)
             at_once = MOST_ROWS // max(1, len(found.prepared))
-            with self._turn:
+            with self._turn, sealed:
                 while left:
                     rounds = min(left, at_once)
                     ns += self._submitted(found, rounds)
@@ -126,14 +129,14 @@ class CpuKeptSteps:
         self._closed = True
         if self._device.is_inherited:  # the parent's: nothing of it runs here
             return
-        with self._lock:
+        with self._lock, sealed:
             self._give_back()
         self._owner.forget(self)
         self._device.closed_engine(self)
 
     def drain(self) -> bool:
         """Waits until no run is under way."""
-        with self._lock:
+        with self._lock, sealed:
             return True
 
     def park(self) -> bool:
@@ -166,7 +169,7 @@ class CpuKeptSteps:
         ring = self._ring
         self._owner.make_room(self)
         if ring is None:
-            runners = min(self._device.threads, ring_at.MOST_RUNNERS)
+            runners = min(self._device.threads, at.MOST_RUNNERS)
             spec = RingSpec(_CAPACITY, runners, (1, 1, 1), (), (), 1, self._longest, None, 0, steps=True)
             ring = self._device.ring(spec, _NO_CODE)
             ring.use_steps([part.table for part in self._parts])
@@ -182,7 +185,7 @@ class CpuKeptSteps:
         ring.write(number, rounds * table.steps, table.address, addressof(status))
         try:
             ring.publish(table.first_width)
-            if not pool.is_watched():
+            if pool.is_unwatched():
                 pool.await_begin()
             while not ring.wait(number, SLICE_NS):
                 if (self._closed or pool.closed) and not ring.has_ended(number):
@@ -229,12 +232,12 @@ class CpuPersistentSteps:
         self._device, self._memory = device, memory
         self._order: OrderedDict[int, None] = OrderedDict()
         self._known: WeakValueDictionary[int, CpuKeptSteps] = WeakValueDictionary()
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     @property
     def workers(self) -> int:
         """Returns how many steps run at once, at most."""
-        return min(self._device.threads, ring_at.MOST_RUNNERS)
+        return min(self._device.threads, at.MOST_RUNNERS)
 
     @property
     def most_steps(self) -> int:
@@ -257,7 +260,7 @@ class CpuPersistentSteps:
 
     def make_room(self, kept: CpuKeptSteps) -> None:
         """Has the rings of others given back until these steps may have one, the oldest first."""
-        with self._lock:
+        with self._lock, sealed:
             self._order[id(kept)] = None
             self._order.move_to_end(id(kept))
             self._known[id(kept)] = kept
@@ -269,7 +272,7 @@ class CpuPersistentSteps:
 
     def forget(self, kept: CpuKeptSteps) -> None:
         """Forgets steps that have no ring any longer."""
-        with self._lock:
+        with self._lock, sealed:
             self._order.pop(id(kept), None)
 
 

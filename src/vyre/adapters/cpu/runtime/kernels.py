@@ -1,7 +1,7 @@
 """Programs as loaded kernels: their code is made or found in a store, loaded, and cached by identity.
 
-A module begins with the code that was there first, stored or made by the light pipeline, or by the quick one if its
-text is long.  When its launches have taken long enough for the full pipeline to pay, a thread has another process
+A module begins with the code that was there first, stored or made with light effort, or with quick effort if its
+text is long.  When its launches have taken long enough for full effort to pay, a thread has another process
 compile the same text; the next launch uses the result.  All codes give the same bytes.
 """
 
@@ -14,21 +14,24 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
-from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, PipelineInputs, compile_pipeline
+from vyre.adapters.cpu.decisions.effort_choice import EffortInputs, FullEffort, compiler_effort
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.stack_frames import MOST_FRAME, frame_bytes
 from vyre.adapters.cpu.runtime.code import Code, CodeMaker
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import KernelLayout
 from vyre.adapters.cpu.runtime.tools import MachineCode
+from vyre.adapters.forks import process_lock
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.errors import BackendError, KernelCompileFailed, UnsupportedFeature
+from vyre.domain.float_mode import in_default_mode
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.names import Dim3
 from vyre.policies.journal import DecisionSink, decide
+from vyre.ports.interrupts import sealed, undisturbed
 
 MODULES: Final = 2048
 LEAST_SPENT_NS: Final = 1_000_000
@@ -45,7 +48,7 @@ class LoadedKernels(NamedTuple):
     kernels: tuple[KernelLayout, ...]
     functions: tuple[int, ...]
     lanes: int
-    pipeline: Pipeline
+    effort: Effort
 
 
 class KernelModule:
@@ -86,14 +89,14 @@ class KernelModule:
         self.options: Final = options
         self.launches: int = 0
         self.spent_ns: int = 0
-        self._due = 2 if cache.recompiles and loaded.pipeline is not Pipeline.FULL else 0
+        self._due = 2 if cache.recompiles and loaded.effort is not Effort.FULL else 0
         self._pending = False
-        self._decided: PipelineInputs | None = None
+        self._decided: EffortInputs | None = None
 
-    def explain_pipeline(self, sink: DecisionSink | None) -> None:
-        """Reports the decision about the pipeline that made the present code, or makes the next, to ``sink``."""
-        stored = self.loaded.pipeline is Pipeline.FULL
-        decide(sink, compile_pipeline, replace(self._decided or self._inputs(), stored=stored))
+    def explain_effort(self, sink: DecisionSink | None) -> None:
+        """Reports the decision about the effort that made the present code, or makes the next, to ``sink``."""
+        stored = self.loaded.effort is Effort.FULL
+        decide(sink, compiler_effort, replace(self._decided or self._inputs(), stored=stored))
 
     def took(self, ns: int, runs: int = 1) -> None:
         """Records the processor time of so many runs of the module, and compiles it again when that pays."""
@@ -108,19 +111,19 @@ class KernelModule:
         if self._pending or not cache.recompiles:
             return
         self._decided = self._inputs()
-        verdict = decide(cache.maker.decisions, compile_pipeline, self._decided)
-        if isinstance(verdict, FullPipeline):
+        verdict = decide(cache.maker.decisions, compiler_effort, self._decided)
+        if isinstance(verdict, FullEffort):
             self._pending, self._due = True, 0
             cache.compile_later(self._recompile)
 
-    def _inputs(self) -> PipelineInputs:
-        return PipelineInputs(
+    def _inputs(self) -> EffortInputs:
+        return EffortInputs(
             launches=self.launches,
             spent_ns=self.spent_ns,
             nodes=self.nodes,
             light_ns=self._light_ns,
             compiler=self._cache.maker.can_compile,
-            quick=self.loaded.pipeline is Pipeline.QUICK,
+            quick=self.loaded.effort is Effort.QUICK,
         )
 
     def _recompile(self) -> None:
@@ -158,7 +161,7 @@ class KernelCache:
         self._modules: MemoryCache[Key, KernelModule] = MemoryCache(MemoryBudget(entries=limit), sink=maker.decisions)
         self._queue: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     def get(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None
@@ -193,15 +196,19 @@ class KernelCache:
                 backend="cpu",
                 fix="divide the program into several, or run it on `reference`.",
             )
-        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.layout.pipeline)
+        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.layout.effort)
 
     def discard(self, programs: Collection[bytes] | None) -> None:
         """Removes the modules of these programs, or all for None; they are made anew when they are next needed."""
         self._modules.discard_where(lambda key: programs is None or key.program in programs)
 
+    @in_default_mode
     def compile_later(self, work: Callable[[], None]) -> None:
         """Calls ``work`` in a background thread, after all work that was passed before."""
-        with self._lock:
+        undisturbed(self._later, work)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        with self._lock, sealed:
             self._queue.append(work)
             if self._thread is not None:
                 return
@@ -214,7 +221,7 @@ class KernelCache:
 
     def close(self) -> None:
         """Forgets all work for the background."""
-        with self._lock:
+        with self._lock, sealed:
             self.recompiles = False
             self._queue.clear()
 
@@ -224,7 +231,7 @@ class KernelCache:
     # ---- details
     def _work(self) -> None:
         while True:
-            with self._lock:
+            with self._lock, sealed:
                 if not self._queue:
                     self._thread = None
                     return

@@ -88,8 +88,10 @@ class StepFrame:
         return () if self.used is None else (Fill(self._used_address, 0, self.used.nbytes),)
 
     def kernels(self, loaded: LoadedKernels, launch: Launch, placement: Placement) -> tuple[Command, ...]:
-        """Returns the commands that run the program once."""
+        """Returns the commands that run the program once; none for a grid without workgroups."""
         groups = prod(launch.grid)
+        if not groups:
+            return ()
         each = tuple(
             [
                 Kernel(

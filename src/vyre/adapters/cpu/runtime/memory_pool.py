@@ -6,14 +6,15 @@ that a run, or another library, that still holds some of them keeps the memory, 
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import finalize
 
+from vyre.adapters.forks import process_lock
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.adapters.size_classes import size_class
 from vyre.domain.errors import DeviceOutOfMemory
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,14 +40,14 @@ class MemoryPool:
         self._idle_bytes = 0
         self._returned: deque[Block] = deque()
         """Blocks that came back; garbage is collected at any moment, also inside of a method here."""
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self.reused: int = 0
         """The times that a block was used again."""
 
     @property
     def idle_bytes(self) -> int:
         """The bytes of blocks that nobody uses."""
-        with self._lock:
+        with self._lock, sealed:
             self._sort()
             return self._idle_bytes
 
@@ -58,7 +59,7 @@ class MemoryPool:
         import numpy as np
 
         capacity = size_class(nbytes)
-        with self._lock:
+        with self._lock, sealed:
             self._sort()
             kept = self._idle.get(capacity)
             block = kept.pop() if kept else None
@@ -76,7 +77,7 @@ class MemoryPool:
 
     def trim(self) -> None:
         """Gives up all idle blocks."""
-        with self._lock:
+        with self._lock, sealed:
             self._sort()
             self._idle.clear()
             self._idle_bytes = 0

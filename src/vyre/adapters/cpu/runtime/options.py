@@ -1,13 +1,23 @@
-"""The options of the native CPU backend."""
+"""The options of the native CPU backend, and its limits."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from vyre.domain.errors import InvalidField
 from vyre.domain.host_options import MOST_THREADS
-from vyre.domain.launch_costs import LaunchCosts
-from vyre.domain.record import Count, IntRange, record
+from vyre.domain.names import Dim3
+from vyre.domain.record import U32_MAX, Count, IntRange, record
+
+if TYPE_CHECKING:
+    from vyre.domain.launch_costs import LaunchCosts
+else:
+    LaunchCosts = object  # what it is, is checked where there is one: few callers give costs
+
+MAX_LANES: Final = 1 << 15
+MAX_WORKGROUP: Final[Dim3] = (MAX_LANES, MAX_LANES, MAX_LANES)
+MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
 
 
 @record
@@ -20,7 +30,7 @@ class CpuOptions:
     shape after which its operations are run as a command list by one native call; "costs": when that pays; None: never.
     A list is made as quickly as the single operations, so that the first run makes it if nothing else is asked for.
     ``vector_bits``: code uses no vector register of more bits, None for all that the processor has.
-    ``recompile``: whether kernels that run long are compiled again by the full pipeline, in the background.
+    ``recompile``: whether kernels that run long are compiled again with full effort, in the background.
     """
 
     _: KW_ONLY
@@ -31,3 +41,10 @@ class CpuOptions:
     list_after: Count | Literal["costs"] | None = 0
     costs: LaunchCosts | None = None
     recompile: bool = True
+
+    def __post_init__(self) -> None:
+        if self.costs is not None:
+            from vyre.domain.launch_costs import LaunchCosts
+
+            if not isinstance(self.costs, LaunchCosts):
+                raise InvalidField(record="CpuOptions", field="costs", value=self.costs, expected="a LaunchCosts")

@@ -1,102 +1,251 @@
-"""Asynchronous dispatch: ``submit`` queues a job and returns; a thread of the pool calls the callbacks."""
+"""Asynchronous dispatch: ``submit`` queues a job and returns; a thread of the pool calls the callbacks.
+
+A dispatch takes a *slot*: memory, a frame and a job that were made for an earlier one of the same shape.  The inputs
+are copied into the slot, and the outputs out of it; then it is given back, unless its run failed or was stopped.  A run
+that takes less time than it takes to hand it to a worker is run by the thread that submits it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.cpu.pool.commands import CommandList
+from vyre.adapters.callbacks import call_back, is_calling_back
+from vyre.adapters.cpu.pool.commands import CommandList, Fill
 from vyre.adapters.cpu.pool.layout import Outcome
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
-from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
+from vyre.adapters.cpu.runtime.launch import StepFrame
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline, Shape
-from vyre.adapters.host.memory import allocate_aligned
+from vyre.adapters.cpu.runtime.slot import owners_of, run_failed
+from vyre.adapters.forks import process_lock
+from vyre.adapters.host.memory import ALIGNMENT, allocate_aligned
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory
-from vyre.ports.backend import DispatchRequest, OutputStorage
+from vyre.domain.unique import Unique
+from vyre.ports.backend import DispatchRequest, HostBytes, OutputStorage
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from vyre.adapters.cpu.pool.job import Job
 
+SLOT_BYTES: Final = 1 << 20
+"""The most bytes of the memory of a slot that is used again."""
+IDLE_BYTES: Final = 16 << 20
+"""The most bytes of the slots of a backend that no dispatch uses."""
+PIPELINES: Final = 64
+"""The programs and configs of which the pipelines are found by identity."""
+BRIEF_NS: Final = 20_000
+"""The time up to which a run is expected to end before a worker would have begun it, and its caller have noticed."""
 
-class CpuPending:
+
+class Slot:
+    """Memory for all buffers of dispatches of one shape, and the job that runs them there, one at a time.
+
+    ``outputs`` are the bytes that are returned.
+    """
+
+    __slots__ = ("_inputs", "choice", "job", "loaded", "nbytes", "outputs", "owners", "shape")
+
+    def __init__(self, device: CpuDevice, pipeline: CpuPipeline, shape: Shape) -> None:
+        launch, plan, config = shape.launch, pipeline.plan, pipeline.config
+        starts = [0, *accumulate(-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in launch.nbytes)]
+        self.nbytes: Final = starts[-1]
+        data, address = allocate_aligned(self.nbytes)
+        memory = [data[start : start + size].data for start, size in zip(starts, launch.nbytes, strict=False)]
+        frame = StepFrame(launch, config.step_budget, pipeline.kernels)
+        frame.bind([address + start for start in starts[:-1]])
+        cleared = [
+            Fill(address + starts[slot], 0, launch.nbytes[slot])
+            for slot, binding in enumerate(plan.bindings)
+            if binding.input_index is None  # an output begins with zeros
+        ]
+        self.shape: Final = shape
+        self.choice: Final = shape.choice
+        module, placement = self.choice
+        self.loaded: Final = module.loaded
+        first = (*frame.clearing(), *cleared)
+        kernels = frame.kernels(self.loaded, launch, placement)
+        self.owners: Final = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
+        self.job: Final[Job] = device.job(CommandList(first, kernels, config.launches))
+        self.job.set_timeout(config.timeout_s)
+        self.job.keep = frame, data, self.loaded, placement
+        self._inputs: Final = tuple([memory[slot] for slot in plan.inputs])
+        ranges = zip(plan.outputs, launch.output_ranges, strict=True)
+        self.outputs: Final = tuple([memory[slot][start:end] for slot, (start, end) in ranges])
+
+    @property
+    def is_current(self) -> bool:
+        """Returns whether it has the code and the placement that a new one would have."""
+        return self.choice is self.shape.choice and self.loaded is self.choice.module.loaded
+
+    def take_in(self, inputs: Sequence[HostBytes]) -> None:
+        """Copies the inputs of a dispatch."""
+        for memory, given in zip(self._inputs, inputs, strict=True):
+            memory[:] = given
+
+
+class IdleSlots:
+    """Slots that no dispatch uses, by their shapes; where they have too many bytes, those of the oldest shape go.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, limit: int = IDLE_BYTES) -> None:
+        self._limit: Final = limit
+        self._slots: OrderedDict[Shape, list[Slot]] = OrderedDict()
+        self._lock = process_lock()
+        self.nbytes: int = 0
+        """The bytes of all slots."""
+
+    def take(self, shape: Shape) -> Slot | None:
+        """Returns a slot for a dispatch of this shape, which nobody else has; None if there is none."""
+        slots = self._slots
+        if shape not in slots:
+            return None
+        with self._lock, sealed:
+            while kept := slots.get(shape):
+                slot = kept.pop()
+                self.nbytes -= slot.nbytes
+                if slot.is_current:
+                    return slot
+        return None
+
+    def give(self, slot: Slot) -> None:
+        """Takes a slot back, whose run has completed."""
+        if slot.nbytes > SLOT_BYTES:
+            return
+        with self._lock, sealed:
+            self._slots.setdefault(slot.shape, []).append(slot)
+            self._slots.move_to_end(slot.shape)
+            self.nbytes += slot.nbytes
+            while self.nbytes > self._limit:
+                shape, kept = next(iter(self._slots.items()))
+                if kept:
+                    self.nbytes -= kept.pop(0).nbytes
+                if not kept:
+                    del self._slots[shape]
+
+    def clear(self) -> None:
+        """Drops all slots."""
+        with self._lock, sealed:
+            self._slots.clear()
+            self.nbytes = 0
+
+
+class CpuPending(Unique):
     """A submitted dispatch.  Every method may be called from any thread, and any number of times.
 
     The run of a dropped handle goes on, and its memory lives until then; it is freed by later submissions, or when the
     backend is flushed or closed.  A handle that is dropped after the end of its run frees the memory at once.
-    ``outputs`` holds the memory of each output with the range of it that is returned.
     """
 
-    def __init__(
-        self,
-        device: CpuDevice,
-        pipeline: CpuPipeline,
-        shape: Shape,
-        job: Job,
-        owners: tuple[Owner, ...],
-        outputs: tuple[tuple[npt.NDArray[np.uint8], int, int], ...],
-    ) -> None:
-        self._device, self._pipeline, self._shape = device, pipeline, shape
-        self._job, self._owners, self._outputs = job, owners, outputs
-        self._lock = threading.Lock()
+    def __init__(self, device: CpuDevice, pipeline: CpuPipeline, slots: IdleSlots, slot: Slot) -> None:
+        self._device, self._pipeline, self._slots = device, pipeline, slots
+        self._slot: Slot | None = slot
+        self._outputs = slot.outputs
+        self._lock = threading.RLock()
         self._outcome: DispatchTiming | Exception | None = None
+        self._users: list[object] = []
+        """Whoever looks at the job, which no other dispatch may have until they are gone."""
         self._began = time.perf_counter_ns()
+
+    def run(self) -> None:
+        """Runs it on the calling thread."""
+        slot = self._slot
+        assert slot is not None
+        began = time.perf_counter_ns()
+        outcome = self._device.run_short(slot.job)
+        self._settle(slot, outcome, time.perf_counter_ns() - began)
 
     def done(self) -> bool:
         """Returns whether the run has ended, with or without an error."""
-        return self._job.done
+        slot = self._slot
+        return self._outcome is not None or slot is None or slot.job.done
 
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
         """Fills ``outputs`` with the results and returns the measured times.
 
         Raises the error of the run, and ``TimeoutError`` if it still runs after ``timeout`` seconds.
         """
-        if self._outcome is None and not self._job.wait(timeout):
-            raise TimeoutError(f"{self!r} did not finish within {timeout} s")
-        outcome = self._collected()
+        if self._outcome is None:
+            self._await(timeout)
+        outcome = self._outcome
         if isinstance(outcome, Exception):
             outputs.clear()
             raise outcome
-        views = outputs.begin(tuple(end - start for _, start, end in self._outputs))
-        for view, (data, start, end) in zip(views, self._outputs, strict=True):
-            view[:] = data[start:end].data
+        assert outcome is not None
+        views = outputs.begin(tuple([len(data) for data in self._outputs]))
+        with self._lock, sealed:
+            for view, data in zip(views, self._outputs, strict=True):
+                view[:] = data
+            slot = self._slot
+            if slot is not None and not self._users and slot.nbytes <= SLOT_BYTES:
+                self._outputs = tuple([memoryview(bytes(data)) for data in self._outputs])  # for another call
+                self._slot = None
+                self._slots.give(slot)
         return outcome
 
     def add_done_callback(self, callback: Callable[[], object], /) -> None:
         """Has ``callback`` called once the run has ended: now if it has, else in a thread of the pool."""
-        self._job.add_done_callback(callback)
+        with self._lock, sealed:
+            slot = None if self._outcome is not None else self._slot
+            if slot is not None:
+                self._users.append(callback)
+        if slot is None:
+            call_back(callback)
+            return
+
+        def call() -> None:
+            self._users.remove(callback)
+            callback()
+
+        slot.job.add_done_callback(call)
 
     def cancel(self) -> bool:
         """Stops the run: before it begins, else at the next look of a lane at the stop flag."""
-        if self._job.done:
-            return False
-        self._job.stop()
-        return True
+        with self._lock, sealed:  # so that the job is not another dispatch's
+            slot = self._slot
+            if self._outcome is not None or slot is None or slot.job.done:
+                return False
+            slot.job.stop()
+            return True
 
-    def _collected(self) -> DispatchTiming | Exception:
-        with self._lock:
+    def _await(self, timeout: float | None) -> None:
+        """Waits for the end of the run, and keeps its outcome."""
+        with self._lock, sealed:
+            slot = self._slot
+            if self._outcome is not None or slot is None:
+                return
+            self._users.append(slot)
+        try:
+            if not slot.job.wait(timeout):
+                raise TimeoutError(f"{self!r} did not finish within {timeout} s")
+        finally:
+            self._users.remove(slot)
+        with self._lock, sealed:
             if self._outcome is None:
-                job, device = self._job, self._device
-                device.ended(job)
-                match job.outcome:
-                    case Outcome.COMPLETED:
-                        native = job.elapsed_ns
-                        self._pipeline.learn(self._shape, native)
-                        self._outcome = DispatchTiming(time.perf_counter_ns() - self._began, native)
-                    case Outcome.OUT_OF_MEMORY:
-                        self._outcome = DeviceOutOfMemory(requested=job.commands.scratch_bytes)
-                    case other:
-                        self._outcome = run_failed(device, job, other, self._owners)
-            return self._outcome
+                self._device.ended(slot.job)
+                self._settle(slot, slot.job.outcome, slot.job.elapsed_ns)
+
+    def _settle(self, slot: Slot, outcome: Outcome, native_ns: int) -> None:
+        """Keeps the outcome of the run."""
+        match outcome:
+            case Outcome.COMPLETED:
+                self._pipeline.learn(slot.shape, native_ns)
+                self._outcome = DispatchTiming(time.perf_counter_ns() - self._began, native_ns)
+            case Outcome.OUT_OF_MEMORY:
+                self._outcome = DeviceOutOfMemory(requested=slot.job.commands.scratch_bytes)
+            case other:
+                self._outcome = run_failed(self._device, slot.job, other, slot.owners)
 
     def __del__(self) -> None:
-        self._device.ended(self._job)
+        slot = self._slot
+        if slot is not None:
+            self._device.ended(slot.job)
 
     def __repr__(self) -> str:
         return f"<CpuPending of {self._pipeline.id}>"
@@ -108,36 +257,37 @@ class CpuAsync:
     def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
         self._device: Final = device
         self._executor: Final = executor
+        self.slots: Final = IdleSlots()
+        """The slots that no dispatch uses."""
+        self._pipelines: dict[tuple[int, int], tuple[DispatchRequest, CpuPipeline]] = {}
+        """The pipelines of the last programs and configs, by their identities; a request keeps them alive."""
+        self._forgotten = 0
 
     def submit(self, request: DispatchRequest, /) -> CpuPending:
         """Queues a dispatch and returns its handle; the inputs have been copied when this returns."""
-        import numpy as np
-
-        pipeline, _ = self._executor.pipeline(request.program, request.config)
-        shape = pipeline.shape(tuple(view.nbytes for view in request.inputs))
-        launch, plan, config = shape.launch, pipeline.plan, pipeline.config
-        keep: list[npt.NDArray[np.uint8]] = []
-        addresses: list[int] = []
-        outputs: list[tuple[npt.NDArray[np.uint8], int, int]] = []
-        for binding, nbytes in zip(plan.bindings, launch.nbytes, strict=True):
-            data, address = allocate_aligned(nbytes)  # zeros, which an output starts with
-            if binding.input_index is not None:
-                data[:] = np.frombuffer(request.inputs[binding.input_index], np.uint8)
-            if binding.output_index is not None:
-                outputs.append((data, *launch.output_ranges[binding.output_index]))
-            keep.append(data)
-            addresses.append(address)
-        frame = StepFrame(launch, config.step_budget, pipeline.kernels)
-        frame.bind(addresses)
-        first = frame.clearing()
-        module, placement = shape.choice
-        kernels = frame.kernels(module.loaded, launch, placement)
-        owners = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
-        job = self._device.job(CommandList(first, kernels, config.launches))
-        job.set_timeout(config.timeout_s)
-        job.keep = (frame, keep, module.loaded, placement)
-        pending = CpuPending(self._device, pipeline, shape, job, owners, tuple(outputs))
-        self._device.submit(job)
+        pipeline = self._pipeline(request)
+        shape = pipeline.shape(tuple([view.nbytes for view in request.inputs]))
+        slot = self.slots.take(shape) or Slot(self._device, pipeline, shape)
+        slot.take_in(request.inputs)
+        pending = CpuPending(self._device, pipeline, self.slots, slot)
+        if pipeline.is_brief(shape, BRIEF_NS) and not is_calling_back():  # a chain of callbacks is none of calls
+            pending.run()
+        else:
+            self._device.submit(slot.job)
         self._device.counters.submitted += 1
         self._device.counters.dispatches += 1
         return pending
+
+    def _pipeline(self, request: DispatchRequest) -> CpuPipeline:
+        if self._forgotten != self._executor.forgotten:
+            self._forgotten = self._executor.forgotten
+            self._pipelines.clear()
+        key = id(request.program), id(request.config)
+        known = self._pipelines.get(key)
+        if known is not None:
+            return known[1]
+        pipeline, _ = self._executor.pipeline(request.program, request.config)
+        if len(self._pipelines) >= PIPELINES:
+            self._pipelines.clear()
+        self._pipelines[key] = DispatchRequest(request.program, (), request.config), pipeline
+        return pipeline

@@ -10,7 +10,6 @@ The interpreter lock orders what enters the ring: one native call looks for room
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -20,10 +19,9 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.native.features import X86_64, host
-from vyre.adapters.cpu.pool import ring_layout as ring_at
-from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool.layout import ROW_BITS, Entry, Outcome, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, RowStatus, read_status
-from vyre.adapters.cpu.pool.ring_layout import ENTRY_BYTES, ROW_BITS
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
@@ -31,6 +29,7 @@ from vyre.adapters.cpu.runtime.job_memory import ELAPSED, STATE, STATUS_WORDS, R
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.launch import Owner, ended_error
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline
+from vyre.adapters.forks import process_lock
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import (
@@ -40,12 +39,15 @@ from vyre.domain.errors import (
     InvalidInput,
     InvalidResource,
     UnsupportedFeature,
+    no_descriptor,
     used_in_a_fork,
 )
 from vyre.domain.ir.program import Program
 from vyre.domain.shared_dicts import entries_of
+from vyre.domain.unique import Unique
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.backend import HostBytes
+from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import EndedJobs, JobMemory
 
 if TYPE_CHECKING:
@@ -62,7 +64,6 @@ _new: Final = tuple.__new__
 """It makes a ``DispatchTiming`` in a third of the time of its constructor."""
 _COMPLETED: Final = 1
 """The state of a job that has completed: no error, and nobody has stopped it."""
-_ENDLESS_NS: Final = -1
 
 
 class _Batch:
@@ -73,7 +74,7 @@ class _Batch:
     def __init__(self, jobs: int, table: Sequence[int], keep: Sequence[object], door: int) -> None:
         self.jobs: Final = jobs
         self.table: Final[Array[c_int64]] = (c_int64 * max(1, len(table)))(*table)
-        self.status, address = allocate_aligned(jobs * ring_at.STATUS_BYTES)
+        self.status, address = allocate_aligned(jobs * at.Status.BYTES)
         self.submission: Final[Array[c_int64]] = (c_int64 * STATE)(door, jobs, address, addressof(self.table))
         self.keep: Final = tuple(keep)
         self.learned: bool = False
@@ -82,10 +83,10 @@ class _Batch:
     @property
     def status_address(self) -> int:
         """Returns the address of the status of the first job."""
-        return self.submission[ring_at.SUBMISSION_STATUS // 8]
+        return self.submission[at.Submission.status // 8]
 
 
-class CpuEngine:
+class CpuEngine(Unique):
     """``PersistentEngine`` of the backend."""
 
     def __init__(self, device: CpuDevice, pipeline: CpuPipeline, input_nbytes: tuple[int, ...], capacity: int) -> None:
@@ -103,7 +104,7 @@ class CpuEngine:
         zeroed = [n if b.input_index is None else 0 for b, n in zip(self._plan.bindings, launch.nbytes, strict=True)]
         spec = RingSpec(
             capacity=next_power_of_two(capacity),
-            runners=min(device.threads, ring_at.MOST_RUNNERS),
+            runners=min(device.threads, at.MOST_RUNNERS),
             grid=launch.grid,
             counts=launch.counts,
             zeroed=tuple(zeroed),
@@ -117,11 +118,11 @@ class CpuEngine:
         self._block: Final = self._ring.block
         self._address: Final = self._ring.address
         self._words: Final = self._ring.entries
-        self._head: Final = c_int64.from_address(self._address + ring_at.RING_HEAD)
+        self._head: Final = c_int64.from_address(self._address + at.Ring.head)
         self._enter: Final = self._pool.entries.ring_enter
         self._native_wait: Final = self._pool.entries.ring_wait
         self._first: Final = self._ring.first
-        self._is_watched: Final = self._pool.is_watched
+        self._is_unwatched: Final = self._pool.is_unwatched
         self.capacity: Final = spec.capacity
         self._mask: Final = spec.capacity - 1
         self._memories: Final = RingMemories(self._plan, launch, self._ring.door)
@@ -136,7 +137,7 @@ class CpuEngine:
         """The jobs whose tickets were forgotten before they had ended, by number."""
         self._abandoned: Final[deque[tuple[list[int], RingMemory | _Batch]]] = deque()
         """Memory whose submission was interrupted, with the jobs of which one may be its own."""
-        self._lock: Final = threading.Lock()
+        self._lock: Final = process_lock()
         self._descriptors: Final[dict[int, tuple[int, ...]]] = {}
         self._closed = False
         self._waits_natively: Final = host().arch != X86_64
@@ -187,7 +188,7 @@ class CpuEngine:
             self._refuse(ticket)
             return None
         self._jobs[ticket >> ROW_BITS] = memory  # type: ignore[assignment]
-        if not self._is_watched():
+        if self._is_unwatched():
             self._pool.await_begin()
         return ticket
 
@@ -198,7 +199,7 @@ class CpuEngine:
         if self._closed:
             raise self._refused()
         if not self._has_room():
-            self._refuse(ring_at.REFUSED_FULL)
+            self._refuse(at.RING_IS_FULL)
             return None  # before anything is copied
         self._sweep()
         batch = self._batch(columns, jobs, into)
@@ -215,7 +216,7 @@ class CpuEngine:
         if ticket < 0:
             self._refuse(ticket)
             return None
-        if not self._is_watched():
+        if self._is_unwatched():
             self._pool.await_begin()
         return ticket
 
@@ -225,9 +226,9 @@ class CpuEngine:
 
     def _refuse(self, reason: int) -> None:
         """Counts a refusal of a full queue.  Raises the error of an engine that is closed."""
-        if reason == ring_at.REFUSED_SHUT:
+        if reason == at.RING_IS_SHUT:
             raise self._refused()
-        with self._lock:
+        with self._lock, sealed:
             self._full += 1
 
     def _batch(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> _Batch:
@@ -271,7 +272,7 @@ class CpuEngine:
         if self._words[(number & self._mask) << 4] > number:
             return True
         batch = self._batches.get(number)
-        return batch is not None and bool(batch.status[(ticket & MOST_ROWS) * ring_at.STATUS_BYTES])
+        return batch is not None and bool(batch.status[(ticket & MOST_ROWS) * at.Status.BYTES])
 
     def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
         """Implements ``PersistentEngine.wait``."""
@@ -283,7 +284,8 @@ class CpuEngine:
         if self._waits_natively or self._words[place << 4] <= number:
             self._waits += 1
             limit = SLICE_NS if timeout is None else 0
-            if not self._native_wait(self._block, self._first + ENTRY_BYTES * place, number, limit):
+            entry = self._first + Entry.BYTES * place
+            if not self._native_wait(self._block, entry, entry + Entry.completed, number, limit):
                 self._await(ticket, timeout, None)
         words = memory.words
         if words[STATE] != _COMPLETED:
@@ -390,12 +392,12 @@ class CpuEngine:
         if self._closed:
             raise self._refused()
         fds = _descriptors()
-        with self._lock:
+        with self._lock, sealed:
             if not self._ring.add_fd(fds[-1]):
                 for fd in set(fds):
                     os.close(fd)
                 raise UnsupportedFeature(
-                    feature=f"more than {ring_at.MOST_FDS} event loops of one engine", backend=self._device.backend
+                    feature=f"more than {at.MOST_FDS} event loops of one engine", backend=self._device.backend
                 )
             self._descriptors[fds[0]] = fds
             self._ring.notify(wanted=True)
@@ -403,7 +405,7 @@ class CpuEngine:
 
     def unsubscribe(self, descriptor: int, /) -> None:
         """Implements ``PersistentEngine.unsubscribe``."""
-        with self._lock:
+        with self._lock, sealed:
             fds = self._descriptors.pop(descriptor, None)
             if fds is None:
                 return
@@ -431,7 +433,7 @@ class CpuEngine:
         if self._pool.block != self._block:
             self._closed = True  # the parent's: nothing of it runs here
             return
-        with self._lock:
+        with self._lock, sealed:
             if self._closed:
                 return
             self._closed = True
@@ -464,7 +466,7 @@ class CpuEngine:
         self._module.took(ns, jobs)
         self._device.counters.native_ns += ns
         if self._module.loaded is not self._loaded:
-            with self._lock:
+            with self._lock, sealed:
                 if not self._closed:
                     self._loaded = self._module.loaded
                     self._ring.use_code(self._code(self._loaded))
@@ -478,7 +480,7 @@ class CpuEngine:
             if isinstance(part, _Part):
                 part.copy()
         if ended:
-            with self._lock:
+            with self._lock, sealed:
                 first, batch.learned = not batch.learned, True
             if first:
                 self._jobs_seen += batch.jobs
@@ -509,7 +511,7 @@ class CpuEngine:
     def _await(self, ticket: int, timeout: float | None, batch: _Batch | None) -> None:
         """Waits until a job has ended, in slices, so that handlers of signals run.  Raises ``TimeoutError``."""
         number, ring = ticket >> ROW_BITS, self._ring
-        status = 0 if batch is None else batch.status_address + (ticket & MOST_ROWS) * ring_at.STATUS_BYTES
+        status = 0 if batch is None else batch.status_address + (ticket & MOST_ROWS) * at.Status.BYTES
         end = None if timeout is None else time.monotonic_ns() + round(timeout * 1e9)
         while True:
             if self._pool.block != self._block:
@@ -592,7 +594,7 @@ def _forgotten() -> InvalidResource:
 
 
 def _status_of(batch: _Batch, row: int) -> RowStatus:
-    words = batch.status[row * ring_at.STATUS_BYTES : (row + 1) * ring_at.STATUS_BYTES].view("<i8").tolist()
+    words = batch.status[row * at.Status.BYTES : (row + 1) * at.Status.BYTES].view("<i8").tolist()
     found = read_status(words)
     assert found is not None
     return found
@@ -600,9 +602,12 @@ def _status_of(batch: _Batch, row: int) -> RowStatus:
 
 def _descriptors() -> tuple[int, ...]:
     """Returns a descriptor to read and one to write, which may be the same; neither blocks."""
-    if hasattr(os, "eventfd"):
-        return (os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),)
-    ends = os.pipe()
+    try:
+        if hasattr(os, "eventfd"):
+            return (os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),)
+        ends = os.pipe()
+    except OSError as error:
+        raise no_descriptor("telling of ended jobs", error) from None
     for end in ends:
         os.set_blocking(end, False)
     return ends

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import inf, prod
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
-from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
 from vyre.adapters.cpu.runtime.launch import Placement
+from vyre.adapters.cpu.runtime.options import MAX_GRID, MAX_LANES, MAX_WORKGROUP
 from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers, runs_here, steps_at_most
+from vyre.adapters.cpu.runtime.slot import Slot, SlotSpec, work_of
 from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
+from vyre.adapters.forks import process_lock
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan, kernel_runs
 from vyre.adapters.kernel_source import KernelSource
@@ -24,6 +25,7 @@ from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.binding import plan_bindings
+from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import DeviceOutOfMemory
 from vyre.domain.geometry import LaunchLimits, check_limits
@@ -31,22 +33,20 @@ from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
-from vyre.domain.names import BackendId, Dim3
-from vyre.domain.record import U32_MAX
-from vyre.domain.validation.validator import order_sensitive
+from vyre.domain.names import BackendId
+from vyre.domain.validation.known import order_sensitive
 from vyre.policies.journal import DecisionSink
-from vyre.policies.launching.execution_prices import ExecutionMode
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import HostBytes, OutputStorage
-from vyre.ports.planning import DispatchWork
+from vyre.ports.interrupts import sealed
+
+if TYPE_CHECKING:
+    from vyre.ports.planning import DispatchWork
 
 SHAPES: Final = 64
+_timing: Final = DispatchTiming._make
 _LISTED: Final = "run as one command list from the first run on"
 WIDE_BYTES: Final = 1 << 31
 """From so many bytes of one buffer on, offsets of 32 bits do not suffice."""
-MAX_LANES: Final = 1 << 15
-MAX_WORKGROUP: Final[Dim3] = (MAX_LANES, MAX_LANES, MAX_LANES)
-MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
 _HONOURED: Final = frozenset({"step_budget", "timeout_s"})
 """The fields of a config that the backend honours, of those that a backend need not."""
 _INSTEAD: Final = {"race_check": "look for races on `reference`."}
@@ -63,7 +63,7 @@ class Shape:
     """A pipeline at certain input lengths.
 
     ``choice`` is the present one; read it once.  ``planned_ns`` is the time of a workgroup by which it was made, None
-    if none was measured.  ``idle`` holds the lanes that no dispatch uses.  ``steps`` bounds the work of a dispatch, if
+    if none was measured.  ``idle`` holds the slots that no dispatch uses.  ``steps`` bounds the work of a dispatch, if
     a bound is proved.
     """
 
@@ -77,7 +77,7 @@ class Shape:
         self.steps: Final = steps
         self.short: Final = is_short(steps)
         self.estimate: Final = Estimate()
-        self.idle: Final[list[Lane]] = []
+        self.idle: Final[list[Slot]] = []
 
 
 class CpuPipeline:
@@ -109,7 +109,7 @@ class CpuPipeline:
         self._device, self._kernels, self._planner = device, kernels, planner
         self._ordered: Final = order_sensitive(sized)
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         self._inputs: Final = VariantInputs(
             program=sized,
             features=kernels.maker.tools.features,
@@ -133,38 +133,42 @@ class CpuPipeline:
         started = time.perf_counter_ns()
         lengths = tuple([view.nbytes for view in inputs])
         shape = self._shapes.get(lengths) or self.shape(lengths)
-        lane = self._lane(shape)
+        slot = self._slot(shape)
         if not shape.short:
-            lane.short = self._seems_short(shape)
+            slot.short = self._seems_short(shape)
         try:
-            lane.dispatch(inputs, outputs.begin(shape.launch.output_nbytes))
+            slot.dispatch(inputs, outputs.begin(shape.launch.output_nbytes))
         except MemoryError as error:
             outputs.clear()
             raise DeviceOutOfMemory(requested=sum(shape.launch.nbytes)) from error
         except BaseException:
             outputs.clear()
             raise
-        native, submitted, launched = lane.native_ns, lane.submit_ns, lane.launched
-        shape.idle.append(lane)
+        native, submitted, launched = slot.native_ns, slot.submit_ns, slot.launched
+        shape.idle.append(slot)
         counters = self._device.counters
         counters.dispatches += 1
         counters.workgroups += shape.groups * self._launches
         self.learn(shape, native)
-        return DispatchTiming(time.perf_counter_ns() - started, native, submitted, None, launched)
+        # By position and at once: a dispatch is run in the time of a few of these objects.
+        return _timing((time.perf_counter_ns() - started, native, submitted, None, launched, None, None, None))
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Returns whether a lane is ready for a dispatch of inputs of these lengths."""
+        """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
         found = self._shapes.get(input_nbytes)
         return found is not None and bool(found.idle)
 
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Resolves the shape and makes a lane ready; launches nothing."""
+        """Resolves the shape and makes a slot ready; launches nothing."""
         self._device.open()
         shape = self.shape(input_nbytes)
-        shape.idle.append(self._lane(shape))
+        shape.idle.append(self._slot(shape))
 
     def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchWork:
         """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
+        from vyre.policies.launching.execution_prices import ExecutionMode
+        from vyre.ports.planning import DispatchWork
+
         shape = self.shape(input_nbytes)
         if sink is not None:
             self._explain(shape, sink)
@@ -184,7 +188,7 @@ class CpuPipeline:
     # ---------------------------------------------------------------- for launches on resident memory too
     def launch(self, input_nbytes: tuple[int, ...]) -> Launch:
         """Returns the launch for inputs of these lengths.  Raises as ``launch_of`` does."""
-        return resolve_launch(self.program, input_nbytes, self.config, self._limits)
+        return resolve_launch(self._source.program, input_nbytes, self.config, self._limits)
 
     def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
         """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
@@ -195,7 +199,7 @@ class CpuPipeline:
         module = self.module_for(launch)
         choice = self._place(module, launch, None, self._kernels.maker.decisions)
         shape = Shape(launch, choice, steps=self._steps(module, launch))
-        with self._lock:
+        with self._lock, sealed:
             shape = self._shapes.setdefault(input_nbytes, shape)
             if len(self._shapes) > SHAPES:
                 self._shapes.popitem(last=False)
@@ -217,7 +221,7 @@ class CpuPipeline:
             group_ns = shape.estimate.group_ns
             choice = self._place(self.module_for(launch), launch, group_ns, sink)
             shape.planned_ns = group_ns
-            if choice != shape.choice:  # else the lanes, and the lists that they have recorded, stay in use
+            if choice != shape.choice:  # else the slots, and the lists that they have recorded, stay in use
                 shape.choice = choice
 
     def expected_ns(self, shape: Shape) -> float:
@@ -227,32 +231,36 @@ class CpuPipeline:
         least_ns = shape.estimate.least_ns
         return inf if least_ns is None else self.config.launches * self.parts * shape.groups * least_ns
 
+    def is_brief(self, shape: Shape, most_ns: int) -> bool:
+        """Returns whether one thread runs it, proved to end soon, and by the times measured within ``most_ns``."""
+        return shape.short and shape.choice.placement.threads == 1 and self.expected_ns(shape) <= most_ns
+
     def module_for(self, launch: Launch) -> KernelModule:
         """Returns the variant for a launch whose buffers all threads share."""
         return self._kernels.get(self._source, self._sized_options(launch))
 
-    def spec(self, launch: Launch) -> LaneSpec:
-        """Returns what a lane of this launch is for."""
+    def spec(self, launch: Launch) -> SlotSpec:
+        """Returns what a slot of this launch is for."""
         config = self.config
         title = config.label or self.program.name or "unnamed"
-        return LaneSpec(
+        return SlotSpec(
             self.id, title, self.plan, launch, config.launches, config.step_budget, config.timeout_s, self.kernels
         )
 
     # ---------------------------------------------------------------- details
-    def _lane(self, shape: Shape) -> Lane:
-        """Returns a lane for the shape's present code and placement."""
+    def _slot(self, shape: Shape) -> Slot:
+        """Returns a slot for the shape's present code and placement."""
         while True:
             try:
-                lane = shape.idle.pop()
+                slot = shape.idle.pop()
             except IndexError:
                 break
             module, placement = shape.choice
-            if lane.module is module and lane.loaded is module.loaded and lane.placement is placement:
-                return lane
-            lane.end()
+            if slot.module is module and slot.loaded is module.loaded and slot.placement is placement:
+                return slot
+            slot.end()
         module, placement = shape.choice
-        return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
+        return Slot(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
 
     def _seems_short(self, shape: Shape) -> bool:
         """Returns whether measured times say that the calling thread may run a dispatch that one thread runs anyway."""
@@ -297,7 +305,7 @@ class CpuPipeline:
         """Takes the decisions by which the next run of ``shape`` goes again, on the same inputs, for ``sink``."""
         module = shape.choice.module
         self._inputs.width(sink, joined=module.options.joined)
-        module.explain_pipeline(sink)
+        module.explain_effort(sink)
         self._place(self.module_for(shape.launch), shape.launch, shape.planned_ns, sink)
 
     def _sized_options(self, launch: Launch) -> EmitOptions:
@@ -315,16 +323,7 @@ class CpuExecutor(PipelineExecutor[CpuPipeline]):
             pipeline = CpuPipeline(device, kernels, planner, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make, kernels.maker.decisions)
-        self._kernels = kernels
-
-    def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Drops the pipelines and modules of these programs, or all for None; returns the number of dropped
-        pipelines.
-        """
-        forgotten = super().forget(programs)
-        self._kernels.discard(programs)  # after the pipelines, which would compile them again
-        return forgotten
+        super().__init__(make, kernels.maker.decisions, kernels.discard)
 
 
 @cache

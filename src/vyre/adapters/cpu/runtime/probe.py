@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from vyre.adapters.cpu.decisions.vector_width import SUBGROUP, VectorInputs, vector_width
 from vyre.adapters.cpu.ids import CPU
+from vyre.adapters.cpu.llvm.options import SUBGROUP
 from vyre.adapters.cpu.native.compilation import llvm_version, loaded_version
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures, host
 from vyre.adapters.cpu.pool.options import (
@@ -17,12 +17,10 @@ from vyre.adapters.cpu.pool.options import (
     default_threads,
     usable_cpus,
 )
-from vyre.adapters.cpu.runtime.options import CpuOptions
-from vyre.adapters.cpu.runtime.pipeline import MAX_GRID, MAX_LANES, MAX_WORKGROUP
+from vyre.adapters.cpu.runtime.options import MAX_GRID, MAX_LANES, MAX_WORKGROUP, CpuOptions
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
-from vyre.policies.journal import decide
 from vyre.ports.support import Environment
 
 SYSTEMS: Final = ("linux", "darwin")
@@ -62,6 +60,9 @@ def facts_of(options: CpuOptions, environment: Environment) -> dict[str, str]:
 
     LLVM is imported, which shows whether it works.  ``environment`` is that from which ``options`` were read.
     """
+    from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+    from vyre.policies.journal import decide
+
     features = host()
     width = decide(None, vector_width, VectorInputs(features.vector_bits, 1 << 10))
     return {
@@ -114,5 +115,5 @@ def _server() -> str:
 
     number = shared_server().process_id
     if number is None:
-        return "none runs; it starts when a kernel has run so long that the full pipeline pays"
+        return "none runs; it starts when a kernel has run so long that full effort pays"
     return f"process {number}"

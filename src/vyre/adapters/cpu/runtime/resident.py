@@ -1,30 +1,31 @@
 """Launches on resident memory: a sequence is one native command list, and a bound step is prefilled.
 
-Sequences that were run lately keep their lists: a front end runs the same steps again and again.
+Sequences that were run lately keep their lists: a front end runs the same steps again and again.  What is kept has weak
+references to the steps; it goes with the first of them that is dropped, and so does the memory that they bind.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from ctypes import addressof, c_uint64
+from functools import partial
 from itertools import count
-from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from weakref import ref
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill, Repeat, flat
 from vyre.adapters.cpu.runtime.addresses import AddressReader
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
-from vyre.adapters.cpu.runtime.lane import owners_of, run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
 from vyre.adapters.cpu.runtime.memory_pool import MemoryPool
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.cpu.runtime.shapes import runs_here
-from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, turn_of
+from vyre.adapters.cpu.runtime.slot import owners_of, run_failed
+from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, arrays_of, counted_buffers, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
 from vyre.domain.shared_dicts import entries_of
@@ -39,6 +40,7 @@ from vyre.ports.backend import (
     ResidentStep,
     Upload,
 )
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
@@ -140,11 +142,10 @@ class CpuMemory(HostMemory):
         self._device = device
         self._executor = executor
         self._prepared: OrderedDict[int, _PreparedSequence] = OrderedDict()
-        self._by_tuples: dict[tuple[int, ...], int] = {}
-        self._by_steps: dict[tuple[int, ...], int] = {}
+        self._by_steps: dict[tuple[int, ...], tuple[int, ref[ResidentStep]]] = {}
+        self._by_sequence: dict[int, tuple[int, ref[ResidentSequence]]] = {}
         self._idle: Idle = OrderedDict()
         self._numbers = count()
-        self._lock = threading.Lock()
         self.pool: Final = MemoryPool()
         """The blocks of resident memory."""
 
@@ -156,6 +157,9 @@ class CpuMemory(HostMemory):
         for number, idle in entries_of(self._idle):
             if idle.prepared.is_closed:  # its memory is free from now on
                 self._idle.pop(number, None)
+        for number, kept in entries_of(self._prepared):
+            if not kept.is_usable():
+                self._prepared.pop(number, None)
         data, address = self.pool.take(nbytes)
         counters = self._device.counters
         counters.resident_allocations += 1
@@ -210,66 +214,63 @@ class CpuMemory(HostMemory):
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Implements ``ResidentBinder.bind``."""
         idle = self._idle.pop(id(step), None)
-        if idle is not None and idle.step is step and idle.prepared.is_current and not idle.prepared.is_closed:
-            return BoundStep(self._device, self._idle, step, idle.prepared, idle.job)
+        if idle is not None and idle.prepared.is_current and not idle.prepared.is_closed:
+            return BoundStep(self._device, self._idle, step, idle.prepared, idle.job, idle.step)
         return BoundStep(self._device, self._idle, step, self.prepare_step(step, copy=True))
 
     def prepare_step(self, step: ResidentStep, *, copy: bool) -> PreparedStep:
         """Returns a step with everything resolved.  ``copy``: its host bytes are copied, unless they are those of a
         ``bytes``, else they are read in place.
 
-        Raises the errors of ``HostMemory.resolve`` and those that a dispatch raises before its launch.
+        Raises the errors of ``step_memory`` and those that a dispatch raises before its launch.
         """
         found = self.resolve(step)
         pipeline, _ = self._executor.pipeline(step.program, found.sized)
         shape = pipeline.shape(found.input_nbytes)
         launch = shape.launch
         found.check(launch)
-        read, keep = AddressReader(), list[object](found.arrays)
+        arrays = arrays_of(found)
+        read, keep = AddressReader(), list[object](arrays)
         in_place: list[tuple[HostBytes, int]] = []
         copied = False
         addresses: list[int] = []
         clear: list[Command] = []
-        for binding, buffer, data, resource, nbytes in zip(
-            found.plan.bindings, found.buffers, found.arrays, step.resources, launch.nbytes, strict=True
-        ):
-            if buffer is not None:
-                address = buffer.address
+        for binding, held, data, nbytes in zip(found.plan.bindings, found.memory, arrays, launch.nbytes, strict=True):
+            if isinstance(held, HostBuffer):
+                address = held.address
                 if binding.input_index is None:
                     clear.append(Fill(address, 0, nbytes))
             else:
-                assert isinstance(resource, memoryview)
-                address = read(resource)
-                fixed = type(resource.obj) is bytes  # neither its bytes nor its place change
+                address = read(held)
+                fixed = type(held.obj) is bytes  # neither its bytes nor its place change
                 if nbytes and ((copy and not fixed) or address % binding.element_size):
-                    held, address = allocate_aligned(nbytes)
-                    held[:] = data[:nbytes]
-                    keep.append(held)
+                    own_bytes, address = allocate_aligned(nbytes)
+                    own_bytes[:] = data[:nbytes]
+                    keep.append(own_bytes)
                     copied = True
                 else:
-                    in_place.append((resource, address))
+                    in_place.append((held, address))
             addresses.append(address)
-        config = pipeline.config
-        frame = StepFrame(launch, config.step_budget, pipeline.kernels)
+        frame = StepFrame(launch, pipeline.config.step_budget, pipeline.kernels)
         frame.bind(addresses)
         choice = shape.choice
         loaded = choice.module.loaded
         first = (*frame.clearing(), *clear)
         kernels = frame.kernels(loaded, launch, choice.placement)
-        buffers = tuple([buffer for buffer in found.buffers if buffer is not None])
+        buffers = tuple([held for held in found.memory if isinstance(held, HostBuffer)])
         return PreparedStep(
             pipeline,
             shape,
             frame,
             first,
             kernels,
-            config.launches,
+            pipeline.config.launches,
             choice,
             loaded,
             buffers,
             tuple(in_place),
             copied,
-            found.counted,
+            counted_buffers(step.program, found),
             tuple(keep),
         )
 
@@ -277,61 +278,47 @@ class CpuMemory(HostMemory):
     def _take(self, sequence: ResidentSequence) -> _PreparedSequence | None:
         """Returns the prepared form of a sequence, which no other thread uses meanwhile; None if it has no step.
 
-        It is found at once by the tuples of steps that the caller passed before, else by the steps in them.
+        It is found at once for a sequence that the caller ran before, else by the steps in it.  Both are told apart by
+        their identities, which no other object has while they live, and what is kept of them ends with them: functions
+        of C forget it, which swallow no interrupt.
         """
-        prefix, repeated, flag = sequence.prefix, sequence.repeated, sequence.flag
-        if not prefix and not repeated:
+        same = self._by_sequence.get(id(sequence))
+        if same is not None and (kept := self._prepared.pop(same[0], None)) is not None and kept.is_usable():
+            return kept
+        prefix, flag = sequence.prefix, sequence.flag
+        steps = (*prefix, *sequence.repeated)
+        if not steps:
             return None
-        tuples = id(prefix), id(repeated), id(flag)
-        found = self._prepared.pop(self._by_tuples.get(tuples, -1), None)
-        if found is not None:
-            if found.prefix is prefix and found.repeated is repeated and found.flag is flag and found.is_usable():
-                return found
-            self._give(found)
-        steps = (*prefix, *repeated)
         key = (len(prefix), id(flag), *map(id, steps))
-        with self._lock:
-            found = self._prepared.pop(self._by_steps.get(key, -1), None)
-        if found is not None and found.serves(steps) and found.is_usable():
-            self._forget(found)
-            found.prefix, found.repeated, found.tuples = prefix, repeated, tuples
-            self._know(found)
-            return found
-        if found is not None:
-            self._forget(found)
-        if flag is not None:
-            self.range(flag, 0, FLAG_BYTES)
-        prepared = [self.prepare_step(step, copy=False) for step in steps]
-        own = None if flag is None else self.own(flag)
-        made = _PreparedSequence(self._device, next(self._numbers), key, tuples, prefix, repeated, prepared, own)
-        if made.reusable:
-            self._know(made)
-        return made
-
-    def _know(self, prepared: _PreparedSequence) -> None:
-        with self._lock:
-            self._by_tuples[prepared.tuples] = self._by_steps[prepared.key] = prepared.number
-
-    def _forget(self, prepared: _PreparedSequence) -> None:
-        with self._lock:
-            for known, key in ((self._by_tuples, prepared.tuples), (self._by_steps, prepared.key)):
-                if known.get(key) == prepared.number:
-                    del known[key]
+        alike = self._by_steps.get(key)
+        kept = None if alike is None else self._prepared.pop(alike[0], None)
+        if kept is None or not kept.is_usable():
+            if flag is not None:
+                self.range(flag, 0, FLAG_BYTES)
+            made = [self.prepare_step(step, copy=False) for step in steps]
+            own, number = None if flag is None else self.own(flag), next(self._numbers)
+            kept = _PreparedSequence(self._device, number, steps, len(prefix), made, own)
+            if not kept.reusable:
+                return kept
+            ended = partial(self._prepared.pop, number)  # its second argument, the reference, is the default
+            kept.living = tuple([ref(step, ended) for step in steps])
+            self._by_steps[key] = number, ref(steps[0], partial(self._by_steps.pop, key))
+        if sequence.cancellation is None and (alike is None or not sequence.reads):  # else it is run once
+            dropped = partial(self._by_sequence.pop, id(sequence))
+            self._by_sequence[id(sequence)] = kept.number, ref(sequence, dropped)
+        return kept
 
     def _give(self, prepared: _PreparedSequence) -> None:
         self._prepared[prepared.number] = prepared
         if len(self._prepared) > PREPARED:
-            with self._lock:
-                evicted = self._prepared.popitem(last=False)[1] if len(self._prepared) > PREPARED else None
-            if evicted is not None:
-                self._forget(evicted)
+            with suppress(KeyError):  # other threads have evicted all
+                self._prepared.popitem(last=False)
 
     def release(self) -> None:
         """Forgets every prepared sequence, and gives up memory that nobody uses."""
-        with self._lock:
-            self._prepared.clear()
-            self._by_tuples.clear()
-            self._by_steps.clear()
+        self._prepared.clear()
+        self._by_steps.clear()
+        self._by_sequence.clear()
         self._idle.clear()
         self.pool.trim()
 
@@ -343,30 +330,25 @@ Ran: TypeAlias = "tuple[int, int, int | None, bool | None]"
 class _PreparedSequence:
     """Steps as a command list, in order.
 
-    ``number`` is that of the list.  ``tuples`` and ``key`` are the identities of the tuples of steps that the caller
-    passed last, and of the steps; ``prefix`` and ``repeated`` are those tuples, and ``flag`` the flag.
+    ``number`` is that of the list.  The first ``once`` of the steps run once, the others in each round, and ``living``
+    are weak references to all of them.  ``flag`` is the flag.
     """
 
     def __init__(
         self,
         device: CpuDevice,
         number: int,
-        key: tuple[int, ...],
-        tuples: tuple[int, ...],
-        prefix: tuple[ResidentStep, ...],
-        repeated: tuple[ResidentStep, ...],
+        steps: tuple[ResidentStep, ...],
+        once: int,
         prepared: Sequence[PreparedStep],
         flag: HostBuffer | None,
     ) -> None:
         self._device = device
         self.number: Final = number
-        self.tuples = tuples
-        self.prefix, self.repeated = prefix, repeated
+        self.living: tuple[ref[ResidentStep], ...] = ()
         self.flag: Final = flag
-        steps, once = (*prefix, *repeated), len(prefix)
         self._rounds: Final = c_uint64()
-        self.key: Final = key
-        self._steps, self._prepared, self._once = steps, tuple(prepared), once
+        self._prepared, self._once = tuple(prepared), once
         self._read: Final = AddressReader()
         limits = [step.config.timeout_s for step in steps if step.config.timeout_s is not None]
         self._timeout: Final = min(limits, default=None)
@@ -389,10 +371,6 @@ class _PreparedSequence:
         self._position = 0
         self._owners: tuple[Owner, ...] = ()
         self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted)
-
-    def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
-        """Returns whether this is the prepared form of exactly these step objects."""
-        return len(steps) == len(self._steps) and all(map(is_, self._steps, steps))
 
     def is_usable(self) -> bool:
         """Returns whether it can still be run.  What many steps have in common is looked at once."""
@@ -423,7 +401,7 @@ class _PreparedSequence:
         if self._turn is None:
             native = self._timed(job, short, cancellation)
         else:
-            with self._turn:
+            with self._turn, sealed:
                 native = self._timed(job, short, cancellation)
         if self.flag is None:
             launched = self._launched_once + repeat_count * self._launched_again
@@ -509,9 +487,9 @@ def _sum_of_steps(prepared: Sequence[PreparedStep]) -> int | None:
 
 
 class _IdleStep(NamedTuple):
-    """The commands that a bound step prepared for ``step`` before it was closed."""
+    """The commands that a bound step prepared for ``step`` before it was closed, for as long as that lives."""
 
-    step: ResidentStep
+    step: ref[ResidentStep]
     prepared: PreparedStep
     job: Job
 
@@ -526,12 +504,14 @@ class BoundStep:
     What a closed one had prepared is left in ``idle`` for whoever binds the same step next.
     """
 
+    active: bool = False  # as ``Expiring``: the job keeps its memory
     __slots__ = (
         "__weakref__",
         "_address",
-        "_closed",
         "_counters",
         "_device",
+        "_dropped",
+        "_ended",
         "_enter",
         "_every",
         "_idle",
@@ -544,17 +524,26 @@ class BoundStep:
     )
 
     def __init__(
-        self, device: CpuDevice, idle: Idle, step: ResidentStep, prepared: PreparedStep, job: Job | None = None
+        self,
+        device: CpuDevice,
+        idle: Idle,
+        step: ResidentStep,
+        prepared: PreparedStep,
+        job: Job | None = None,
+        dropped: ref[ResidentStep] | None = None,
     ) -> None:
         self._device: Final = device
         self._step: Final = step
+        self._dropped: Final = dropped or ref(step, partial(idle.pop, id(step)))
         self._idle: Final = idle
         self._counters: Final = device.counters
-        self._closed = False
+        self._ended = ""
         self._left = self._every = 1
         self._short: bool = False
         self._use(prepared, job)
         device.counters.open_steps.add(self)
+        for buffer in prepared.buffers:
+            buffer.expires(self)
 
     def uncounted(self) -> tuple[int, int]:
         """Returns the launches since the last one that was measured, and their kernels, which no counter has yet."""
@@ -564,7 +553,7 @@ class BoundStep:
     def __call__(self) -> None:
         """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it was closed."""
         prepared = self._prepared
-        if self._closed or self._device.closed or prepared.choice.module.loaded is not prepared.loaded:
+        if self._ended or self._device.closed or prepared.choice.module.loaded is not prepared.loaded:
             self._renew()
         self._left -= 1
         if not self._short or not self._left:
@@ -583,7 +572,7 @@ class BoundStep:
         if self._turn is None:
             ns = self._timed()
         else:
-            with self._turn:
+            with self._turn, sealed:
                 ns = self._timed()
         prepared.pipeline.learn(prepared.shape, ns, runs)
         if not prepared.is_current:
@@ -593,11 +582,15 @@ class BoundStep:
 
     def close(self) -> None:
         """Releases the commands.  Idempotent."""
-        if not self._closed:
-            self._closed = True
+        self.expire("it was closed")
+
+    def expire(self, why: str, /) -> None:
+        """Implements ``Expiring.expire``."""
+        if not self._ended:
+            self._ended = why
             self._counters.ran_bound(*self.uncounted())
             self._counters.open_steps.discard(self)
-            self._idle[id(self._step)] = _IdleStep(self._step, self._prepared, self._job)
+            self._idle[id(self._step)] = _IdleStep(self._dropped, self._prepared, self._job)
             if len(self._idle) > IDLE:
                 self._idle.popitem(last=False)
 
@@ -614,8 +607,7 @@ class BoundStep:
         if job is None:
             job = self._device.job(CommandList(prepared.first, prepared.kernels, prepared.iterations))
             job.keep = prepared
-            if prepared.pipeline.config.timeout_s is not None:
-                job.set_timeout(prepared.pipeline.config.timeout_s)
+            job.set_timeout(prepared.pipeline.config.timeout_s)
         self._prepared = prepared
         self._short = prepared.short
         self._job = job
@@ -626,14 +618,13 @@ class BoundStep:
 
     def _renew(self) -> None:
         """Refuses a closed step; prepares it anew if better code is there."""
-        if self._closed:
-            raise InvalidResource("the bound launch was closed", fix="bind it again.")
+        if self._ended:
+            raise InvalidResource(f"the bound launch cannot run: {self._ended}", fix="bind it again.")
         self._device.check()
         self._use(self._prepared.renewed())
 
     def _failed(self) -> None:
-        job = self._job
-        raise run_failed(self._device, job, job.outcome, self._prepared.owners)
+        raise run_failed(self._device, self._job, self._job.outcome, self._prepared.owners)
 
 
 def _in_turn(turn: AbstractContextManager[object], enter: Callable[[int], int]) -> Callable[[int], int]:

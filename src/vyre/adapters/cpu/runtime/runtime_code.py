@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Final
 
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.runtime.artifact_keys import feature_facts, of_another_compiler
 from vyre.adapters.cpu.runtime.tools import MachineCode, Tools
@@ -44,7 +44,7 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
         except KernelCompileFailed:  # it is whole, but does not fit this machine
             pass
     started = time.perf_counter_ns()
-    image = tools.compile(_text(tools), tools.features, Pipeline.FULL)
+    image = tools.compile(_text(tools), tools.features, Effort.FULL)
     compile_ns = time.perf_counter_ns() - started
     loaded: MachineCode = tools.load(image)
     if store is not None:
@@ -53,7 +53,7 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
 
 
 def _text(tools: Tools) -> str:
-    from vyre.adapters.cpu.pool.primitives import Target
+    from vyre.adapters.cpu.pool.machine import Target
     from vyre.adapters.cpu.pool.text import runtime_text
 
     return runtime_text(Target(tools.features.arch, sys.platform))

@@ -13,7 +13,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.captures import Capture, scratch_for
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.domain.errors import MalformedWire
 
 FORMAT: Final = b"vyre-object/3"
@@ -24,7 +24,7 @@ _KERNEL: Final = Struct("<QBQIII")
 _CAPTURE: Final = Struct("<QBQI")
 _WORD: Final = Struct("<Q")
 _LENGTH: Final = Struct("<I")
-_PIPELINES: Final = tuple(Pipeline)
+_EFFORTS: Final = tuple(Effort)
 _FIX: Final = "compile the program again."
 
 
@@ -49,17 +49,17 @@ class KernelLayout(NamedTuple):
 
 class CodeLayout(NamedTuple):
     """The kernels of an object, which are launched in this order, the number of lanes of their vectors, and the
-    pipeline that made the object.
+    effort that made the object.
     """
 
     lanes: int
-    pipeline: Pipeline
+    effort: Effort
     kernels: tuple[KernelLayout, ...]
 
 
 def encode_layout(layout: CodeLayout) -> bytes:
     """Returns a layout as bytes."""
-    parts = [_HEAD.pack(FORMAT, _PIPELINES.index(layout.pipeline), layout.lanes, len(layout.kernels))]
+    parts = [_HEAD.pack(FORMAT, _EFFORTS.index(layout.effort), layout.lanes, len(layout.kernels))]
     for entry, scratch, tags, bounded, captures in layout.kernels:
         name = entry.encode("utf-8", "surrogatepass")
         parts += (_KERNEL.pack(scratch, *_optional(bounded), len(name), len(tags), len(captures)), name)
@@ -74,7 +74,7 @@ def encode_layout(layout: CodeLayout) -> bytes:
 def decode_layout(data: bytes) -> CodeLayout:
     """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
-        form, pipeline, lanes, count = _HEAD.unpack_from(data)
+        form, effort, lanes, count = _HEAD.unpack_from(data)
         if form != FORMAT:
             raise ValueError(f"its format is not {FORMAT.decode()}")
         if not 1 <= lanes <= _LANES_MAX:
@@ -83,7 +83,7 @@ def decode_layout(data: bytes) -> CodeLayout:
         for _ in range(count):
             kernel, at = _kernel(data, at)
             kernels.append(kernel)
-        layout = CodeLayout(lanes, _PIPELINES[pipeline], tuple(kernels))
+        layout = CodeLayout(lanes, _EFFORTS[effort], tuple(kernels))
         if not kernels or at != len(data):
             raise ValueError("it has no kernels, or bytes behind them")
     except (ValueError, IndexError, StructError) as error:  # UnicodeDecodeError is a ValueError

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ class Tools:
     features: CpuFeatures
     emit: Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedCode]
     version: Callable[[], str | None]
-    compile: Callable[[str, CpuFeatures, Pipeline], bytes]
-    compile_apart: Callable[[str, CpuFeatures, Pipeline], bytes]
+    compile: Callable[[str, CpuFeatures, Effort], bytes]
+    compile_apart: Callable[[str, CpuFeatures, Effort], bytes]
     load: Callable[[bytes], MachineCode]
 
 
@@ -62,20 +61,35 @@ def native_tools(vector_bits: int | None = None) -> Tools:
 
     Code uses no vectors wider than ``vector_bits`` bits; None allows all that the processor has.
     """
-    from vyre.adapters.cpu.native.compilation import compile_object, llvm_version
+    from vyre.adapters.cpu.native.compilation import compile_object, is_lost_in_fork, llvm_version
     from vyre.adapters.cpu.native.features import host
-    from vyre.adapters.cpu.native.loading import linked, load
-    from vyre.adapters.cpu.native.server import shared_server
 
-    compile_apart = partial(shared_server().compile_object, timeout_s=APART_S)
     return Tools(
         features=host() if vector_bits is None else host().at_most(vector_bits),
         emit=_emit,
         version=llvm_version,
-        compile=lambda *asked: linked(compile_object(*asked)),
-        compile_apart=lambda *asked: linked(compile_apart(*asked)),
-        load=load,
+        compile=lambda *asked: _linked((_compile_apart if is_lost_in_fork() else compile_object)(*asked)),
+        compile_apart=lambda *asked: _linked(_compile_apart(*asked)),
+        load=_load,
     )
+
+
+def _linked(data: bytes) -> bytes:
+    from vyre.adapters.cpu.native.loading import linked
+
+    return linked(data)
+
+
+def _load(data: bytes) -> MachineCode:
+    from vyre.adapters.cpu.native.loading import load
+
+    return load(data)
+
+
+def _compile_apart(text: str, features: CpuFeatures, effort: Effort) -> bytes:
+    from vyre.adapters.cpu.native.server import shared_server
+
+    return shared_server().compile_object(text, features, effort, timeout_s=APART_S)
 
 
 def _emit(

@@ -6,13 +6,13 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from vyre.adapters.cpu.decisions.vector_width import SUBGROUP, VectorInputs, vector_width
-from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.llvm.options import SUBGROUP, EmitOptions
 from vyre.adapters.cpu.llvm.program_facts import can_join, vector_inputs
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import order_sensitive
+from vyre.domain.validation.known import order_sensitive
 from vyre.policies.journal import DecisionSink, decide
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -11,14 +10,15 @@ from vyre.adapters.cuda.aot.choice import Chosen, choose
 from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
-from vyre.adapters.cuda.runtime.host_lane import LanePool
-from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.host_slot import SlotPool
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
+from vyre.adapters.forks import process_lock
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import BackendError, InvalidConfig
@@ -26,6 +26,7 @@ from vyre.domain.launch import Interface, Launch, launch_of
 from vyre.domain.launch_costs import Provenance
 from vyre.domain.names import BackendId
 from vyre.ports.bundles import Bundle
+from vyre.ports.interrupts import whole
 
 
 class BundlePipeline(KernelPipeline):
@@ -35,7 +36,7 @@ class BundlePipeline(KernelPipeline):
         self,
         runner: BundleRunner,
         resources: Resources,
-        lanes: LanePool,
+        slots: SlotPool,
         profiler: Profiler,
         interface: Interface,
         config: DispatchConfig,
@@ -49,7 +50,7 @@ class BundlePipeline(KernelPipeline):
                 )
         super().__init__(
             resources,
-            lanes,
+            slots,
             profiler,
             id=f"{device.backend}:bundle:{runner.bundle.program.hex()[:16]}",
             title=runner.bundle.name or "unnamed",
@@ -95,11 +96,11 @@ class BundleRunner:
         self._resources = Resources(
             self.device, memory, pinned, streams, quarantine, graphs, replays, Conditions(self.device)
         )
-        self._lanes = LanePool(self._resources)
+        self._slots = SlotPool(self._resources)
         self._profiler = profiler or NullProfiler()
         self._interface = bundle.interface
         self._module: tuple[int, LoadedModule] | None = None
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     @property
     def backend(self) -> BackendId:
@@ -111,6 +112,7 @@ class BundleRunner:
         """Returns the name of the member that runs."""
         return self.chosen.build.name_of(self.chosen.member)
 
+    @whole
     def open(self) -> None:
         """Opens the device and loads the code; if loading fails, the device is closed again.
 
@@ -131,7 +133,7 @@ class BundleRunner:
         """Returns the bundle under ``config``.  Raises ``InvalidConfig`` for a field that was fixed when the bundle was
         built.
         """
-        return BundlePipeline(self, self._resources, self._lanes, self._profiler, self._interface, config)
+        return BundlePipeline(self, self._resources, self._slots, self._profiler, self._interface, config)
 
     def module(self) -> LoadedModule:
         """Returns the loaded code; loads it again after the device was lost.  Call it inside ``device.calls``."""

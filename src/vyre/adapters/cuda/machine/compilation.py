@@ -10,7 +10,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
 from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, floating, integer, memory, moves, warp
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
-from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol, parse_integer
+from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol
 from vyre.adapters.cuda.machine.paths import Paths, paths
 from vyre.adapters.lanes.types import Dense
 
@@ -209,8 +209,9 @@ def _build(ops: Operands) -> Step:
         return lanewise(operation, ops, wider=opcode.startswith("cvt.") and opcode not in convert.TABLE)
     if opcode == "trap":
         return _trap(ops.instruction)
-    builder = _BUILDERS.get(opcode.split(".")[0])
-    if builder is None:
+    name, *modifiers = opcode.split(".")
+    builder = _BUILDERS.get(name)
+    if builder is None or not modifiers:
         raise ops.error("unknown instruction")
     return builder(ops)
 
@@ -240,7 +241,7 @@ def _close(
             if guard is not None:
                 raise ops.error("a barrier under a predicate")
             (operand,) = ops.expect(1)
-            barrier = parse_integer(operand) if operand.isdigit() else -1
+            barrier = ops.integer(operand)
             if barrier not in _BARRIER_IDS:
                 raise ops.error(f"{operand} is no barrier")
     return Block(

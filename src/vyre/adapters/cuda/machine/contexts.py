@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.status import Status
 
+R = TypeVar("R")
 PRIMARY: Final = 0x5_0000_0000
 """The handle of the device's primary context: the same every time it is retained."""
 
@@ -21,6 +23,13 @@ class ContextState:
     lost: Status | None = None
 
 
+class _Current(threading.local):
+    """The current context of a thread.  ``is_for_main``: it makes a call for the main thread."""
+
+    handle: int = 0
+    is_for_main: bool = False
+
+
 class Contexts:
     """All contexts.  Not thread-safe, except for the current context, of which each thread has its own."""
 
@@ -30,11 +39,24 @@ class Contexts:
         self._destroyed: set[int] = set()
         self._retained = 0
         self._broken: Status | None = None
-        self._thread = threading.local()
+        self._local = _Current()
+        self._of_main = 0
 
     def __len__(self) -> int:
         """Returns the number of references: retains of the primary context, and created contexts."""
         return self._retained + sum(handle != PRIMARY for handle in self._states)
+
+    def handles(self) -> tuple[int, ...]:
+        """Returns the handles of the contexts that exist."""
+        return tuple(self._states)
+
+    def for_main(self, call: Callable[[], R]) -> R:
+        """Makes a call for the main thread, on another one."""
+        self._local.is_for_main = True
+        try:
+            return call()
+        finally:
+            self._local.is_for_main = False
 
     def current(self) -> ContextState:
         """Returns the calling thread's context.  Raises ``Status`` if there is none, or it was destroyed or is lost."""
@@ -56,7 +78,7 @@ class Contexts:
             raise Status(Result.INVALID_CONTEXT, f"{handle:#x} is no context")
         if handle in self._destroyed and handle not in self._states:
             raise Status(Result.CONTEXT_IS_DESTROYED, f"context {handle:#x} was destroyed")
-        self._thread.handle = handle
+        self._make_current(handle)
 
     def retain(self) -> int:
         """Adds a reference to the primary context, creates it at first, and returns it."""
@@ -88,7 +110,7 @@ class Contexts:
         """Creates a context and makes it current."""
         self._check_usable()
         self._add(handle)
-        self._thread.handle = handle
+        self._make_current(handle)
 
     def destroy(self, handle: int) -> None:
         """Destroys a created context.  Raises ``Status`` for the primary one."""
@@ -96,7 +118,7 @@ class Contexts:
             raise Status(Result.INVALID_CONTEXT, f"{handle:#x} is no context that was created")
         self._remove(handle)
         if self.current_handle == handle:
-            self._thread.handle = 0
+            self._make_current(0)
 
     def lose(self, handle: int, why: Status) -> None:
         """Makes every later call in the context fail with the first error."""
@@ -109,8 +131,13 @@ class Contexts:
     @property
     def current_handle(self) -> int:
         """Returns the handle that is current in the calling thread, whatever its state; 0 for none."""
-        handle: int = getattr(self._thread, "handle", 0)
-        return handle
+        return self._of_main if self._local.is_for_main else self._local.handle
+
+    def _make_current(self, handle: int) -> None:
+        if self._local.is_for_main:
+            self._of_main = handle
+        else:
+            self._local.handle = handle
 
     def _add(self, handle: int) -> None:
         self._states[handle] = ContextState(handle)

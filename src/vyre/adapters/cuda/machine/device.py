@@ -11,7 +11,7 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import libraries
 from vyre.adapters.cuda.machine.contexts import Contexts
 from vyre.adapters.cuda.machine.entering import Gate
-from vyre.adapters.cuda.machine.fault_plan import FaultInjector
+from vyre.adapters.cuda.machine.fault_plan import FaultInjector, RunName
 from vyre.adapters.cuda.machine.graphs import (
     CopyWork,
     Direction,
@@ -45,6 +45,7 @@ from vyre.adapters.cuda.seam import (
     LaunchShape,
     ParameterBlock,
 )
+from vyre.adapters.forks import process_lock
 
 _BYTE: Final = range(256)
 
@@ -61,7 +62,7 @@ class Device:
         self.journal: Final = Journal(tracing=options.trace)
         self.contexts: Final = Contexts(recoverable=options.recoverable)
         self.handles: Final = Handles(self.contexts)
-        lock = threading.RLock()
+        lock = process_lock()
         self.gate: Final = Gate(
             lock, self.journal, FaultInjector(options.faults), self.contexts, self._tick, self._lose_current
         )
@@ -72,7 +73,9 @@ class Device:
         self.memory: Final = DeviceMemory()
         self.host: Final = HostMemory(self.memory)
         self.heap: Final = DeviceHeap(self.memory, self.total_memory)
-        self.worker: Final = Worker(self.memory, self.preset.speed, options.kernels, options.seed, self._report_race)
+        self.worker: Final = Worker(
+            self.memory, self.preset.speed, options.kernels, options.seed, self._report_race, self.scheduler.given_up
+        )
 
     # ---- operations
     def submit(self, stream: Stream, operation: Operation) -> Completion:
@@ -88,15 +91,14 @@ class Device:
         operation.action = run
         return self.scheduler.submit(stream, operation)
 
-    def submit_work(self, stream: Stream, name: str, work: Work) -> None:
+    def submit_work(self, stream: Stream, name: RunName, work: Work) -> None:
         """Enqueues work under the name of its call; waits for it if it copies into pageable memory."""
         work = self._with_pageable(work)
-        operation = Operation(name=name, action=lambda _: self.worker.perform(work), engine=Engine.COMPUTE)
+        operation = Operation(name=name, action=self.worker.action(work), engine=Engine.COMPUTE)
         match work:
             case CopyWork():
                 operation.engine = work.direction.value
             case LaunchWork():
-                operation.action = self.worker.launch(work)
                 operation.slow = self.gate.injector.launch(work.kernel.name)
                 operation.uses = frozenset((work.kernel.library.handle,))
             case _:
@@ -116,7 +118,7 @@ class Device:
                 records[node.handle] = node.work.event.record = Completion()
         operation = Operation(
             name="graph_launch",
-            action=lambda start_ns: self.worker.perform_graph(nodes, records, start_ns),
+            action=self.worker.graph(nodes, records),
             engine=Engine.COMPUTE,
             after=() if found.last is None else (found.last,),
             slow=next(filter(None, slow), None),
@@ -223,7 +225,10 @@ class Device:
         self._lose(stream.context, status)
 
     def _lose_current(self, why: Status) -> None:
-        self._lose(self.contexts.current_handle, why)
+        """Loses the thread's context to an error of the device; all of them where none is current."""
+        current = self.contexts.current_handle
+        for context in (current,) if current else self.contexts.handles():
+            self._lose(context, why)
 
     def _lose(self, context: int, why: Status) -> None:
         self.contexts.lose(context, why)

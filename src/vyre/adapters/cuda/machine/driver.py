@@ -6,6 +6,7 @@ when a stream reaches it is done when the scheduler reaches it.  The rules are i
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -56,12 +57,13 @@ from vyre.adapters.cuda.seam import (
     PoolUse,
     WhileNode,
 )
+from vyre.domain.unique import Unique
 
 _CONDITIONS_SINCE: Final = 12_040
 """The version of the first driver with conditional nodes."""
 
 
-class MachineDriver:
+class MachineDriver(Unique):
     """``CudaDriver`` on an emulated device.  ``clock`` returns seconds; it is used for slow kernels only.
 
     For tests: ``calls`` counts calls by method (a launch as ``launch`` or ``graph_launch``), ``trace`` lists them in
@@ -85,6 +87,11 @@ class MachineDriver:
     def name(self) -> str:
         """Returns ``cuda-machine``."""
         return "cuda-machine"
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Returns the lock of the device."""
+        return self.gate.lock
 
     @property
     def checks_races(self) -> bool:
@@ -245,6 +252,10 @@ class MachineDriver:
         if ready:
             self._device.tell(found.diagnosis)
         return ready
+
+    def abandon(self, stream: int) -> None:
+        """Implements ``CudaDriver.abandon``."""
+        self._device.scheduler.abandon(stream)
 
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:

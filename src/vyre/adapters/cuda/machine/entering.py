@@ -1,7 +1,7 @@
 """Checks before every call of the driver, and the errors that a call raises.
 
 The checks are, in this order: the process and the interpreter, the call's count and an injected fault, ``init``, the
-thread's context.
+thread's context.  A real driver's calls are functions of C, within which no signal handler runs, and so it is here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from vyre.adapters.cuda.machine.fault_plan import FaultInjector
 from vyre.adapters.cuda.machine.journal import CallRecord, Journal, ViolationKind
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
+from vyre.domain.float_mode import in_default_mode
+from vyre.ports.collecting import hold_collections, let_collect
+from vyre.ports.interrupts import done_uncollected, is_disturbed
 
 
 class Needs(Enum):
@@ -114,10 +117,17 @@ def seam_call(
         name = method or body.__name__
         signature = inspect.signature(body)
 
+        @in_default_mode
         @functools.wraps(body)
         def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            if is_disturbed():
+                return done_uncollected(self.gate.contexts.for_main, functools.partial(perform, self, *args, **kwargs))
+            return perform(self, *args, **kwargs)
+
+        def perform(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
             gate = self.gate
             code = 0
+            hold_collections()  # a finaliser could wait for a thread that waits for the lock
             try:
                 gate.check_process(name)
                 with gate.lock:
@@ -129,6 +139,7 @@ def seam_call(
                 kind = KernelDiagnosis if code == DIAGNOSED else CudaCallError
                 raise kind(code, name_of(code), function, given, failure.log, failure.finding) from None
             finally:
+                let_collect()
                 if gate.journal.tracing:
                     gate.journal.trace.append(CallRecord(name, _arguments(signature, self, args, kwargs), code))
 

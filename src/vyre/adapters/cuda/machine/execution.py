@@ -22,9 +22,11 @@ from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positio
 from vyre.adapters.cuda.machine.launch import Launch
 from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
 from vyre.adapters.cuda.machine.resting import IDLE_NANOSECONDS, Rest
+from vyre.adapters.lanes.silence import Silence
+from vyre.ports.interrupts import given_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -47,8 +49,10 @@ _PATIENCE: Final = 64
 _ATTEMPTS: Final = 256
 _NO_ROUND: Final = Round(0, 0, -1, 0)
 _IDLE_ROUNDS: Final = 500
-_SLICE: Final = 512
-"""Basic blocks in a row of a kernel that polls for the host, which may have something to say to lanes that compute."""
+_SLICE: Final = 1 << 12
+"""Basic blocks in a row, after which other work may run."""
+_POLLING: Final = 8
+"""How many times as fast a slice ends for a kernel that polls for the host, which may have something to say."""
 
 
 def run_kernel(
@@ -61,19 +65,26 @@ def run_kernel(
 class KernelRun:
     """A kernel that runs in slices, between which other work may run and the host may change memory that it shares.
 
-    A slice ends when all lanes of a batch wait for others or have ended, and after some time if the kernel polls memory
-    that the host shares.  If all lanes that are left wait for a change
+    A slice ends when all lanes of a batch wait for others or have ended, and after some time, which is short if the
+    kernel polls memory that the host shares.  If all lanes that are left wait for a change
     of memory, that is a fault, unless one of them has polled memory that the host shares: then the kernel is *idle*.
     While nothing changes that an idle kernel polls, it rests: most slices only let time pass.
     """
 
     def __init__(
-        self, entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
+        self,
+        entry: MachineEntry,
+        shape: LaunchShape,
+        parameters: bytes,
+        memory: DeviceMemory,
+        options: RunOptions,
+        given_up: Callable[[], bool] = given_up,
     ) -> None:
+        """``given_up`` is asked after each basic block, and ends the kernel."""
         self._memory = memory
-        with np.errstate(all="ignore"):
+        with Silence():
             self._launch = Launch(entry, shape, parameters, memory, options)
-        self._scheduler = _Scheduler(self._launch)
+        self._scheduler = _Scheduler(self._launch, given_up)
         self._slices = self._scheduler.slices()
 
     def advance(self) -> Progress:
@@ -83,7 +94,7 @@ class KernelRun:
         if self._scheduler.rest.lasts():
             return Progress.IDLE
         try:
-            with np.errstate(all="ignore"):
+            with Silence():
                 progress = next(self._slices, Progress.ENDED)
         except BaseException:
             launch.settle()
@@ -91,6 +102,11 @@ class KernelRun:
         if progress is Progress.ENDED:
             launch.settle()
         return progress
+
+    @property
+    def cuts(self) -> int:
+        """The number of slices that ended because they took long."""
+        return self._scheduler.cuts
 
     def pass_time(self) -> None:
         """Lets the time pass in which an idle kernel rests: the next slice runs it."""
@@ -114,8 +130,9 @@ class KernelRun:
 
     def endless(self) -> KernelFault:
         """Returns the fault of a kernel that is idle, and that nobody gives work to any more."""
+        fault = self._scheduler.spinning()
         self._launch.settle()
-        return self._scheduler.spinning()
+        return fault
 
 
 class _Scheduler:
@@ -129,8 +146,9 @@ class _Scheduler:
     4. no block is parked whole: when the last of its living lanes arrives at a barrier or ends, the others go on.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, given_up: Callable[[], bool]) -> None:
         self._launch = launch
+        self._given_up = given_up
         self.rest: Final = Rest(launch)
         self._blocks = launch.code.blocks
         self._schedule = launch.options.schedule
@@ -141,7 +159,7 @@ class _Scheduler:
         """Whether blocks that pass a barrier yield to the blocks before them."""
         self._gave_way = False
         self._polled = 0
-        self._cut = 0
+        self.cuts = 0
         """Slices that ended because they took long."""
 
     # ------------------------------------------------------------------------------ batches
@@ -192,7 +210,7 @@ class _Scheduler:
                 yield Progress.MADE
 
     def _progress(self) -> tuple[int, int, int, int]:
-        return self._launch.writes, self._launch.barriers, self._ended, self._cut
+        return self._launch.writes, self._launch.barriers, self._ended, self.cuts
 
     def _block_ids(self) -> Iterator[NDArray[np.int64]]:
         """Returns the blocks of the grid, grouped by those that start together."""
@@ -249,9 +267,9 @@ class _Scheduler:
             while burst and strand.groups:
                 if self._gave_way:
                     return False
-                left -= launch.host_polls > 0
-                if not left:
-                    self._cut += 1
+                left -= _POLLING if launch.host_polls else 1
+                if left <= 0:
+                    self.cuts += 1
                     return False
                 burst -= 1
                 if not self._execute(strand):
@@ -277,7 +295,7 @@ class _Scheduler:
         number, positions = next(iter(strand.groups.items()))
         frame = strand.frame(positions, ())
         detail = "all lanes that are left wait for a change of memory"
-        return self._launch.fault(FaultKind.DEADLOCK, self._blocks[number].last, frame, detail=detail)
+        return self._launch.endless(FaultKind.DEADLOCK, self._blocks[number].last, frame, detail)
 
     # ------------------------------------------------------------------------------ groups
 
@@ -361,7 +379,9 @@ class _Scheduler:
         launch.lane_instructions += block.size * frame.size
         if launch.instructions > self._limit and not self._goes_on():
             detail = f"{launch.options.step_limit} instructions issued"
-            raise launch.fault(FaultKind.STEP_LIMIT, block.last, frame, detail=detail)
+            raise launch.endless(FaultKind.STEP_LIMIT, block.last, frame, detail)
+        if self._given_up():
+            raise launch.fault(FaultKind.GIVEN_UP, block.last, frame, detail="its caller was interrupted while it ran")
         if block.barrier is not None:
             self._arrive(strand, number, block, frame)
         elif block.table:

@@ -8,9 +8,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
+
+from vyre.adapters.cuda.seam import CudaDriver
+from vyre.domain.errors import InvalidConfig, InvalidField
+from vyre.domain.ir.foreign_names import nearest_of
 
 FOREVER: Final = math.inf
+RunName: TypeAlias = Literal[
+    "launch", "graph_launch", "graph_upload", "memset8", "copy_to_device", "copy_to_host", "copy_on_device",
+    "mem_alloc_async", "mem_free_async", "event_record", "wait_event",
+]  # fmt: skip
+"""An operation of a stream."""
+_PREPARED: Final = {"prepare_launch": "launch", "prepare_graph_launch": "graph_launch"}
+CALLS: Final = tuple(
+    _PREPARED.get(name, name)
+    for name in vars(CudaDriver)
+    if name[0] != "_" and name not in ("name", "checks_races", "lock", "abandon")
+)
+"""Names of the calls of the seam; preparing a launch is none, but the launch is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +60,22 @@ class FaultPlan:
     """Failures to inject.
 
     ``calls`` fail when they are called.  ``runs`` fail when the stream reaches them, as faults of the device do: the
-    context is lost, whatever the code.
+    context is lost, whatever the code.  Raises ``InvalidConfig`` for a failure of what is never called, or never run.
     """
 
     calls: tuple[Fault, ...] = ()
     runs: tuple[Fault, ...] = ()
     slow: tuple[SlowKernel, ...] = ()
+
+    def __post_init__(self) -> None:
+        entries: tuple[Fault | SlowKernel, ...] = (*self.calls, *self.runs, *self.slow)
+        for entry in entries:
+            if not isinstance(entry.nth, int) or entry.nth < 1:
+                raise InvalidField(record=type(entry).__name__, field="nth", value=entry.nth, expected="an int from 1")
+        ways = (self.calls, CALLS, "call of the driver"), (self.runs, get_args(RunName), "operation of a stream")
+        for faults, known, what in ways:
+            for method in (fault.method for fault in faults if fault.method not in (None, *known)):
+                raise InvalidConfig(f"`{method}` is no {what}", fix=f"write {nearest_of(str(method), known)}.")
 
 
 NO_FAULTS: Final = FaultPlan()

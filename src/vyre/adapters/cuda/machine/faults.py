@@ -29,6 +29,7 @@ class FaultKind(Enum):
     BAD_MASK = "bad member mask"
     DEADLOCK = "deadlock"
     STEP_LIMIT = "step limit"
+    GIVEN_UP = "given up"
     TRAP = "trap"
 
 
@@ -67,7 +68,8 @@ class KernelFault(Exception):
 
     ``line`` and ``instruction`` are those of the PTX text; ``lane`` is the global id (x, y, z) of the first lane at
     fault, None if no lane is known; ``address`` is that of a faulty access; ``detail`` explains the fault.
-    ``accesses`` are the lanes' accesses in the order in which they happened, the faulty one last.
+    ``accesses`` are the lanes' accesses in the order in which they happened, the faulty one last.  ``space`` is that of
+    the last one, if ``instruction`` is another.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class KernelFault(Exception):
         address: int | None = None,
         detail: str = "",
         accesses: tuple[FoundAccess, ...] = (),
+        space: str = "",
     ) -> None:
         self.kind: FaultKind = kind
+        self.space: str = space or space_of(instruction)
         self.accesses: tuple[FoundAccess, ...] = accesses
         self.entry: str = entry
         self.line: int = line
@@ -98,11 +102,11 @@ class KernelFault(Exception):
 
     def finding(self, parameters: bytes, read: Callable[[int, int], bytes]) -> KernelFinding:
         """Returns what the driver reports about the kernel in addition to the code."""
-        return KernelFinding(self.entry, self.accesses, space_of(self.instruction), self.address, parameters, read)
+        return KernelFinding(self.entry, self.accesses, self.space, self.address, parameters, read)
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.kind, self.entry, self.line, self.instruction, self.lane, self.address, self.detail)
-        return type(self), (*parts, self.accesses)
+        return type(self), (*parts, self.accesses, self.space)
 
 
 def access_kind(opcode: str) -> str:

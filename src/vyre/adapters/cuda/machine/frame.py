@@ -6,12 +6,12 @@ belongs to one register of one frame, so it may be written in place.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from vyre.adapters.lanes.types import Dense
+from vyre.domain.cached import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

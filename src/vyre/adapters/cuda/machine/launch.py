@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, access_kind
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, access_kind, space_of
 from vyre.adapters.cuda.machine.frame import WARP, Frame
 from vyre.adapters.cuda.machine.memory import DeviceMemory, Region
 from vyre.adapters.cuda.machine.races import RaceChecker
 from vyre.adapters.cuda.seam import FoundAccess
 from vyre.adapters.lanes.types import Dense
+from vyre.domain.cached import cached_property
 from vyre.domain.races import LanePlace
 
 if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.access import Index
     from vyre.adapters.cuda.machine.compilation import Code
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.machine.options import RunOptions
@@ -24,11 +25,24 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.resting import Poll
     from vyre.adapters.cuda.seam import LaunchShape
 
+_RECENT: Final = 1 << 12
+"""Instructions after which a lane that has polled does something else."""
 _NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]]] = {
     np.dtype(np.float32): (np.uint32, 0x7FC0_0000, 0x803F_FFFF),
     np.dtype(np.float64): (np.uint64, 0x7FF8_0000_0000_0000, 0x8007_FFFF_FFFF_FFFF),
 }
 """The word of each float type, the bits that make a quiet NaN, and those that a NaN leaves free."""
+
+
+class Awaited(NamedTuple):
+    """An access that may be a poll, after so many ``instructions`` of the launch; ``place`` counts elements."""
+
+    instruction: Instruction
+    frame: Frame
+    region: Region
+    place: Index
+    size: int
+    instructions: int
 
 
 class Launch:
@@ -39,7 +53,7 @@ class Launch:
     Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads whose value other lanes
     may change, ``host_polls`` those whose value the host may change, ``attempts`` atomics that changed nothing.  A loop
     that polls and writes nothing waits for other lanes, or, if some lane polls what the host may change, for the host.
-    ``seen`` collects what lanes poll, unless it is None.
+    ``seen`` collects what lanes poll, unless it is None, and ``awaited`` is the latest access that may be a poll.
     """
 
     def __init__(
@@ -74,6 +88,7 @@ class Launch:
         self.clock_reads = 0
         self.nanoseconds = 0
         self.seen: list[Poll] | None = None
+        self.awaited: Awaited | None = None
 
     @cached_property
     def paths(self) -> Paths:
@@ -91,6 +106,7 @@ class Launch:
 
     def settle(self) -> None:
         """Marks allocations that are now written throughout as complete; called after the last lane."""
+        self.awaited = None  # which refers to the launch
         for region in self.touched:
             region.settle()
 
@@ -144,6 +160,19 @@ class Launch:
             found = self.found(instruction, int(frame.lanes[where]))
             lane, accesses = found.lane.global_id, (*accesses, found)
         return KernelFault(kind, self.entry.name, instruction.line, str(instruction), lane, address, detail, accesses)
+
+    def endless(self, kind: FaultKind, instruction: Instruction, frame: Frame, detail: str) -> KernelFault:
+        """Returns the fault of a launch that does not end; it says what a lane polls, if one has just done so."""
+        awaited = self.awaited
+        if awaited is None or self.instructions - awaited.instructions > _RECENT:
+            return self.fault(kind, instruction, frame, detail=detail)
+        polling, frame, region, place, size, _ = awaited
+        first = place.start if isinstance(place, slice) else np.asarray(place).flat[0]
+        address, lane = self.address(frame, region, int(first) * size), int(frame.lanes[0])
+        poll, now = self.found(polling, lane), self.found(instruction, lane)._replace(kind="")
+        detail = f"{detail}; line {polling.line} polls memory: {polling}"
+        name, at, space = self.entry.name, now.lane.global_id, space_of(str(polling))
+        return KernelFault(kind, name, instruction.line, str(instruction), at, address, detail, (poll, now), space)
 
     def found(self, instruction: Instruction, lane: int) -> FoundAccess:
         """Returns the access that a lane, given by its linear id plus 1, makes with an instruction."""

@@ -14,10 +14,10 @@ from vyre.adapters.cuda.machine.module import LoadedModule, MachineEntry, load_m
 from vyre.adapters.cuda.machine.presets import REGISTERS, DevicePreset, newest_ptx
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.seam import JitOptions, KernelFacts, LaunchShape
-from vyre.policies.devices.occupancy import SHARED_UNIT, KernelUsage, estimate
+from vyre.policies.devices.occupancy import KernelUsage, estimate
 
-_VERSION: Final = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
-_TARGET: Final = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+_VERSION: Final = re.compile(r"^[ \t]*\.version[ \t]+(\d{1,3})\.(\d{1,3})\b", re.MULTILINE)
+_TARGET: Final = re.compile(r"^[ \t]*\.target[ \t]+sm_(\d{1,4})", re.MULTILINE)
 _MACHINE_CODE: Final = (b"\x7fELF", b"\x50\xed\x55\xba")
 _MAX_REGISTERS: Final = 255
 _LEVELS: Final = range(5)
@@ -136,13 +136,10 @@ def resident_blocks(kernel: KernelCode, threads: int, dynamic_shared: int, prese
         raise Status(Result.INVALID_VALUE, f"{threads} threads, {dynamic_shared} bytes of dynamic shared memory")
     if threads > min(preset.max_threads_per_block, kernel.max_threads):
         return 0
-    shared = kernel.entry.static_shared + dynamic_shared
-    if shared > preset.sm.shared_bytes_per_block:
-        return 0
-    taken = -(-(shared + preset.reserved_shared) // SHARED_UNIT) * SHARED_UNIT
-    by_shared = preset.sm.shared_bytes // taken if taken else preset.sm.blocks
-    # The estimator reserves shared memory as sm_80 and later do, so shared memory is accounted for here.
-    return min(by_shared, estimate(preset.sm, KernelUsage(kernel.registers, 0, 0, threads)).active_blocks_per_sm)
+    entry = kernel.entry
+    barriers = len({block.barrier for block in entry.code.blocks} - {None})
+    usage = KernelUsage(kernel.registers, entry.static_shared, dynamic_shared, threads, barriers)
+    return estimate(preset.sm, usage).active_blocks_per_sm
 
 
 def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -> int:

@@ -26,6 +26,7 @@ FRESH: Final = 0xCD
 _GAP: Final = 1 << 20
 _FREED: Final = 0xDD
 _KNOWN: Final = 0xFF
+_KEPT: Final = 1024  # freed ranges that are remembered, so that an access to one is told apart from one to nothing
 _PADDING: Final = 16  # the backing array's length is a multiple of this, so that it can be viewed as words
 
 
@@ -131,6 +132,7 @@ class DeviceMemory:
         self._live = _Table(bases[:position] + bases[position + 1 :], regions[:position] + regions[position + 1 :])
         region.data.fill(_FREED)
         insort(self._freed, (address, region.nbytes))
+        del self._freed[:-_KEPT]
 
     def extent_of(self, address: DeviceAddress) -> tuple[DeviceAddress, int] | None:
         """Returns (base, bytes) of the live allocation that contains the byte at ``address``, or None."""

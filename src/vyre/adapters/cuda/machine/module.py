@@ -23,6 +23,9 @@ _PARAMETER_LIMIT: Final = 4352
 _LARGE_PARAMETER_LIMIT: Final = 32764
 _LARGE_SINCE: Final = (8, 1)
 _SHARED_LIMIT: Final = 48 << 10
+_LOCAL_LIMIT: Final = 512 << 10
+_VARIABLES_LIMIT: Final = 64 << 20
+"""Bytes of all variables of a module, which are placed when it is loaded."""
 _CACHED_MODULES: Final = 32
 
 
@@ -102,6 +105,8 @@ def load_module(text: str) -> MachineModule:
             raise PtxError(variable.line, f"{variable.name} cannot be declared here")
         symbols[variable.name] = Symbol(variable.space, None)
     entries: dict[str, MachineEntry] = {}
+    if _layout(tuple(placed))[1] > _VARIABLES_LIMIT:
+        raise PtxError(placed[-1].line, f"the variables take more than {_VARIABLES_LIMIT} bytes")
     limit = _LARGE_PARAMETER_LIMIT if module.version >= _LARGE_SINCE else _PARAMETER_LIMIT
     for entry in module.entries:
         if entry.name in entries:
@@ -132,6 +137,8 @@ def _entry(entry: EntryText, module_symbols: dict[str, Symbol], dynamic: Variabl
     shared = sizes["shared"]
     if shared > _SHARED_LIMIT:
         raise PtxError(entry.line, f"{shared} bytes of shared memory; at most {_SHARED_LIMIT}")
+    if sizes["local"] > _LOCAL_LIMIT:
+        raise PtxError(entry.line, f"{sizes['local']} bytes of local memory; at most {_LOCAL_LIMIT}")
     dynamic_offset = shared
     if dynamic is not None:
         dynamic_offset = _aligned(shared, dynamic.align)

@@ -18,10 +18,12 @@ from vyre.adapters.lanes.types import Dense
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
+_INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,32}|0[bB][01]{1,64}|(0[0-7]{1,32})|[1-9][0-9]{0,31}|0)U?\Z")
+"""Decimal, hexadecimal, binary, or octal with a leading 0."""
 _FLOAT_BITS: Final = re.compile(r"0([fF][0-9a-fA-F]{8}|[dD][0-9a-fA-F]{16})\Z")
-_DECIMAL: Final = re.compile(r"-?\d+\.\d*(?:[eE][+-]?\d+)?\Z")
+_DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?\Z")
 _ADDRESS: Final = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+)\s*)?\]\Z")
+_LARGEST_F32: Final = float(np.finfo(np.float32).max)
 _POISON: Final = 0xCDCD_CDCD_CDCD_CDCD
 
 
@@ -174,13 +176,16 @@ class Operands:
                 return int(digits, 16)
             raise self.error(f"{operand} is no .{kind}")
         if _DECIMAL.match(operand) and kind in ("f32", "f64"):
-            return int.from_bytes(struct.pack("<f" if kind == "f32" else "<d", float(operand)), "little")
-        if not _INTEGER.match(operand) or "f" in kind:
+            value = float(operand)
+            if kind == "f32" and abs(value) > _LARGEST_F32:
+                raise self.error(f"{operand} does not fit .{kind}")
+            return int.from_bytes(struct.pack("<f" if kind == "f32" else "<d", value), "little")
+        if "f" in kind:
             raise self.error(f"{operand} is no .{kind}")
-        value = parse_integer(operand)
-        if not -(1 << 63) <= value < 1 << 64 or (kind == "pred" and value not in (0, 1)):
+        number = self.integer(operand, kind)
+        if not -(1 << 63) <= number < 1 << 64 or (kind == "pred" and number not in (0, 1)):
             raise self.error(f"{operand} does not fit .{kind}")
-        return value & (1 << width) - 1
+        return number & (1 << width) - 1
 
     def _address_of(self, name: str, symbol: Symbol, addend: int, kind: str) -> int:
         if symbol.offset is not None:
@@ -196,10 +201,7 @@ class Operands:
         if match is None:
             raise self.error(f"{operand} is no address")
         name, addend = match.groups()
-        try:
-            offset = parse_integer(addend) if addend else 0
-        except ValueError:
-            raise self.error(f"{addend} is no number") from None
+        offset = self.integer(addend) if addend else 0
         if isinstance(classified(name), RegisterName):
             place = self._register(name)
             width = bits_of(self.declared[place]) if self.declared[place] != "pred" else 0
@@ -231,10 +233,9 @@ class Operands:
             raise self.error(f"{count} operands expected")
         return operands
 
-
-def parse_integer(text: str) -> int:
-    """Returns the value of an integer literal: decimal, hexadecimal, binary, or octal with a leading 0."""
-    text = text.rstrip("U")
-    if len(text.lstrip("-")) > 1 and text.lstrip("-")[0] == "0" and text.lstrip("-")[1].isdigit():
-        return int(text, 8)
-    return int(text, 0)
+    def integer(self, text: str, kind: str = "u64") -> int:
+        """Returns the value of an integer literal; ``kind`` names what it should be."""
+        match = _INTEGER.match(text)
+        if match is None:
+            raise self.error(f"{text} is no .{kind}")
+        return int(text.rstrip("U"), 8 if match[1] else 0)

@@ -44,7 +44,7 @@ class DevicePreset:
     """One device.  Sizes are in bytes, clocks in kHz; ``capability`` is (major, minor).
 
     ``shared_per_block`` is the shared memory that a block may use by default, ``sm.shared_bytes_per_block`` the most
-    that a kernel can opt in to; every block occupies ``reserved_shared`` in addition.  ``memory`` is the device's own
+    that a kernel can opt in to.  ``memory`` is the device's own
     memory.  ``limits_kernels`` says that the driver ends kernels that take long.
     """
 
@@ -62,7 +62,6 @@ class DevicePreset:
     max_block: Dim3 = (1024, 1024, 64)
     max_grid: Dim3 = (2**31 - 1, 65_535, 65_535)
     shared_per_block: int = STATIC_SHARED_LIMIT
-    reserved_shared: int = 1024
     cooperative: bool = True
     memory_pools: bool = True
     limits_kernels: bool = False
@@ -117,7 +116,7 @@ class DevicePreset:
             a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: self.sm.shared_bytes_per_block,
             a.HOST_REGISTER_SUPPORTED: 1,
             a.MAX_BLOCKS_PER_MULTIPROCESSOR: self.sm.blocks,
-            a.RESERVED_SHARED_MEMORY_PER_BLOCK: self.reserved_shared,
+            a.RESERVED_SHARED_MEMORY_PER_BLOCK: self.sm.reserved_shared,
             a.MEMORY_POOLS_SUPPORTED: int(self.memory_pools),
         }
 
@@ -126,14 +125,13 @@ T4: Final = DevicePreset(
     name="Emulated T4",
     capability=(7, 5),
     multiprocessors=40,
-    sm=SmModel(1024, 16, 65_536, 65_536, 1),
+    sm=SmModel(1024, 16, 65_536, 65_536, 1, reserved_shared=0),
     memory=15 * _GIB,
     speed=Speed(memory_bytes=300.0, lane_instructions=4_000.0),
     l2_bytes=4 * 2**20,
     clock_khz=1_590_000,
     memory_clock_khz=5_001_000,
     memory_bus_bits=256,
-    reserved_shared=0,
 )
 SM_86: Final = DevicePreset(
     name="Emulated sm_86",

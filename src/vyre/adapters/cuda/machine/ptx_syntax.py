@@ -149,29 +149,30 @@ SIZE_OF: Final = {
 }
 """The bytes of each type except ``pred``."""
 
-_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _STATEMENT: Final = re.compile(
     r"""\s*(?:
       (?P<label>[A-Za-z_$%][\w$]*)\s*:(?!:)
     | (?P<brace>[{}])
     | (?P<directive>\.\w+)
-    | (?:@(?P<negated>!?)\s*(?P<guard>%[\w$]+)\s+)?(?P<opcode>[a-z][\w.:]*)(?P<operands>[^;]*);
+    | (?:@(?P<negated>!?)\s*(?P<guard>%[\w$]+)\s+)?(?P<opcode>[a-z][\w.:]*+)(?P<operands>[^;]*+);
     )""",
     re.X,
 )
-_OPERAND: Final = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s\[\]{}]+")
-_ENTRY: Final = re.compile(r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
+_OPERAND: Final = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|[^,\s\[\]{}]+")
+_ENTRY: Final = re.compile(r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+([\w$%]++)\s*+(?:\(([^)]*+)\))?([^{;]*+)\{")
 _VARIABLE: Final = re.compile(
     r"""(?:\.(?:visible|weak|extern)\s+)*\.(?P<space>global|const|shared|local|param)\s+
-    (?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+
+    (?:\.align\s+(?P<align>\d{1,9})\s+)?\.(?P<type>\w+)\s+
     (?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?
     (?P<name>[\w$%]+)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*(?:=\s*(?P<values>.*))?\s*\Z""",
     re.X | re.S,
 )
 _TABLE: Final = re.compile(r"\s*\.branchtargets\s+([^;]+);")
-_REGISTER: Final = re.compile(r"(%[\w$]+)(?:<(\d+)>)?\Z")
+_BLOCK: Final = re.compile(r"\s*(\d{1,4})\s*(?:,\s*(\d{1,4})\s*)?(?:,\s*(\d{1,4})\s*)?\Z")
+_REGISTER: Final = re.compile(r"(%[\w$]+)(?:<(\d{1,9})>)?\Z")
 _HEADER: Final = {
-    ".version": re.compile(r"\.version\s+(\d+)\.(\d+)"),
+    ".version": re.compile(r"\.version\s+(\d{1,3})\.(\d{1,3})\b"),
     ".target": re.compile(r"\.target\s+([^\n]+)"),
     ".address_size": re.compile(r"\.address_size\s+(\d+)"),
 }
@@ -182,6 +183,9 @@ _CONDITION_CALL: Final = ("cudaGraphSetConditional", 2)
 """The one function that a kernel may call, and the number of its arguments: a condition, and its new value."""
 _IGNORED_LINES: Final = frozenset({".loc", ".file"})
 _DECLARED_TYPES: Final = frozenset(SIZE_OF) | {"pred"}
+_MOST_REGISTERS: Final = 1 << 19
+"""Of one entry."""
+_MOST_THREADS: Final = 1024
 
 
 def parse(text: str) -> ModuleText:
@@ -269,9 +273,10 @@ class _Parser:
         return self._text[start:end]
 
     def _variable(self, declaration: str, start: int) -> Variable:
-        match = _VARIABLE.match(declaration.strip())
+        declaration = " ".join(declaration.split())
+        match = _VARIABLE.match(declaration)
         if match is None:
-            raise self._error(f"unknown declaration: {' '.join(declaration.split())[:80]}", start)
+            raise self._error(f"unknown declaration: {declaration[:80]}", start)
         kind = match["type"]
         if kind not in SIZE_OF:
             raise self._error(f"unknown type .{kind}", start)
@@ -283,6 +288,8 @@ class _Parser:
         except ValueError:
             raise self._error(f"malformed number in the declaration of {match['name']}", start) from None
         align = int(match["align"] or SIZE_OF[kind])
+        if align < 1 or align & (align - 1):
+            raise self._error(f"an alignment of {align}", start)
         return Variable(self._line(start), match["space"], match["name"], kind, align, count, values)
 
     def _entry(self, match: re.Match[str], start: int) -> EntryText:
@@ -291,8 +298,11 @@ class _Parser:
         block: Dim3 | None = None
         for attribute, value in re.findall(r"\.(\w+)\s*([\d,\s]*)", attributes):
             if attribute == "reqntid":
-                sizes = [int(size) for size in value.split(",") if size.strip()] + [1, 1]
-                block = sizes[0], sizes[1], sizes[2]
+                sizes = _BLOCK.match(value)
+                x, y, z = map(int, sizes.groups("1")) if sizes else (0, 0, 0)
+                if not 1 <= x * y * z <= _MOST_THREADS:
+                    raise self._error(f"{name} requires blocks of {value[:40].strip()} threads", start)
+                block = x, y, z
             elif attribute not in ("minnctapersm", "maxnctapersm", "maxntid", "maxnreg"):
                 raise self._error(f"unknown attribute .{attribute} of {name}", start)
         entry = EntryText(self._line(start), name, tuple(declared), block, {}, [], [], {}, {})
@@ -371,7 +381,7 @@ class _Parser:
             raise self._error(f"unknown directive {directive} in a body", start)
 
     def _registers(self, entry: EntryText, declaration: str, start: int) -> None:
-        _, kind, *names = declaration.replace(",", " ").split()
+        kind, *names = declaration.replace(",", " ").split()[1:] or [""]
         kind = kind.removeprefix(".")
         if kind not in _DECLARED_TYPES:
             raise self._error(f"unknown register type .{kind}", start)
@@ -380,6 +390,8 @@ class _Parser:
             if match is None:
                 raise self._error(f"malformed register {name}", start)
             stem, count = match.groups()
+            if len(entry.registers) + int(count or 1) > _MOST_REGISTERS:
+                raise self._error(f"more than {_MOST_REGISTERS} registers", start)
             wanted = [stem] if count is None else [f"{stem}{number}" for number in range(int(count))]
             again = next((one for one in wanted if one in entry.registers), None)
             if again is not None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.codes import DIAGNOSED
-from vyre.adapters.cuda.machine.fault_plan import SlowKernel
+from vyre.adapters.cuda.machine.fault_plan import RunName, SlowKernel
 from vyre.adapters.cuda.machine.ordering import Access, VectorClock, join
 from vyre.adapters.cuda.machine.status import Status
+from vyre.ports.interrupts import PATIENCE_S, given_up
 
 QUEUE_LIMIT: Final = 1024
 _LONGEST_NAP: Final = 0.02
@@ -121,10 +123,10 @@ class Operation:
     ``after`` holds completions that must be done in addition to the entries before it.  ``records`` are completed in
     the middle of it.  ``uses`` holds handles of code that it runs.  ``carries`` tells whether it takes over a diagnosis
     from ``after``; ``diagnosis`` is one that it has in any case.  ``paused`` is the end of its latest slice, if it has
-    begun and not ended.
+    begun and not ended.  ``abandoned_s`` is when nobody waited for it any more, in s of the monotonic clock.
     """
 
-    name: str
+    name: RunName
     action: Action = _nothing
     engine: Engine | None = None
     after: tuple[Completion, ...] = ()
@@ -137,6 +139,7 @@ class Operation:
     enqueued_ns: int = 0
     hold: _Hold | None = None
     paused: Pause | None = None
+    abandoned_s: float = math.inf
 
 
 @dataclass(slots=True, eq=False)
@@ -209,6 +212,8 @@ class Scheduler:
         self._idle_now: set[int] = set()
         """The streams whose kernels were idle since anything else has happened."""
         self._engines = dict.fromkeys(Engine, 0)
+        self._awaited: Completion | None = None
+        self._running: Stream | None = None
         self.now_ns: int = 0
         self.host_clock: VectorClock = {}
 
@@ -225,6 +230,7 @@ class Scheduler:
         stream.queue.append(operation)
         self._busy[stream.handle] = stream
         if self._schedule is StreamSchedule.EAGER:
+            self._awaited = completion
             while self._step():
                 pass
         elif len(stream.queue) > QUEUE_LIMIT:
@@ -236,6 +242,7 @@ class Scheduler:
         if target is None:
             return True
         if not target.done:
+            self._awaited = target
             for _ in range(self._random.randint(1, MOST_STEPS_OF_A_QUERY)):
                 self._step()
         if target.done:
@@ -304,11 +311,30 @@ class Scheduler:
             return "every stream awaits another one"
         return ""
 
+    def abandon(self, handle: int) -> None:
+        """Notes that nobody waits for what is now in a stream, so that a kernel that goes on is given up."""
+        stream = self._busy.get(handle)
+        for operation in () if stream is None else tuple(stream.queue):
+            operation.abandoned_s = time.monotonic()
+
+    def given_up(self) -> bool:
+        """Returns whether the operation that runs was abandoned a moment ago, or is on the stream that the caller of
+        this thread waits for, who was interrupted then.
+        """
+        queue = () if self._running is None else self._running.queue
+        if queue and time.monotonic() > queue[0].abandoned_s + PATIENCE_S / 2:
+            return True
+        return given_up() and any(self._awaited in (each.completion, *each.records) for each in queue)
+
     def _finish(self, target: Completion) -> None:
-        naps = 0
+        naps, gave_way = 0, time.monotonic()
         while not target.done:
+            self._awaited = target  # another thread, to which this one gave way, may have awaited something else
             if self._step():
                 naps = 0
+                if time.monotonic() - gave_way > _LONGEST_NAP:
+                    self._changed.wait(_IDLE_NAP)  # as the calls of a driver do not wait for those of other threads
+                    gave_way = time.monotonic()
             elif naps < _MOST_NAPS:
                 naps += self._idle()
             else:
@@ -344,7 +370,7 @@ class Scheduler:
         return operation.hold.over(self._clock(), self.now_ns)
 
     def _run(self, stream: Stream) -> None:
-        operation = stream.queue[0]
+        self._running, operation = stream, stream.queue[0]
         completion, engine = operation.completion, operation.engine
         start = max([operation.enqueued_ns, stream.free_ns, *(before.end_ns for before in operation.after)])
         if engine is not None:

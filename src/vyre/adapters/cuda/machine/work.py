@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from vyre.adapters.cuda.codes import DIAGNOSED, Result
 from vyre.adapters.cuda.machine.execution import KernelReport, KernelRun, Progress
@@ -38,10 +38,11 @@ CODE_OF_FAULT: Final[dict[FaultKind, int]] = {
     FaultKind.DEADLOCK: Result.LAUNCH_TIMEOUT,
     FaultKind.STEP_LIMIT: Result.LAUNCH_TIMEOUT,
     FaultKind.RACE: DIAGNOSED,
+    FaultKind.GIVEN_UP: DIAGNOSED,
 }
 """The driver's code for a fault.  Any other fault is a failed launch: hardware hangs there, or continues with garbage.
 
-A race has the code of a diagnosis and does not lose the device.
+A race has the code of a diagnosis and does not lose the device; nor does a kernel that nobody waits for any more.
 """
 
 
@@ -49,47 +50,57 @@ MOST_ROUNDS: Final = 1 << 20
 """Rounds of a loop of a graph after which it is taken for endless."""
 _SET: Final = (1).to_bytes(4, "little")
 _CLEAR: Final = bytes(4)
+_Parts: TypeAlias = Generator[Pause, None, Outcome]
+"""Work that pauses while others run."""
 
 
 class Worker:
     """Performs operations.
 
     ``faults`` collects the faults of kernels, and ``lane_instructions`` sums their work.  ``report`` receives a text
-    about nodes of one graph that conflict.
+    about nodes of one graph that conflict.  ``given_up`` tells a kernel that runs whether its caller waits no longer.
     """
 
     def __init__(
-        self, memory: DeviceMemory, speed: Speed, options: RunOptions, seed: int, report: Callable[[str], None]
+        self,
+        memory: DeviceMemory,
+        speed: Speed,
+        options: RunOptions,
+        seed: int,
+        report: Callable[[str], None],
+        given_up: Callable[[], bool],
     ) -> None:
         self._memory = memory
         self._speed = speed
         self._options = options
         self._random = random.Random(seed)
         self._report = report
+        self._given_up = given_up
         self.faults: list[KernelFault] = []
         self.lane_instructions: int = 0
 
-    def launch(self, work: LaunchWork) -> Action:
-        """Returns the action of a launch; while the host shares memory with kernels, each call of it runs a slice."""
-        if not self._memory.shared:
-            return lambda _: self._launch(work)
-        running: list[KernelRun] = []
+    def action(self, work: Work) -> Action:
+        """Returns the action of an operation, of which each call runs a part.
 
-        def advance(_: int) -> Outcome | Pause:
-            if not running:
-                running.append(self._run_of(work))
-            run = running[0]
-            try:
-                progress = run.advance()
-            except KernelFault as fault:
-                raise self._status(work, fault) from None
-            if progress is Progress.ENDED:
-                return self._ended(run.report())
-            return Pause(progress is Progress.IDLE, lambda: self._status(work, run.endless()), run.pass_time)
+        A part of a kernel ends after a slice while the host shares memory with kernels, else after one that took long.
+        """
+        return _in_parts(lambda _: self._perform(work))
 
-        return advance
+    def graph(self, nodes: Sequence[Node], records: dict[int, Completion]) -> Action:
+        """Returns the action that performs every node once; each call runs a part.
 
-    def perform(self, work: Work) -> Outcome:
+        ``records`` maps a node to the completion of its event record.
+        """
+
+        def begin(start_ns: int) -> _Parts:
+            for work in work_within(nodes):
+                if isinstance(work, WhileWork):
+                    self._memory.write(work.condition, _SET)
+            return self._perform_nodes(nodes, records, start_ns)
+
+        return _in_parts(begin)
+
+    def _perform(self, work: Work) -> _Parts:
         """Performs an operation and returns its outcome.  Raises ``Status`` if the device faults."""
         try:
             match work:
@@ -99,24 +110,17 @@ class Worker:
                     self._memory.fill(target, value, nbytes)
                     return Outcome(self._speed.copy(nbytes, over_link=False), (self.access(target, nbytes, True),))
                 case LaunchWork():
-                    return self._launch(work)
+                    return (yield from self._launch(work))
                 case RecordWork():
                     return NOTHING
                 case WhileWork():
-                    return self._repeat(work)
+                    return (yield from self._repeat(work))
                 case _:
                     assert_never(work)
         except MemoryFault as fault:
             raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
 
-    def perform_graph(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
-        """Performs every node once.  ``records`` maps a node to the completion of its event record."""
-        for work in work_within(nodes):
-            if isinstance(work, WhileWork):
-                self._memory.write(work.condition, _SET)
-        return self._perform_nodes(nodes, records, start_ns)
-
-    def _repeat(self, work: WhileWork) -> Outcome:
+    def _repeat(self, work: WhileWork) -> _Parts:
         """Performs the nodes of a loop as long as its condition is set."""
         nodes = list(work.body.nodes.values())
         rounds = duration = 0
@@ -124,18 +128,18 @@ class Worker:
         while self._memory.read(work.condition, len(_SET)) != _CLEAR:
             if rounds == MOST_ROUNDS:
                 raise Status(Result.LAUNCH_TIMEOUT, f"a loop of a graph did not end within {rounds} rounds")
-            outcome = self._perform_nodes(nodes, {}, 0)
+            outcome = yield from self._perform_nodes(nodes, {}, 0)
             rounds += 1
             duration += outcome.duration_ns
             accesses.update(dict.fromkeys(outcome.accesses))
         return Outcome(duration, tuple(accesses))
 
-    def _perform_nodes(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
+    def _perform_nodes(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> _Parts:
         hazards = Hazards(nodes, self._report)
         ends: dict[int, int] = {}
         accesses: list[Access] = []
         for node in run_order(nodes, self._random):
-            outcome = self.perform(node.work)
+            outcome = yield from self._perform(node.work)
             hazards.check(node, outcome.accesses)
             accesses.extend(outcome.accesses)
             begin = max((ends[before] for before in node.after), default=start_ns)
@@ -165,11 +169,18 @@ class Worker:
         over_link = work.direction is not Direction.ON_DEVICE
         return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
 
-    def _launch(self, work: LaunchWork) -> Outcome:
-        try:
-            return self._ended(self._run_of(work).finish())
-        except KernelFault as fault:
-            raise self._status(work, fault) from None
+    def _launch(self, work: LaunchWork) -> _Parts:
+        run = self._run_of(work)
+        while True:
+            try:
+                cuts, progress = run.cuts, run.advance()
+                while progress is Progress.MADE and run.cuts == cuts and not self._memory.shared:
+                    progress = run.advance()
+            except KernelFault as fault:
+                raise self._status(work, fault) from None
+            if progress is Progress.ENDED:
+                return self._ended(run.report())
+            yield Pause(progress is Progress.IDLE, lambda: self._status(work, run.endless()), run.pass_time)
 
     def _run_of(self, work: LaunchWork) -> KernelRun:
         options = replace(
@@ -177,13 +188,30 @@ class Worker:
             resident_blocks=work.resident_blocks,
             check_races=self._options.check_races or work.shape.race_check,
         )
-        return KernelRun(work.kernel.entry, work.shape, work.parameters, self._memory, options)
+        return KernelRun(work.kernel.entry, work.shape, work.parameters, self._memory, options, self._given_up)
 
     def _status(self, work: LaunchWork, fault: KernelFault) -> Status:
         self.faults.append(fault)
         code = CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED)
-        return Status(code, str(fault), fault.finding(work.parameters, self._memory.read))
+        finding = None if fault.kind is FaultKind.GIVEN_UP else fault.finding(work.parameters, self._memory.read)
+        return Status(code, str(fault), finding)
 
     def _ended(self, report: KernelReport) -> Outcome:
         self.lane_instructions += report.lane_instructions
         return Outcome(self._speed.kernel(report.lane_instructions), report.accesses)
+
+
+def _in_parts(begin: Callable[[int], _Parts]) -> Action:
+    """Returns the action of an operation that pauses; ``begin`` gets its virtual start in ns."""
+    running: list[_Parts] = []
+
+    def advance(start_ns: int) -> Outcome | Pause:
+        if not running:
+            running.append(begin(start_ns))
+        try:
+            return next(running[0])
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+    return advance

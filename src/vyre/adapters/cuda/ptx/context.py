@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.abi import CONTROL, MAILBOX, inlined_uniforms, pointer_bindings, uses_table
@@ -17,6 +16,7 @@ from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.analysis.copy_spans import CopySpans
+from vyre.domain.cached import cached_property
 from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
@@ -116,6 +116,7 @@ class Kernel:
         """The label at which lanes that leave the body meet, in a kernel that stays."""
         self.mailbox: Mailbox | None = None
         """The mailbox loop around the body of a persistent kernel."""
+        self.folded: Final = options.folded
         self.groups: tuple[Register, ...] = ()
         """The index of the workgroup along each axis, in a kernel that stays."""
         self.grid: tuple[Register, ...] = ()
@@ -207,11 +208,37 @@ class Kernel:
     # ---- lanes
     def group_id(self, axis: int) -> Register:
         """Returns the index of the workgroup along an axis."""
+        if self.folded:
+            return self.w.once(f"group{axis}", lambda: self._unfolded(axis))
         return self.groups[axis] if self.groups else self.w.special(f"%ctaid.{AXES[axis]}")
 
     def group_count(self, axis: int) -> Register:
         """Returns the number of workgroups along an axis."""
+        if self.folded:
+            return self.w.once(f"grid{axis}", lambda: self.w.emit("r", "ld.param.u32", Address(Symbol(f"grid{axis}"))))
         return self.grid[axis] if self.grid else self.w.special(f"%nctaid.{AXES[axis]}")
+
+    def _unfolded(self, axis: int) -> Register:
+        group = self.w.special("%ctaid.x")
+        for passed in range(axis):
+            group = self.w.emit("r", "div.u32", group, self.group_count(passed))
+        return group if axis == 2 else self.w.emit("r", "rem.u32", group, self.group_count(axis))
+
+    def leave_empty_grid(self) -> None:
+        """Writes the end of all lanes of a folded grid without workgroups, which is launched as one."""
+
+        def leave() -> Register:
+            none = self.has_no_groups()
+            self.w.line(f"@{none} ret;")
+            return none
+
+        self.w.once("no groups", leave)
+
+    def has_no_groups(self) -> Register:
+        """Returns a predicate: whether an axis of the grid has no workgroups."""
+        x, y, z = map(self.group_count, range(3))
+        least = self.w.emit("r", "min.u32", self.w.emit("r", "min.u32", x, y), z)
+        return self.w.emit("p", "setp.eq.u32", least, 0)
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -89,8 +89,8 @@ def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Litera
     values = sorted((name, value.dtype.text, value.bits) for name, value in spec.items())
     assumed = sorted(assumption.value for assumption in options.assume)
     facts = (options.target, options.native_grid_sync, options.pointer_table, options.parameter_limit)
-    if options.mailbox:
-        hasher.update(b"mailbox")
+    if options.mailbox or options.folded:
+        hasher.update(b"mailbox" if options.mailbox else b"folded")
     hasher.update(repr((EMITTER_VERSION, facts, options.assembler, options.switches, assumed, values)).encode())
     return f"vy_{hasher.hexdigest()[:16]}"
 
@@ -149,6 +149,8 @@ def _kernel(
     traced: bool,
 ) -> _Written:
     k = Kernel(entry, program, options, spec, sink, traced=traced)
+    if options.folded:
+        k.leave_empty_grid()
     if options.mailbox:
         k.mailbox = Mailbox(k)
     head = [] if k.mailbox is None else k.mailbox.begin()
@@ -163,6 +165,7 @@ def _kernel(
         zero=k.uses_zero,
         control=k.control,
         mailbox=k.mailbox is not None,
+        folded=options.folded,
     )
     parameters = abi.layout(program, k.inlined, table=k.table, features=features)
     x, y, z = program.workgroup_size

@@ -26,9 +26,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -37,7 +37,7 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.operators import SUBGROUP, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.transcendentals import transcendental
 
@@ -110,14 +110,40 @@ def _lanes(k: Kernel, expr: SubgroupSize) -> Value:
 
 
 def _binary(k: Kernel, expr: Binary) -> Value:
-    left, right = evaluate(k, expr.left), evaluate(k, expr.right)
+    return _operation(k, expr.op, evaluate(k, expr.left), evaluate(k, expr.right))
+
+
+def _operation(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
     if left.dtype.is_float:
-        return floating.BINARY[expr.op](k.w, left, right)
+        return floating.BINARY[op](k.w, left, right)
     if left.dtype is _S.BOOL:
-        return _logic(k, expr.op, left, right)
-    if right.bits is not None and expr.op in _DIVISIONS and k.options.switches.constant_division:
-        return division.divide(k.integers, expr.op, left, right.bits, k.sink)
-    return integer.BINARY[expr.op](k.integers, left, right)
+        return _logic(k, op, left, right)
+    if right.bits is not None and op in _DIVISIONS and k.options.switches.constant_division:
+        return division.divide(k.integers, op, left, right.bits, k.sink)
+    rule = integer.BINARY.get(op)
+    return _lowered(k, op, left, right) if rule is None else rule(k.integers, left, right)
+
+
+def _lowered(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
+    from vyre.domain.dialects.laws.lowered import lowered  # few programs have such an operator
+
+    return lowered(op, left.dtype, left, right, _Operators(k))
+
+
+class _Operators:
+    """The operators of values of a kernel, for those that are made of others."""
+
+    def __init__(self, k: Kernel) -> None:
+        self._k = k
+
+    def literal(self, dtype: ScalarType, bits: int) -> Value:
+        return literal(dtype, bits)
+
+    def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: Value, right: Value) -> Value:
+        return _operation(self._k, op, left, right)
+
+    def unary(self, op: UnaryOp, dtype: ScalarType, operand: Value) -> Value:
+        return _operation_of_one(self._k, op, operand)
 
 
 _LOGIC: Final = {
@@ -135,14 +161,17 @@ def _logic(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
 
 
 def _unary(k: Kernel, expr: Unary) -> Value:
-    operand = evaluate(k, expr.operand)
-    if expr.op in TRANSCENDENTALS:
-        return k.functions.call(transcendental(expr.op), operand)
+    return _operation_of_one(k, expr.op, evaluate(k, expr.operand))
+
+
+def _operation_of_one(k: Kernel, op: UnaryOp, operand: Value) -> Value:
+    if op in TRANSCENDENTALS:
+        return k.functions.call(transcendental(op), operand)
     if operand.dtype.is_float:
-        return floating.UNARY[expr.op](k.w, operand)
-    if expr.op is UnaryOp.LOGICAL_NOT:
+        return floating.UNARY[op](k.w, operand)
+    if op is UnaryOp.LOGICAL_NOT:
         return Value(k.w.emit("p", "not.pred", in_register(k.w, operand)), _S.BOOL)
-    return integer.UNARY[expr.op](k.integers, operand)
+    return integer.UNARY[op](k.integers, operand)
 
 
 def _select(k: Kernel, expr: Select) -> Value:
@@ -203,8 +232,9 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     return result
 
 
-def _subgroup_add(k: Kernel, expr: SubgroupAdd) -> Value:
-    return subgroups.add(k, evaluate(k, expr.value))
+def _subgroup_reduce(k: Kernel, expr: SubgroupReduce) -> Value:
+    row, value = SUBGROUP[expr.op], evaluate(k, expr.value)
+    return subgroups.reduce(k, row, value, lambda a, b: _operation(k, row.operator, a, b))
 
 
 def _ballot(k: Kernel, expr: SubgroupBallot) -> Value:
@@ -236,7 +266,7 @@ _RULES: Final[dict[type[Node], Callable[[Kernel, Any], Value]]] = {
     WrapCast: _wrap_cast,
     Fma: _fma,
     Atomic: _atomic,
-    SubgroupAdd: _subgroup_add,
+    SubgroupReduce: _subgroup_reduce,
     SubgroupBallot: _ballot,
     SubgroupShuffle: _shuffle,
 }

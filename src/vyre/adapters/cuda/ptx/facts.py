@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
 from typing import Final
 
 from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
@@ -15,14 +14,14 @@ from vyre.domain.analysis.private_zeroing import needs_private_zeroing
 from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
-from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.cached import cached_property
+from vyre.domain.ir.expr import EXCHANGING, Atomic, Load, Var
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier, If, Let, Loop, Store, Switch, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
-from vyre.domain.validation.validator import order_sensitive
+from vyre.domain.validation.known import order_sensitive
 from vyre.policies.journal import DecisionSink, decide
 
-_GATHERS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 NOTHING: Final[frozenset[Assumption]] = frozenset()
 EXACT_GRID: Final = frozenset({Assumption.EXACT_GRID})
 OF_GROUPS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
@@ -154,7 +153,7 @@ class Facts:
     def _gathers(self) -> bool:
         """Whether the program has a barrier or an operation of a subgroup."""
         return any(
-            isinstance(stmt, Barrier) or any(isinstance(n, _GATHERS) for n in unique_nodes(operands(stmt)))
+            isinstance(stmt, Barrier) or any(type(n) in EXCHANGING for n in unique_nodes(operands(stmt)))
             for stmt in walk_statements(self._program.body)
         )
 

@@ -15,14 +15,15 @@ class ParameterKind(Enum):
     """The kind of a kernel parameter.
 
     POINTER and COUNT belong to a binding.  UNIFORM holds a small buffer's bytes.  SCALAR holds a scalar of the program,
-    or a word of the emitter's own.  TRAP, BARRIER, SCRATCH, TABLE and MAILBOX are pointers to memory that the launcher
-    provides.
+    or a word of the emitter's own.  GRID is the number of workgroups along the axis ``value``.  TRAP,
+    BARRIER, SCRATCH, TABLE and MAILBOX are pointers to memory that the launcher provides.
     """
 
     POINTER = "pointer"
     COUNT = "count"
     UNIFORM = "uniform"
     SCALAR = "scalar"
+    GRID = "grid"
     TRAP = "trap"
     BARRIER = "barrier"
     SCRATCH = "scratch"

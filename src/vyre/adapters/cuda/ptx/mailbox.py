@@ -63,6 +63,7 @@ class Mailbox:
             found = w.emit("r", "ld.volatile.shared.u32", self._board(Board.STATE))
             fine = w.emit("p", "setp.eq.u32", found, 0)
             self._fuel = w.emit("r", "selp.b32", LONELY_ROUNDS, 1, fine)
+            w.line(f"@{self._k.has_no_groups()} bra {self._k.end};")
         finally:
             w.line = outer
         return lines

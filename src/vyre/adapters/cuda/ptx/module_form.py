@@ -6,15 +6,14 @@ that a launcher relies on, whatever the source of the bytes.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule, Init, Parameter, ParameterKind
 from vyre.domain.errors import MalformedWire
-from vyre.domain.nesting import NestedTooDeep, read_json
 from vyre.domain.plain_values import counts, texts
+from vyre.domain.strict_json import canonical, parse
 from vyre.ports.artifact_store import Artifact
 
 FORMAT: Final = "vyre-module/1"
@@ -64,13 +63,13 @@ def encode_layout(layout: ModuleLayout) -> bytes:
         "version": layout.version,
         "kernels": [kernel.to_json() for kernel in layout.kernels],
     }
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return canonical(value).encode("ascii")
 
 
 def decode_layout(data: bytes) -> ModuleLayout:
     """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
-        value = read_json(data.decode("ascii"))
+        value = parse(data.decode("ascii"))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
         layout = ModuleLayout(value["target"], value["version"], tuple(map(kernel_from_json, value["kernels"])))
@@ -79,8 +78,6 @@ def decode_layout(data: bytes) -> ModuleLayout:
             raise ValueError("; ".join(problems))
         if encode_layout(layout) != data:
             raise ValueError("it is not written canonically")
-    except NestedTooDeep:
-        raise _malformed("it is nested too deeply") from None
     except KeyError as missing:
         raise _malformed(f"it lacks {missing}") from None
     except (ValueError, TypeError, AttributeError) as error:
@@ -169,7 +166,8 @@ def _kernel_problems(kernel: EmittedKernel) -> Iterator[str]:
         yield "it traps without a tag"
 
 
-_POINTERS: Final = frozenset(set(ParameterKind) - {ParameterKind.COUNT, ParameterKind.UNIFORM, ParameterKind.SCALAR})
+_WORDS: Final = {ParameterKind.COUNT, ParameterKind.UNIFORM, ParameterKind.SCALAR, ParameterKind.GRID}
+_POINTERS: Final = frozenset(set(ParameterKind) - _WORDS)
 _OWN: Final = frozenset(
     {ParameterKind.TRAP, ParameterKind.BARRIER, ParameterKind.SCRATCH, ParameterKind.TABLE, ParameterKind.MAILBOX}
 )
@@ -184,6 +182,8 @@ def _is_parameter(parameter: Parameter) -> bool:
         return False
     if kind in _OWN:
         return counts(parameter.nbytes) and parameter.binding is None
+    if kind is ParameterKind.GRID:
+        return size == 4 and counts(parameter.value, most=2)
     if parameter.binding is None:  # a word of the emitter's own
         return kind is ParameterKind.SCALAR and size in (4, 8) and counts(parameter.value, most=256**size - 1)
     return counts(parameter.binding) and texts(parameter.name, parameter.dtype)

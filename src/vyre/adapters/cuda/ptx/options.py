@@ -51,6 +51,8 @@ class EmitOptions:
     ``native_grid_sync``: grid barriers inside one cooperative kernel, else one kernel for each part.
     ``pointer_table``: bindings come in a table in memory; None lets the policy decide by ``parameter_limit`` (bytes).
     ``assembler``: version of the ``ptxas`` that will assemble the text, as (major, minor); None: unknown.
+    ``folded``: the workgroups of all axes follow each other along x, and their numbers are parameters; a grid of none
+    does nothing.
     ``mailbox``: the kernel stays and takes jobs from a mailbox (``mailbox.py``); a launch is no dispatch.
     ``passes``: the passes of the optimizer that prepare the program before it is emitted, with their versions.
     """
@@ -62,6 +64,7 @@ class EmitOptions:
     parameter_limit: int = PORTABLE_PARAMETER_BYTES
     assembler: tuple[int, int] | None = None
     switches: Switches = ALL_ON
+    folded: bool = False
     mailbox: bool = False
     passes: str = ""
 

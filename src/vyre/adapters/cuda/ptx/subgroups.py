@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from vyre.adapters.cuda.ptx.context import WARP, Kernel
 from vyre.adapters.cuda.ptx.floating import bits_of
 from vyre.adapters.cuda.ptx.operands import Elements, Register, Word
-from vyre.adapters.cuda.ptx.values import Value, immediate, in_register
+from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
+from vyre.domain.ir.operators import BinaryOp, Span, SubgroupRow
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
 REDUX_FROM: Final = 80
 """The first target with a reduction instruction."""
+_REDUX: Final = {
+    BinaryOp.ADD: "add.u32",
+    BinaryOp.BIT_AND: "and.b32",
+    BinaryOp.BIT_OR: "or.b32",
+    BinaryOp.BIT_XOR: "xor.b32",
+}
+"""The reductions that do not depend on the sign."""
+Fold: TypeAlias = Callable[[Value, Value], Value]
 
 
 def ballot(k: Kernel, condition: Value) -> Value:
@@ -31,52 +40,78 @@ def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
     return _by_words(k, value, lambda word: w.emit("r", "selp.b32", _exchange(k, "idx", word, source), 0, exists))
 
 
-def add(k: Kernel, value: Value) -> Value:
-    """Returns the sum over the lanes: floats in ascending order of lanes from +0, integers in any order."""
-    if value.dtype.is_float:
-        return _ordered(k, value)
-    if value.dtype.bits == 32 and k.options.target >= REDUX_FROM:
-        operand = in_register(k.w, value)
-        return Value(k.w.emit("r", "redux.sync.add.u32", operand, k.member_mask()), value.dtype)
-    return _butterfly(k, value) if k.threads % WARP == 0 else _ordered(k, value)
+def reduce(k: Kernel, row: SubgroupRow, value: Value, fold: Fold) -> Value:
+    """Returns the values of the lanes folded: sums of floats in ascending order of lanes, all else in any order."""
+    w, dtype, operator = k.w, value.dtype, row.operator
+    operand = in_register(w, value)
+    value = Value(operand, dtype)
+    if dtype is _S.BOOL:
+        kind = "any" if operator is BinaryOp.OR else "all"
+        return Value(w.emit("p", f"vote.sync.{kind}.pred", operand, k.member_mask()), dtype)
+    if dtype.is_float and operator is BinaryOp.ADD:
+        return _ordered(k, row, value, fold)
+    if row.span is not Span.ALL:
+        return _scan(k, row, value, fold)
+    if dtype.is_integer and dtype.bits == 32 and k.options.target >= REDUX_FROM:
+        name = _REDUX.get(operator) or f"{operator.name.lower()}.{'s' if dtype.is_signed else 'u'}32"
+        return Value(w.emit("r", f"redux.sync.{name}", operand, k.member_mask()), dtype)
+    return _butterfly(k, value, fold) if k.threads % WARP == 0 else _ordered(k, row, value, fold)
 
 
 def _exchange(k: Kernel, mode: str, word: Register, operand: Word) -> Register:
-    return k.w.emit("r", f"shfl.sync.{mode}.b32", word, operand, 31, k.member_mask())
+    return k.w.emit("r", f"shfl.sync.{mode}.b32", word, operand, 0 if mode == "up" else 31, k.member_mask())
 
 
-def _butterfly(k: Kernel, value: Value) -> Value:
-    total = Value(in_register(k.w, value), value.dtype)
+def _moved(k: Kernel, mode: str, value: Value, operand: Word) -> Value:
+    return _by_words(k, value, lambda word: _exchange(k, mode, word, operand))
+
+
+def _butterfly(k: Kernel, total: Value, fold: Fold) -> Value:
     for distance in (16, 8, 4, 2, 1):
-        other = _by_words(k, total, lambda word, d=distance: _exchange(k, "bfly", word, d))  # type: ignore[misc]
-        total = _sum(k.w, total, other)
+        total = fold(total, _moved(k, "bfly", total, distance))
     return total
 
 
-def _ordered(k: Kernel, value: Value) -> Value:
-    """Adds lane after lane; lanes beyond the last one add nothing."""
-    w, dtype = k.w, value.dtype
-    value = Value(in_register(w, value), dtype)
-    lanes = k.lanes()
-    certain = WARP if lanes == WARP else k.threads % WARP
-    total = Value(immediate(dtype, 0), dtype, 0)
+def _scan(k: Kernel, row: SubgroupRow, value: Value, fold: Fold) -> Value:
+    """Folds the lanes below, of twice as many in each step."""
+    w, dtype, total = k.w, value.dtype, value
+    own, start = in_register(w, counted(k.lane())), literal(dtype, row.start(dtype))
+
+    def below(distance: int) -> Value:
+        exists = w.emit("p", "setp.ge.u32", own, distance)
+        return _either(w, exists, _moved(k, "up", total, distance), start)
+
+    if row.span is Span.EXCLUSIVE:
+        total = below(1)
+    for distance in (1, 2, 4, 8, 16):
+        total = fold(below(distance), total)
+    return total
+
+
+def _ordered(k: Kernel, row: SubgroupRow, value: Value, fold: Fold) -> Value:
+    """Folds lane after lane, in each lane as many as belong to its span."""
+    w, dtype, lanes = k.w, value.dtype, k.lanes()
+    existing = lanes if isinstance(lanes, int) else k.threads % WARP
+    """The lanes that every subgroup has."""
+    certain, end = existing, lanes
+    if row.span is not Span.ALL:
+        own = in_register(w, counted(k.lane()))
+        certain, end = 0, own if row.span is Span.EXCLUSIVE else w.emit("r", "add.u32", own, 1)
+    total = literal(dtype, row.start(dtype))
     for lane in range(lanes if isinstance(lanes, int) else WARP):
         if lane < certain:
-            total = _sum(w, total, _by_words(k, value, lambda word, n=lane: _exchange(k, "idx", word, n)))  # type: ignore[misc]
+            total = fold(total, _moved(k, "idx", value, lane))
             continue
-        exists = w.emit("p", "setp.gt.u32", lanes, lane)
-        source = w.emit("r", "selp.b32", lane, 0, exists)
-        term = _by_words(k, value, lambda word, s=source: _exchange(k, "idx", word, s))  # type: ignore[misc]
-        longer = _sum(w, total, term)
-        suffix = f"{'f' if dtype.is_float else 'b'}{dtype.bits}"
-        total = Value(w.emit(CLASS_OF[dtype], f"selp.{suffix}", longer.operand, total.operand, exists), dtype)
+        counts = w.emit("p", "setp.gt.u32", end, lane)
+        source = lane if lane < existing else w.emit("r", "selp.b32", lane, 0, counts)
+        total = _either(w, counts, fold(total, _moved(k, "idx", value, source)), total)
     return total
 
 
-def _sum(w: Writer, a: Value, b: Value) -> Value:
-    dtype = a.dtype
-    operation = f"add.rn.f{dtype.bits}" if dtype.is_float else f"add.u{dtype.bits}"
-    return Value(w.emit(CLASS_OF[dtype], operation, in_register(w, a), b.operand), dtype)
+def _either(w: Writer, condition: Register, on_true: Value, on_false: Value) -> Value:
+    dtype = on_true.dtype
+    suffix = f"{'f' if dtype.is_float else 'b'}{dtype.bits}"
+    return Value(w.emit(CLASS_OF[dtype], f"selp.{suffix}", on_true.operand, on_false.operand, condition), dtype)
 
 
 def _by_words(k: Kernel, value: Value, move: Callable[[Register], Register]) -> Value:

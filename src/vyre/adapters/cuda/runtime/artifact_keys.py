@@ -13,52 +13,17 @@ from typing import Any, Final
 
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
+from vyre.adapters.host.stored_code import NO_PROGRAM, KeyMaker
 from vyre.adapters.source_digest import emitter_digest
-from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
-from vyre.domain.identity import program_digest
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, facts
 from vyre.domain.ir.program import Program
-from vyre.domain.names import Dim3
-from vyre.domain.specialization import SpecMap
 
 _INTERFACE: Final = "interface names"
-_NO_PROGRAM: Final = bytes(32)
-NO_CONSTANTS: Final = SpecMap()
-
-
-class KeyMaker:
-    """Makes the keys of programs that are compiled in one way."""
-
-    __slots__ = ("_family", "_slot")
-
-    def __init__(self, common: ArtifactKey) -> None:
-        """Keeps the fields of ``common``, a key of any program, that do not depend on the program."""
-        self._family: Final = KeyFamily(common)
-        # Makers of equal keys share the cache slot on a program.
-        self._slot: Final = f"artifact key {self._family.key(_NO_PROGRAM, (), (1, 1, 1), b'').digest.hex()}"
-
-    def key(self, program: Program, spec: SpecMap = NO_CONSTANTS, workgroup: Dim3 | None = None) -> ArtifactKey:
-        """Returns the key of a program.
-
-        ``spec`` has a value for every constant (``complete_spec``); ``workgroup`` replaces the program's.  The key for
-        the objects of the last call is kept on the program.  Raises ``InvalidProgram`` if a name in the program does
-        not resolve.
-        """
-        found: Any = program._cache.get(self._slot)
-        if found is not None and found[0] is spec and found[1] == workgroup:
-            return found[2]  # type: ignore[no-any-return]
-        key = self._family.key(
-            program_digest(program),
-            interface_names(program),
-            workgroup or program.workgroup_size,
-            spec.canonical_bytes(),
-        )
-        program._cache[self._slot] = (spec, workgroup, key)
-        return key
 
 
 def ptx_keys(options: EmitOptions) -> KeyMaker:
     """Returns the maker of keys of PTX, which depends on device and driver only through the options."""
-    return KeyMaker(_common(ArtifactKind.PTX, options))
+    return KeyMaker(_common(ArtifactKind.PTX, options), interface_names)
 
 
 def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyMaker:
@@ -73,7 +38,8 @@ def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyM
             device=facts({"sm": str(device.target)}),
             driver=str(device.driver_version),
             tool=tool,
-        )
+        ),
+        interface_names,
     )
 
 
@@ -99,7 +65,7 @@ def _common(kind: ArtifactKind, options: EmitOptions, **more: Any) -> ArtifactKe
         target=f"sm_{options.target}",
         emitter=emitter_digest(),
         policy=policy_facts(options),
-        program=_NO_PROGRAM,
+        program=NO_PROGRAM,
         **more,
     )
 

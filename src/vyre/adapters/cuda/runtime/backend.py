@@ -14,9 +14,8 @@ from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
-from vyre.adapters.cuda.runtime.host_lane import LanePool
+from vyre.adapters.cuda.runtime.host_slot import SlotPool
 from vyre.adapters.cuda.runtime.kernels import KernelCache
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.persistent import CudaPersistent
@@ -26,14 +25,15 @@ from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.replay_decision import ReplayPlanner
+from vyre.domain.device import EngineKind
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
-from vyre.policies.optimizing.program_passes import EngineKind
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
 
 
@@ -108,15 +108,15 @@ def make_backend(
     conditions = Conditions(device)
     resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, conditions, services.decisions)
     profiler = profiler or NullProfiler()
-    lanes = LanePool(resources)
-    executor = CudaExecutor(resources, kernels, lanes, profiler)
+    slots = SlotPool(resources)
+    executor = CudaExecutor(resources, kernels, slots, profiler)
     store = ResidentStore(resources, exports=options.exports)
     runner = ResidentRunner(resources, executor, store, profiler)
     persistent = CudaPersistent(resources, executor)
 
     def unstored() -> CudaExecutor:
         apart = KernelCache(device, CodeMaker(device, emit, BackendServices(optimize=services.optimize), None, sites))
-        return CudaExecutor(resources, apart, lanes, profiler)
+        return CudaExecutor(resources, apart, slots, profiler)
 
     return Backend(
         id=backend,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.assembler import AssemblyFailed
 from vyre.adapters.cuda.code_tools import CodeTool
@@ -17,22 +17,19 @@ from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.module_form import decode_layout, encode_layout, from_artifact, layout_of, to_artifact
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.sites import KernelSites
-from vyre.adapters.cuda.runtime.artifact_keys import KeyMaker, cubin_keys, ptx_keys
+from vyre.adapters.cuda.runtime.artifact_keys import cubin_keys, ptx_keys
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.modules import SiteFinder, text_image
+from vyre.adapters.host.stored_code import KeyMakers, StoredCode
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.optimizing import prepared
-from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.policies.caching.cache_outcome import explain_miss
-from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.journal import DecisionSink
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices
 
-MAKERS: Final = 64
-"""The number of ways of compiling whose key makers are kept."""
 Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedModule]"
 Locator: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], Mapping[str, KernelSites]]"
 """Returns, by entry, the source lines that the text of an emitter was written for."""
@@ -48,7 +45,7 @@ class Code(NamedTuple):
     text: bool
 
 
-class CodeMaker:
+class CodeMaker(StoredCode):
     """Makes the code of one device.  Call its methods inside ``device.calls``.
 
     ``find_tool`` is called if there is a store for the tool's output; it is None on a device that takes text only.
@@ -63,24 +60,20 @@ class CodeMaker:
         find_tool: Callable[[], CodeTool | None] | None = None,
         locate: Locator | None = None,
     ) -> None:
+        super().__init__(device.backend, services)
         self._device = device
         self._emitter = emitter
-        self._services = services
         self._find_tool = find_tool
         self._locate = locate
         self._tool: CodeTool | None = None
-        self._store: ArtifactStore | None = None
-        self._opened = False
-        self._ptx_keys: dict[EmitOptions, KeyMaker] = {}
-        self._cubin_keys: dict[EmitOptions, KeyMaker] = {}
+        self._ptx_keys: KeyMakers[EmitOptions] = KeyMakers()
+        self._cubin_keys: KeyMakers[EmitOptions] = KeyMakers()
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
         """Returns the code of ``source``.  Raises the errors of the emitter; no failure of the store or the tool is an
         error.
         """
-        if not self._opened:
-            self._open()
-        store = self._store
+        store = self._store if self._opened else self._open()
         if store is None:
             steps.missed = ""
             return _text(self._emit(source, options, steps))
@@ -103,16 +96,6 @@ class CodeMaker:
             return None
         return partial(self._located, self._locate, source, options)
 
-    @property
-    def decisions(self) -> DecisionSink | None:
-        """Returns the sink of decisions about the code."""
-        return self._services.decisions
-
-    @property
-    def optimizes(self) -> bool:
-        """Returns whether the session allows the optimizer."""
-        return self._services.optimize
-
     @staticmethod
     def _located(locate: Locator, source: KernelSource, options: EmitOptions) -> Mapping[str, KernelSites]:
         return locate(prepared(source, options.passes), options, source.literals)
@@ -122,13 +105,14 @@ class CodeMaker:
         self, store: ArtifactStore, tool: CodeTool, source: KernelSource, options: EmitOptions, steps: Steps
     ) -> Code:
         jit = self._device.options.jit
-        key = self._key(self._cubin_keys, source, options, lambda: self._cubin_keys_of(tool.named(jit), options))
+        facts = self._device.facts
+        key = self._cubin_keys.key(source, options, lambda: cubin_keys(options, facts, tool.named(jit)))
         with steps.step("read"):
             found = _cubin(store.get(key))
         if found is not None:
             return found
         module = self._module(store, source, options, steps)
-        self._explain(store, key, steps)
+        steps.explain(self._services, store, key)
         try:
             with steps.step("assemble"):
                 cubin = tool.assemble(module.ptx, module.target, jit)
@@ -142,12 +126,9 @@ class CodeMaker:
             store.put(key, Artifact(encode_layout(layout_of(module)), cubin, cost_ns))
         return Code(cubin, module.kernels, text=False)
 
-    def _cubin_keys_of(self, tool: str, options: EmitOptions) -> KeyMaker:
-        return cubin_keys(options, self._device.facts, tool)
-
     # ---- text
     def _module(self, store: ArtifactStore, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
-        key = self._key(self._ptx_keys, source, options, lambda: ptx_keys(options))
+        key = self._ptx_keys.key(source, options, lambda: ptx_keys(options))
         with steps.step("read"):
             stored = store.get(key)
             try:
@@ -155,7 +136,7 @@ class CodeMaker:
                     return from_artifact(stored)
             except MalformedWire as error:  # the file is whole, but its content is not a module
                 self._warn("vyre.compile.unusable", problem=error.message)
-        self._explain(store, key, steps)
+        steps.explain(self._services, store, key)
         module = self._emit(source, options, steps)
         with steps.step("store"):
             store.put(key, to_artifact(module, max(0, steps.spent_ns("emit"))))
@@ -170,37 +151,12 @@ class CodeMaker:
         return module
 
     # ---- details
-    def _open(self) -> None:
-        """Opens the store and looks for the tool, at first use: a session that needs neither opens no directory."""
-        self._store = self._services.artifacts()
-        if self._store is not None and self._find_tool is not None:
+    def _open(self) -> ArtifactStore | None:
+        """Also looks for the tool."""
+        store = super()._open()
+        if store is not None and self._find_tool is not None:
             self._tool = self._find_tool()
-        self._opened = True
-
-    def _key(
-        self,
-        makers: dict[EmitOptions, KeyMaker],
-        source: KernelSource,
-        options: EmitOptions,
-        make: Callable[[], KeyMaker],
-    ) -> ArtifactKey:
-        maker = makers.get(options)
-        if maker is None:
-            while len(makers) >= MAKERS:
-                del makers[next(iter(makers))]
-            maker = makers[options] = make()
-        return maker.key(source.program, source.spec, source.sized.workgroup_size)
-
-    def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
-        """Reports why an artifact was missed.  The first reason is kept: missing text explains missing machine code."""
-        miss = decide(self._services.decisions, explain_miss, key, store.neighbours(key))
-        if steps.missed is None:
-            steps.missed = str(miss.why)
-        fields = ",".join(miss.fields)
-        self._services.telemetry.count("vyre.compile.miss", kind=key.kind.value, cause=miss.cause.value, fields=fields)
-
-    def _warn(self, name: str, **fields: object) -> None:
-        self._services.telemetry.event(name, level="warning", backend=self._device.backend, **fields)
+        return store
 
 
 def _text(module: EmittedModule) -> Code:

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cost_programs import BARRIER_WORKGROUPS, barriers_program, new_program
 from vyre.adapters.cuda.runtime.device import MIB, release_all
-from vyre.adapters.cuda.runtime.executor import CudaExecutor
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses
 from vyre.adapters.cuda.runtime.memory import DeviceBlock
 from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, HostAddress, HostBlock
 from vyre.adapters.empty_program import empty_program
@@ -33,6 +33,7 @@ from vyre.domain.ir.program import Program
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import BoundResidentStep, DispatchRequest, ProgramExecutor, ResidentBinder, ResidentStep
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.interrupts import undisturbed, whole
 from vyre.ports.persistent import PersistentEngine, PersistentExecutor
 
 BUSY_BYTES: Final = 4 * MIB
@@ -81,17 +82,7 @@ class CudaCostProbe:
         program = empty_program()
         device = self._resources.device
         pipeline, _ = self._executor.pipeline(program, DEFAULT_CONFIG)
-        with device.calls:
-            module = pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True)
-            bench = _Bench(
-                self._resources,
-                module,
-                plan_bindings(program),
-                partial(self._binder.bind, _step(program)),
-                partial(self._engines.open, program, DEFAULT_CONFIG, (4,), 2),
-                self._executor,
-                self._build,
-            )
+        bench = self._bench(pipeline, program)
         offered = self.experiments
 
         def timed(experiment: CostExperiment, size: int, /) -> int:
@@ -104,8 +95,20 @@ class CudaCostProbe:
         except BaseException:
             bench.abandon()
             raise
-        with device.calls:
-            bench.release(idle=True)
+        undisturbed(device.call, bench.release, idle=True)
+
+    @whole
+    def _bench(self, pipeline: CudaPipeline, program: Program) -> _Bench:
+        with self._resources.device.calls:
+            return _Bench(
+                self._resources,
+                pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True),
+                plan_bindings(program),
+                partial(self._binder.bind, _step(program)),
+                partial(self._engines.open, program, DEFAULT_CONFIG, (4,), 2),
+                self._executor,
+                self._build,
+            )
 
     def _build(self, program: Program) -> None:
         if self._builder is None:
@@ -176,6 +179,7 @@ class _Bench:
             raise
         self._launch.bind((0,), (1,), ScratchAddresses())
 
+    @whole
     def time(self, experiment: CostExperiment, size: int) -> int:
         """Implements ``ExperimentTimer`` for what the device offers."""
         with self._device.calls:
@@ -386,6 +390,7 @@ class _Bench:
             )
         )
 
+    @whole
     def abandon(self) -> None:
         """Puts every resource into quarantine after a failure, because submitted work may still be running."""
         if self._device.reachable:

@@ -3,6 +3,7 @@
     with device.calls:
         address = device.driver.mem_alloc_async(...)
 
+Only threads that no signal handler interrupts do so; what the main thread does by itself, it does by ``call``.
 Entering ``calls`` refuses work on a device that is closed, lost or inherited through ``fork`` and makes the context
 current in the calling thread; leaving it turns a ``CudaCallError`` into the typed error of the port.  A sticky error
 loses the device: from then on ``calls`` refuses every entry, handles are dropped without a driver call, and only
@@ -15,6 +16,7 @@ import os
 import sys
 import threading
 import warnings
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -22,8 +24,8 @@ from dataclasses import KW_ONLY
 from enum import Enum
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn, ParamSpec, TypeVar
+from weakref import WeakMethod, WeakValueDictionary, ref
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
@@ -39,15 +41,21 @@ from vyre.adapters.cuda.seam import (
     KernelDiagnosis,
     Stream,
 )
+from vyre.adapters.forks import is_held_here, process_lock
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
 from vyre.domain.launch_costs import LaunchCosts
 from vyre.domain.names import BackendId
 from vyre.domain.record import U64, U64_MAX, Count, FloatRange, IntRange, record
+from vyre.domain.unique import Unique
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
+from vyre.ports.interrupts import undisturbed, whole
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.modules import LoadedModule
 
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 MIB: Final = 1024 * 1024
 SETTLE_POLL_S: Final = 0.001
 
@@ -60,7 +68,7 @@ class CudaOptions:
     use sessions on the primary one.  ``allow_primary_reset``: let ``recover`` reset the primary context, which destroys
     the work of every library on it.  ``close_timeout_s``: seconds that ``close`` waits for running work.
     ``pool_bytes``: most device memory that the pool may take, 0 for all.  ``cached_device_bytes`` and
-    ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most dispatches prepared at once.
+    ``cached_host_bytes``: idle memory kept for the next dispatch.  ``slots``: most dispatches prepared at once.
     ``exports``: let other libraries have the addresses of resident buffers.
 
     ``grid_sync``: how grid barriers run; None: natively if the grid fits the device, else split into several launches.
@@ -78,7 +86,7 @@ class CudaOptions:
     pool_bytes: U64 = 0
     cached_device_bytes: U64 = 256 * MIB
     cached_host_bytes: U64 = 128 * MIB
-    lanes: Annotated[int, IntRange(1, U64_MAX)] = 128
+    slots: Annotated[int, IntRange(1, U64_MAX)] = 128
     grid_sync: GridSyncMode | None = None
     exports: bool = True
     graph_after: Count | Literal["costs"] | None = "costs"
@@ -92,7 +100,7 @@ class CudaOptions:
 DEFAULT_OPTIONS: Final = CudaOptions()
 
 
-class DeviceMember:
+class DeviceMember(Unique):
     """An owner of driver handles of a device, registered with ``CudaDevice.add`` in order of dependence."""
 
     def busy_streams(self) -> Sequence[Stream]:
@@ -130,7 +138,7 @@ class DeviceMember:
         """
 
 
-def release_all(releases: Iterable[Callable[[], None]]) -> None:
+def release_all(releases: Iterable[Callable[[], object]]) -> None:
     """Calls every function; raises the first ``CudaCallError`` at the end, a sticky one at once."""
     first: CudaCallError | None = None
     for release in releases:
@@ -151,7 +159,7 @@ class _State(Enum):
     CLOSED = "closed"
 
 
-class CudaDevice:
+class CudaDevice(Unique):
     """A device behind a driver.
 
     The constructor calls nothing; ``open`` or the first entry of ``calls`` takes the context, ``close`` returns it.
@@ -185,10 +193,14 @@ class CudaDevice:
         self._shut_by = 0
         self._why_shut = ""
         self._local = threading.local()
-        self._lock = threading.RLock()
-        self._loss = threading.RLock()
+        self._lock = process_lock()
+        self._loss = process_lock()
         self._members: list[DeviceMember] = []
         self._discarded: deque[Callable[[], None]] = deque()
+        self.waits_for_streams: list[None] = []
+        """One for each thread that waits for streams that are not its own, none of which may be destroyed meanwhile."""
+        self.discard: Final[Callable[[Callable[[], None]], None]] = self._discarded.append
+        """Has a function called at the next entry of ``calls``; safe from a finaliser and from any thread."""
         self.loaded: Final[WeakValueDictionary[str, LoadedModule]] = WeakValueDictionary()
         """Modules by entry name, to find the one whose kernel a driver reports about."""
 
@@ -220,17 +232,22 @@ class CudaDevice:
     # ---------------------------------------------------------------- calls
     def enter(self) -> None:
         """Refuses work that cannot run, and makes the context current in this thread."""
+        self.check_idle_here()
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
             self.open()
-        local = self._local
-        if self._always_bind or getattr(local, "epoch", -1) != self._epoch:
-            try:
-                self.driver.set_current(self._context)
-            except CudaCallError as error:
-                raise self.fault(error) from error
-            local.epoch = self._epoch
+        if self._always_bind or getattr(self._local, "epoch", -1) != self._epoch:
+            self._make_current()
         if self._discarded:
-            self._release_discarded()
+            undisturbed(self.release_discarded)
+
+    def check_idle_here(self) -> None:
+        """Raises ``DispatchFailed`` in a signal handler or finaliser that interrupts a call of the driver."""
+        lock = self.driver.lock
+        if lock is not None and is_held_here(lock):
+            raise DispatchFailed(
+                f"backend `{self.backend}` is busy: this signal handler or finaliser interrupts a call of its driver",
+                fix="let it take note, and use the backend afterwards.",
+            )
 
     def fault(self, error: CudaCallError) -> BackendError:
         """Returns the typed error of a failed call; a sticky one loses the device.
@@ -279,9 +296,42 @@ class CudaDevice:
         ready = self._ready or (self._shut_by == threading.get_ident() and self._state is _State.OPEN)
         return ready and os.getpid() == self._pid and not sys.is_finalizing()
 
-    def discard(self, release: Callable[[], None]) -> None:
-        """Has ``release`` called at the next entry of ``calls``; safe from a finaliser and from any thread."""
-        self._discarded.append(release)
+    def _make_current(self) -> None:
+        try:
+            self.driver.set_current(self._context)
+        except CudaCallError as error:
+            raise self.fault(error) from error
+        self._local.epoch = self._epoch
+
+    def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls ``work`` as in ``calls``, for a caller whom ``DeviceMember.settled`` tells ``close`` of.
+
+        Signal handlers may interrupt it anywhere, which ``calls`` would not survive.
+        """
+        self.enter()
+        try:
+            return work(*args, **kwargs)
+        except CudaCallError as error:
+            raise self.fault(error) from error
+
+    def release_discarded(self) -> None:
+        """Calls what was discarded, once; it may discard itself again.  Call it inside ``calls``."""
+        if getattr(self._local, "epoch", -1) != self._epoch:  # in the thread that gets no signals
+            self._make_current()
+        try:
+            release_all(self._taken())
+        except CudaCallError as error:
+            raise self.fault(error) from error
+
+    def when_dead(self, release: Callable[[T], None], handle: T) -> Callable[[], None]:
+        """Returns what has ``release``, a method, called so at the next entry of ``calls``; it keeps nothing alive."""
+        member, device = WeakMethod(release), ref(self)
+
+        def gone() -> None:
+            if (method := member()) is not None and (alive := device()) is not None:
+                alive.discard(partial(method, handle))
+
+        return gone
 
     # ---------------------------------------------------------------- life
     def add(self, member: DeviceMember) -> None:
@@ -289,6 +339,7 @@ class CudaDevice:
         with self._lock:
             self._members.append(member)
 
+    @whole
     def open(self) -> None:
         """Takes the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
         if self._forked:  # the lock may be held by a thread of the parent, which does not exist here
@@ -305,6 +356,7 @@ class CudaDevice:
             self._take_context()
             self._state, self._ready = _State.OPEN, True
 
+    @whole
     def flush(self) -> None:
         """Waits until the device has finished all work, except work that was given up after a failure."""
         if self._state is _State.NEW:
@@ -314,11 +366,10 @@ class CudaDevice:
             if not given_up:
                 self.driver.context_synchronize()
             else:
-                for stream in self._busy_streams():
-                    if stream not in given_up:
-                        self.waiter.stream(stream, None)
+                self._wait_for_streams(lambda stream: stream in given_up or self.waiter.stream(stream, None))
         self.counters.sync_points += 1
 
+    @whole
     def device_lost(self) -> bool:
         """Returns whether the device is lost; calls the driver if no loss is known."""
         if self._state is _State.LOST:
@@ -332,6 +383,7 @@ class CudaDevice:
             pass
         return self._lost
 
+    @whole
     def recover(self) -> None:
         """Makes a new context and starts a new epoch; every older handle is invalid.
 
@@ -363,6 +415,7 @@ class CudaDevice:
             self._epoch += 1
             self._state, self._ready = _State.OPEN, True
 
+    @whole
     def close(self) -> None:
         """Waits for running work (``close_timeout_s``) and returns every handle.  Idempotent.
 
@@ -384,7 +437,16 @@ class CudaDevice:
                 self._state, self._ready = _State.CLOSED, False
                 self._forget_members()
 
+    def __del__(self) -> None:
+        if getattr(self, "_state", None) is _State.OPEN and self.reachable:  # nobody closed its session
+            with suppress(RuntimeError):  # no thread is left; this one may be anywhere, even in a call of the driver
+                start_new_thread(self._close_dropped, ())
+
     # ---------------------------------------------------------------- details
+    def _close_dropped(self) -> None:
+        with suppress(BackendError, CudaCallError):  # nobody is told
+            self.close()
+
     @property
     def _forked(self) -> bool:
         """Whether the driver was initialised by another process."""
@@ -412,12 +474,16 @@ class CudaDevice:
         It is called inside ``calls``, which then refuses all other threads; when it returns, no other thread is inside.
         """
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
-        for member in self._members:
-            member.stop()
-        release_all([partial(self._drain, stream, deadline) for stream in self._busy_streams()])
+        self._stop(deadline)
         self._wait_until(self._settled, deadline)
         self._ready = False  # later calls are refused before the handles that they would use are released
         self._wait_until(lambda: self.calls.passages <= 1 and self._settled(), deadline)
+        self._stop(deadline)  # what other threads have begun meanwhile
+
+    def _stop(self, deadline: int | None) -> None:
+        for member in self._members:
+            member.stop()
+        self._wait_for_streams(lambda stream: self._drain(stream, deadline))
 
     def _settled(self) -> bool:
         return all(member.settled() for member in self._members)
@@ -434,10 +500,17 @@ class CudaDevice:
         except KernelDiagnosis:  # the work has ended; only a caller that waits for it gets the diagnosis
             return
         if not ended:
+            self.driver.abandon(stream)
             raise _StillRunning
 
-    def _busy_streams(self) -> list[Stream]:
-        return list(dict.fromkeys(stream for member in self._members for stream in member.busy_streams()))
+    def _wait_for_streams(self, wait: Callable[[Stream], object]) -> None:
+        """Calls ``wait`` for every stream that is in use; raises as ``release_all`` does."""
+        self.waits_for_streams.append(None)
+        try:
+            streams = dict.fromkeys(stream for member in self._members for stream in member.busy_streams())
+            release_all([partial(wait, stream) for stream in streams])
+        finally:
+            self.waits_for_streams.pop()
 
     def _take_context(self) -> None:
         try:
@@ -474,24 +547,19 @@ class CudaDevice:
             release_all([member.sweep for member in self._members])
 
     def _release_members(self) -> None:
-        discarded = [self._discarded.popleft() for _ in range(len(self._discarded))]
-        release_all([*discarded, *(member.release for member in reversed(self._members))])
+        release_all([*self._taken(), *(member.release for member in reversed(self._members))])
+
+    def _taken(self) -> list[Callable[[], None]]:
+        """Takes what was discarded, all at once: a release may enter ``calls``, which releases the rest."""
+        taken: list[Callable[[], None]] = []
+        with suppress(IndexError):  # another thread takes some, too
+            taken += (self._discarded.popleft() for _ in range(len(self._discarded)))
+        return taken
 
     def _forget_members(self) -> None:
         self._discarded.clear()
         for member in reversed(self._members):
             member.forget()
-
-    def _release_discarded(self) -> None:
-        while self._discarded:
-            try:
-                release = self._discarded.popleft()
-            except IndexError:
-                return  # another thread took the last one
-            try:
-                release()
-            except CudaCallError as error:
-                raise self.fault(error) from error
 
     def _lose(self, why: str) -> None:
         with self._loss:  # not the lock of close(), which waits for the thread that is here

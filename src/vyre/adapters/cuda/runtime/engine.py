@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from vyre.adapters.cuda.ptx.mailbox_layout import MOST_ROWS, ROW_BITS, Control, Descriptor, Row, State
 from vyre.adapters.cuda.runtime.arena import plan_arena
 from vyre.adapters.cuda.runtime.device import release_all
+from vyre.adapters.cuda.runtime.engine_entries import Entry
 from vyre.adapters.cuda.runtime.executor import CudaPipeline
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import (
     PreparedLaunch,
     ScratchAddresses,
@@ -30,8 +31,10 @@ from vyre.adapters.cuda.runtime.launch import (
 from vyre.adapters.cuda.runtime.mailbox import RowLayout, RowMemory, Rows, Words, frees, read_outputs, write_inputs
 from vyre.adapters.cuda.runtime.notices import Notices
 from vyre.adapters.cuda.runtime.resident_blocks import resident_blocks
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.forks import process_lock, refuse_within
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import (
     BackendError,
@@ -41,8 +44,11 @@ from vyre.domain.errors import (
     InvalidResource,
     used_in_a_fork,
 )
+from vyre.domain.shared_dicts import entries_of
+from vyre.domain.unique import Unique
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.backend import HostBytes
+from vyre.ports.interrupts import sealed, undisturbed, whole
 from vyre.ports.persistent import EndedJobs, JobMemory
 
 if TYPE_CHECKING:
@@ -55,34 +61,11 @@ LEASE_NS: Final = 200_000_000
 """How long a launch stays without a job, in ns of the device's clock."""
 _ENDLESS_NS: Final = 1 << 62
 _ALIGNMENT: Final = 256
+_WAITING, _COMPLETED = int(State.WAITING), int(State.COMPLETED)
+"""Numbers that NumPy compares: of a member of an enumeration it asks attributes, and swallows what a handler raises."""
 
 
-class _Entry:
-    """The jobs of one submission.
-
-    ``rows`` is their memory, until they have been settled: then ``heads`` holds how they ended, and ``into``, where the
-    caller wants the outputs, what they computed.
-    """
-
-    __slots__ = ("count", "heads", "into", "is_wanted", "number", "rows")
-
-    def __init__(self, number: int, rows: Rows, into: Sequence[memoryview]) -> None:
-        self.number: Final = number
-        self.count: Final = len(rows.bytes)
-        self.rows: Rows | None = rows
-        self.into: Final = into
-        self.heads: npt.NDArray[np.uint8] | None = None
-        self.is_wanted = True
-
-    def state(self, row: int) -> State:
-        """Returns how a job has ended, or that it has not."""
-        if self.rows is not None:
-            return State(int(self.rows.states[row]))
-        assert self.heads is not None
-        return State(int(self.heads[row, Row.STATE]))
-
-
-class CudaEngine:
+class CudaEngine(Unique):
     """``PersistentEngine`` of the backend."""
 
     def __init__(
@@ -109,29 +92,32 @@ class CudaEngine:
         self._mask: Final = self.capacity - 1
         self._module: Final = pipeline.staying_module()
         self._kernel: Final = self._module.kernels[0].emitted
-        self._lock: Final = threading.RLock()
+        self._lock: Final = process_lock()
         self._pid: Final = os.getpid()
         self._number = 0
         self._launched = 0
         self._jobs = self._full = self._waits = 0
-        self._open: deque[_Entry] = deque()
+        self._open: deque[Entry] = deque()
         """Entries of which not all jobs are known to have ended, in order."""
-        self._ended_singles: deque[_Entry] = deque()
+        self._ended_singles: deque[Entry] = deque()
         """Entries of one job that have ended, since results were copied aside."""
-        self._entries: dict[int, _Entry] = {}
+        self._entries: dict[int, Entry] = {}
+        self._forgotten: deque[Entry] = deque()
+        """Entries that nobody wants any more, whose memory is taken back with the next use of the engine."""
         self._closed = False
         self._error: BackendError | None = None
         self._words: Words | None = None
         self._undo: list[Callable[[], None]] = []
-        self._notices: Final = Notices(self.ended)
+        self._notices: Final = Notices(partial(_ended_of, ref(self)))
         try:
             self._prepare()
             self._launcher()
-        except CudaCallError as error:
-            self._device.roll_back(error, reversed(self._undo))
-            raise
-        except BaseException:
-            release_all(reversed(self._undo))
+        except BaseException as error:
+            self._words = None  # nothing is left to close
+            if isinstance(error, CudaCallError):
+                self._device.roll_back(error, reversed(self._undo))
+            else:
+                release_all(reversed(self._undo))
             raise
         self._launched = 1
         self._device.counters.persistent_launches += 1
@@ -202,8 +188,8 @@ class CudaEngine:
 
     def take_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.take_back``."""
-        with self._lock:
-            numbers = [number for number, entry in self._entries.items() if entry.into is memory.outputs]
+        with self._lock, sealed:
+            numbers = [number for number, entry in entries_of(self._entries) if entry.into is memory.outputs]
         for number in numbers:
             self.forget(number << ROW_BITS)
 
@@ -219,29 +205,38 @@ class CudaEngine:
             view.nbytes in (nbytes, jobs * nbytes) for view, nbytes in zip(columns, self._input_nbytes, strict=True)
         )
         if not fit:
-            raise self._unfit(columns)
+            lengths = tuple(view.nbytes for view in columns)
+            raise InvalidInput(
+                f"inputs of {lengths} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
+                fix="open an engine for these lengths.",
+            )
         return self._submit(columns, jobs, into)
 
     def _submit(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> int | None:
         self._check_process()
-        with self._lock:
+        refuse_within(self._lock, "the persistent engine")
+        with self._lock, sealed:
             self._check()
-            if not self._has_room():
-                self._full += 1
-                self.look()  # so that whoever tries until there is room learns of a lost device
-                return None
-            rows = self._take(jobs)
-            write_inputs(self._layout, rows, columns)
-            number = self._number
-            entry = _Entry(number, rows, into)
-            self._entries[number] = entry
-            self._open.append(entry)
-            assert self._words is not None
-            self._words.publish(number, number & self._mask, rows)
-            self._number = number + 1
-        with self._lock:  # the processor has stored what was published before it reads what the kernel wrote
-            if self._words is not None and self._words.left == self._launched:
-                self._start()
+            room = self._has_room()
+            if room:
+                number, words, rows = self._number, self._words, self._take(jobs)
+                assert words is not None
+                before = self._open[-1].before + self._open[-1].count if self._open else self._jobs
+                entry = Entry(number, before, rows, into)
+                self._open.append(entry)
+                write_inputs(self._layout, rows, columns)
+                self._entries[number] = entry
+                words.describe_entry(number & self._mask, rows)
+                # One statement without a call, in which no signal is handled; before it, the next one drops the entry.
+                words.tail.value, self._number = number + 1, number + 1
+        if not room:
+            self._full += 1
+            self.look()  # so that whoever tries until there is room learns of a lost device
+            return None
+        with self._lock, sealed:  # the processor has stored what was published before it reads what the kernel wrote
+            has_left = self._words is not None and self._words.left == self._launched
+        if has_left:
+            self._drive(self._start)
         return number << ROW_BITS
 
     def _has_room(self) -> bool:
@@ -251,17 +246,49 @@ class CudaEngine:
 
     def _take(self, jobs: int) -> Rows:
         """Returns memory for an entry; results that nobody has collected yet are copied aside before more is taken."""
+        self._drop_interrupted()
         self._sweep()
         if jobs == 1 and not self._rows.has_single:
             while self._ended_singles:
-                self._settle(self._ended_singles.popleft())
-        with self._device.calls:
-            return self._rows.take(jobs, self._device.driver)
+                self._settle(self._ended_singles[0])
+                self._ended_singles.popleft()
+        while (rows := self._rows.take(jobs)) is None:
+            try:
+                undisturbed(self._provide, jobs)
+            except CudaCallError as error:
+                raise self._device.fault(error) from error
+        return rows
+
+    def _provide(self, jobs: int) -> None:
+        """Makes memory.  It neither enters the device nor loses it: that may need the lock, which the caller holds."""
+        driver = self._device.driver
+        driver.set_current(self._device.context)
+        self._rows.provide(jobs, driver)
+
+    def _drop_interrupted(self) -> None:
+        """Takes back what a submission made that was interrupted before the kernel knew of it."""
+        while self._open and self._open[-1].number >= self._number:
+            self._entries.pop(self._open[-1].number, None)
+            self._rows.give_back(self._open[-1])
+            self._open.pop()
+
+    def _drive(self, calls: Callable[[], object]) -> None:
+        """Makes calls of the driver under the lock, unless the engine has ended.  An error ends it, and is raised."""
+        try:
+            self._device.enter()  # without the lock, which what is released there may need
+            try:
+                with self._lock, sealed:
+                    if self._words is not None and not self._closed:
+                        calls()
+            except CudaCallError as error:
+                raise self._device.fault(error) from error
+        except BackendError as error:
+            undisturbed(self.failed, error)
+            raise
 
     def _start(self) -> None:
         """Launches the kernel, which begins when an earlier launch of it has left."""
-        with self._failing(), self._device.calls:
-            self._launcher()
+        self._launcher()
         self._launched += 1
         self._device.counters.persistent_launches += 1
 
@@ -279,7 +306,7 @@ class CudaEngine:
         self._check_process()
         self._await(partial(self._has_ended, ticket), "the job", timeout)
         row = ticket & MOST_ROWS
-        with self._lock:
+        with self._lock, sealed:
             entry = self._entry(ticket)
             state = entry.state(row)
             if state is not State.COMPLETED:
@@ -293,11 +320,11 @@ class CudaEngine:
         """Implements ``PersistentEngine.wait_many``."""
         self._check_process()
         self._await(lambda: self._is_over(first), "the jobs", timeout)
-        with self._lock:
+        with self._lock, sealed:
             entry = self._entry(first)
             self._settle(entry)
             heads = self._heads(entry)
-            failed = (heads[:, Row.STATE] != State.COMPLETED).nonzero()[0]
+            failed = (heads[:, Row.STATE] != _COMPLETED).nonzero()[0]
             elapsed = heads[:, Row.ELAPSED : Row.ELAPSED + 8].copy().view("<u8")
             return EndedJobs(int(elapsed.sum()), tuple([first + row for row in failed.tolist()]))
 
@@ -306,7 +333,7 @@ class CudaEngine:
         self._check_process()
 
         def has_room() -> bool:
-            with self._lock:
+            with self._lock, sealed:
                 return self._words is None or self._has_room()
 
         try:
@@ -319,12 +346,10 @@ class CudaEngine:
         """Implements ``PersistentEngine.forget``."""
         if os.getpid() != self._pid:
             return
-        with self._lock:
-            entry = self._entries.pop(ticket >> ROW_BITS, None)
-            if entry is not None:
-                entry.is_wanted = False
-                if self._is_complete(entry):
-                    self._release_rows(entry)
+        entry = self._entries.pop(ticket >> ROW_BITS, None)  # without the lock: a finalizer may call it at any moment
+        if entry is not None:
+            entry.is_wanted = False
+            self._forgotten.append(entry)
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""
@@ -332,7 +357,7 @@ class CudaEngine:
         head = self._number
 
         def drained() -> bool:
-            with self._lock:
+            with self._lock, sealed:
                 self._sweep()
                 return self._words is None or not self._open or self._open[0].number >= head
 
@@ -347,28 +372,27 @@ class CudaEngine:
 
         Raises nothing: jobs of a lost device have ended.
         """
-        with self._lock:
-            if self._words is not None and not self._closed:
-                try:
-                    with self._failing(), self._device.calls:
-                        idle = self._device.driver.stream_ready(self.lease.stream)
-                    self._sweep()
-                    if idle and self._open:
-                        self._start()
-                except BackendError:
-                    pass  # it is known to the engine, and raised to who waits for a job
+        if self._words is not None:
+            with suppress(BackendError):  # which is raised to who waits for a job
+                self._drive(self._look)
+
+    def _look(self) -> None:
+        idle = self._device.driver.stream_ready(self.lease.stream)
+        self._sweep()
+        if idle and self._open:
+            self._start()
 
     def ended(self) -> int:
         """Looks, and returns how many jobs have ended."""
         self.look()
-        with self._lock:
+        with self._lock, sealed:
             return self._ended()
 
     # ------------------------------------------------------------ descriptors
     def subscribe(self) -> int:
         """Implements ``PersistentEngine.subscribe``: a thread looks at the words as long as there are descriptors."""
         self._check_process()
-        with self._lock:
+        with self._lock, sealed:
             self._check()
         return self._notices.subscribe()
 
@@ -383,7 +407,7 @@ class CudaEngine:
     # ------------------------------------------------------------ the end
     def counters(self) -> Mapping[str, int]:
         """Implements ``PersistentEngine.counters``; callers poll, so that nobody is woken."""
-        with self._lock:
+        with self._lock, sealed:
             return {
                 "launches": self._launched,
                 "jobs": self._ended(),
@@ -393,13 +417,14 @@ class CudaEngine:
                 "full": self._full,
             }
 
+    @whole
     def close(self) -> None:
         """Implements ``PersistentEngine.close``: jobs that run are stopped, and given up if they do not stop."""
         if os.getpid() != self._pid:
             return
         self.stop()
         try:
-            with self._lock:
+            with self._lock, sealed:
                 if self._closed:
                     return
                 self._closed = True
@@ -407,26 +432,31 @@ class CudaEngine:
         finally:
             self._notices.end()
 
+    def __del__(self) -> None:
+        if getattr(self, "_words", None) is not None:
+            self._device.discard(self.close)
+
     def _has_left(self) -> bool:
         """Waits until the kernel has left; returns whether it has."""
         if self._words is None:
             return True
         deadline = deadline_after(self._device.clock, self._device.options.close_timeout_s)
         try:
-            with self._failing(), self._device.calls:
+            with self._device.calls:
                 return self._device.waiter.stream(self.lease.stream, deadline)
-        except BackendError:
-            return False  # the engine has taken note of it
+        except BackendError as error:
+            self.failed(error)
+            return False
 
     def stop(self) -> None:
         """Tells the kernel to leave."""
-        with self._lock:
+        with self._lock, sealed:
             if self._words is not None:
                 self._words.stop()
 
     def release(self) -> None:
         """Frees everything, because the device is being closed: the kernel has left.  Raises ``CudaCallError``."""
-        with self._lock:
+        with self._lock, sealed:
             self._closed = True
             releases = self._detach()
         self._notices.end()
@@ -434,7 +464,7 @@ class CudaEngine:
 
     def abandon(self, error: BackendError | None = None) -> None:
         """Drops everything without a driver call, and gives all jobs that have not ended this error."""
-        with self._lock:
+        with self._lock, sealed:
             self._error = self._error or error
             self._detach()
         self._notices.end()
@@ -456,9 +486,10 @@ class CudaEngine:
         words = self._words
         if words is None:
             return []
+        self._drop_interrupted()
         self._sweep()
         self._jobs += sum(entry.count for entry in self._open)
-        for entry in (*self._entries.values(), *self._open):
+        for entry in (*(entry for _, entry in entries_of(self._entries)), *self._open):
             self._settle(entry)
         self._device.counters.persistent_jobs += self._jobs
         self._open.clear()
@@ -470,15 +501,20 @@ class CudaEngine:
     # ------------------------------------------------------------ details
     def _sweep(self) -> None:
         """Takes back the memory of the oldest jobs, as far as they have ended and nobody wants their results."""
+        while self._forgotten:
+            entry = self._forgotten.popleft()
+            if self._is_complete(entry):
+                self._rows.give_back(entry)
         while self._open and self._is_complete(self._open[0]):
-            entry = self._open.popleft()
-            self._jobs += entry.count
+            entry = self._open[0]
             if not entry.is_wanted:
-                self._release_rows(entry)
+                self._rows.give_back(entry)
             elif entry.count == 1:
                 self._ended_singles.append(entry)
+            self._jobs = entry.before + entry.count  # also if an interrupt has this done again
+            self._open.popleft()
 
-    def _is_complete(self, entry: _Entry) -> bool:
+    def _is_complete(self, entry: Entry) -> bool:
         """Returns whether all jobs of an entry have ended, and the kernel has done with its place in the ring."""
         return self._words is None or self._words.end_of(entry.number & self._mask) > entry.number
 
@@ -487,44 +523,39 @@ class CudaEngine:
         self._sweep()
         return self._jobs + sum(self._ended_of(entry) for entry in self._open)
 
-    def _ended_of(self, entry: _Entry) -> int:
+    def _ended_of(self, entry: Entry) -> int:
         if entry.rows is None or self._is_complete(entry):
             return entry.count
-        return 0 if entry.count == 1 else int((entry.rows.states != State.WAITING).sum())
+        return 0 if entry.count == 1 else int((entry.rows.states != _WAITING).sum())
 
-    def _settle(self, entry: _Entry) -> None:
+    def _settle(self, entry: Entry) -> None:
         """Copies the heads and the outputs of an entry, so that its memory can be used again."""
         rows = entry.rows
         if rows is None:
             return
         entry.heads = rows.bytes[:, : Row.BODY].copy()
         read_outputs(self._layout, rows, entry.into, slice(None))
-        self._release_rows(entry)
-
-    def _release_rows(self, entry: _Entry) -> None:
-        rows, entry.rows = entry.rows, None
-        if rows is not None:
-            self._rows.give_back(rows)
+        self._rows.give_back(entry)
 
     @staticmethod
-    def _heads(entry: _Entry) -> npt.NDArray[np.uint8]:
+    def _heads(entry: Entry) -> npt.NDArray[np.uint8]:
         if entry.rows is not None:
             return entry.rows.bytes[:, : Row.BODY]
         assert entry.heads is not None
         return entry.heads
 
-    def _entry(self, ticket: int) -> _Entry:
+    def _entry(self, ticket: int) -> Entry:
         entry = self._entries.get(ticket >> ROW_BITS)
         if entry is None:
             raise InvalidResource("the ticket was forgotten", fix="keep the result.")
         return entry
 
     def _has_ended(self, ticket: int) -> bool:
-        with self._lock:
+        with self._lock, sealed:
             return self._words is None or self._entry(ticket).state(ticket & MOST_ROWS) is not State.WAITING
 
     def _is_over(self, ticket: int) -> bool:
-        with self._lock:
+        with self._lock, sealed:
             entry = self._entry(ticket)
             return entry.rows is None or self._is_complete(entry)
 
@@ -541,15 +572,12 @@ class CudaEngine:
         if not self._device.waiter.condition(looked, deadline_after(self._device.clock, timeout)):
             raise TimeoutError(f"{what} did not finish within {timeout} s")
 
-    def _failing(self) -> _Failing:
-        return _Failing(self)
-
     def failed(self, error: BackendError) -> None:
         """Ends the engine after a failed call: jobs that have not ended raise this error.
 
         What the kernel may still use is freed when it has left.
         """
-        with self._lock:
+        with self._lock, sealed:
             if self._words is None:
                 return
             self._error = error
@@ -559,7 +587,7 @@ class CudaEngine:
         if self._device.reachable:
             self._resources.quarantine.hold(self.lease.stream, partial(release_all, releases))
 
-    def _error_of(self, entry: _Entry, row: int) -> BackendError:
+    def _error_of(self, entry: Entry, row: int) -> BackendError:
         """Returns the error of a job that has not completed."""
         device, counters = self._device, self._device.counters
         title, state = self._pipeline.title, entry.state(row)
@@ -583,39 +611,22 @@ class CudaEngine:
             fix="collect results before the engine is closed.",
         )
 
-    def _unfit(self, inputs: Sequence[HostBytes]) -> InvalidInput:
-        found = tuple(view.nbytes for view in inputs)
-        return InvalidInput(
-            f"inputs of {found} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
-            fix="open an engine for these lengths.",
-        )
-
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise used_in_a_fork("the persistent engine", self._pid, os.getpid())
+        self._device.check_idle_here()
 
     def _check(self) -> None:
         if self._error is not None:
             raise copy.copy(self._error)
         if self._closed or self._words is None:
-            with self._device.calls:
-                raise InvalidResource("the persistent engine is closed", fix="open another.")
+            self._device.enter()
+            raise InvalidResource("the persistent engine is closed", fix="open another.")
 
 
-class _Failing:
-    """A context manager in which an error of the driver ends an engine."""
-
-    __slots__ = ("_engine",)
-
-    def __init__(self, engine: CudaEngine) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object, /) -> None:
-        if isinstance(error, BackendError):
-            self._engine.failed(error)
+def _ended_of(engine: ref[CudaEngine]) -> int:
+    found = engine()
+    return 0 if found is None else found.ended()
 
 
 def _aligned(nbytes: int) -> int:

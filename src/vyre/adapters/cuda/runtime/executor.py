@@ -1,12 +1,12 @@
 """Dispatch on a CUDA device: from a program and its inputs to the bytes of its outputs.
 
 There is one ``CudaPipeline`` per program and config, as on every backend; below it one shape per combination of input
-lengths, with the module chosen for its grid, and the lanes that are idle between dispatches.
+lengths, with the module chosen for its grid, and the slots that are idle between dispatches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -15,18 +15,19 @@ from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
-from vyre.adapters.cuda.runtime.host_lane import DispatchPlan, LanePool, LaneSpec, plan_dispatch
+from vyre.adapters.cuda.runtime.host_slot import DispatchPlan, SlotPool, SlotSpec, plan_dispatch
 from vyre.adapters.cuda.runtime.kernels import KernelCache
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import BindingPlan, plan_bindings
+from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import check_limits
 from vyre.domain.grid_sync import has_grid_barriers
@@ -36,7 +37,7 @@ from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
-from vyre.policies.optimizing.program_passes import EngineKind
+from vyre.ports.interrupts import whole
 
 
 class CudaPipeline(KernelPipeline):
@@ -46,7 +47,7 @@ class CudaPipeline(KernelPipeline):
         self,
         resources: Resources,
         kernels: KernelCache,
-        lanes: LanePool,
+        slots: SlotPool,
         profiler: Profiler,
         program: Program,
         config: DispatchConfig,
@@ -59,11 +60,11 @@ class CudaPipeline(KernelPipeline):
         refuse_on(device, config, PROFILES)
         source = KernelSource.of(program, config.spec, config.workgroup)
         program = source.sized
-        limits = launch_limits(device)
+        limits = launch_limits(device, folds=True)
         check_limits((1, 1, 1), program.workgroup_size, limits)
         super().__init__(
             resources,
-            lanes,
+            slots,
             profiler,
             id=f"{device.backend}:{program_digest(program).hex()[:16]}",
             title=program.name or "unnamed",
@@ -97,7 +98,7 @@ class CudaPipeline(KernelPipeline):
 
         ``inline_uniforms`` is False if uniform buffers are resident, so that their bytes cannot travel as parameters.
         """
-        options = self._options(native=self._native(grid), assume=assume)
+        options = self._options(native=self._native(grid), assume=assume, grid=grid)
         if not inline_uniforms:
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
@@ -130,7 +131,7 @@ class CudaPipeline(KernelPipeline):
 
         ``sink`` receives the decisions instead of the usual sink.
         """
-        options = self._options(native=self._native(launch.grid, sink=sink))
+        options = self._options(native=self._native(launch.grid, sink=sink), grid=launch.grid)
         if self._profile.exact_grid and prod(launch.grid) * prod(launch.workgroup) == launch.element_count:
             options = replace(options, assume=options.assume | {Assumption.EXACT_GRID})
         return options
@@ -141,6 +142,7 @@ class CudaPipeline(KernelPipeline):
         blocks = min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
         return blocks * prod(launch.workgroup)
 
+    @whole
     def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchPlan:
         """Returns the plan of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about its
         launches.
@@ -157,11 +159,11 @@ class CudaPipeline(KernelPipeline):
         return kernel_plan(self._program, len(module.kernels))
 
     # ---------------------------------------------------------------- details
-    def _spec(self, launch: Launch) -> LaneSpec:
+    def _spec(self, launch: Launch) -> SlotSpec:
         return super()._spec(launch)._replace(order=partial(kernel_plan, self._program))
 
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
-        return resolve_launch(self._program, input_nbytes, self._config, self._limits)
+        return resolve_launch(self._source.program, input_nbytes, self._config, self._limits)
 
     def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
         return partial(self._module, self.options_for(launch))
@@ -195,7 +197,9 @@ class CudaPipeline(KernelPipeline):
         module = self._module(self._options(native=True), told)
         return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
 
-    def _options(self, *, native: bool, assume: frozenset[Assumption] = ARENA_FACTS) -> EmitOptions:
+    def _options(
+        self, *, native: bool, assume: frozenset[Assumption] = ARENA_FACTS, grid: Dim3 = (1, 1, 1)
+    ) -> EmitOptions:
         facts = self._resources.device.facts
         return self._profile.applied(
             EmitOptions(
@@ -203,6 +207,7 @@ class CudaPipeline(KernelPipeline):
                 assume=assume,
                 native_grid_sync=native,
                 parameter_limit=facts.parameter_limit,
+                folded=not all(0 < groups <= most for groups, most in zip(grid, facts.max_grid, strict=True)),
                 passes=self._passes,
             )
         )
@@ -222,19 +227,10 @@ def _joined(made: list[Compilation]) -> Compilation:
 class CudaExecutor(PipelineExecutor[CudaPipeline]):
     """``ProgramExecutor`` and ``PipelineCompiler`` of one device."""
 
-    def __init__(self, resources: Resources, kernels: KernelCache, lanes: LanePool, profiler: Profiler) -> None:
+    def __init__(self, resources: Resources, kernels: KernelCache, slots: SlotPool, profiler: Profiler) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[CudaPipeline, Compilation]:
             with profiler.range("vyre.cuda.pipeline.compile"):
-                pipeline = CudaPipeline(resources, kernels, lanes, profiler, program, config)
+                pipeline = CudaPipeline(resources, kernels, slots, profiler, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make, kernels.decisions)
-        self._kernels = kernels
-
-    def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Drops the pipelines and modules of these programs, or all for None; returns the number of dropped
-        pipelines.
-        """
-        forgotten = super().forget(programs)
-        self._kernels.discard(programs)  # after the pipelines, which would compile them again
-        return forgotten
+        super().__init__(make, kernels.decisions, kernels.discard)

@@ -62,6 +62,11 @@ class CudaDeviceFacts:
         return max(1, self.memory_clock_khz * self.bus_bits // 4_000_000) if self.memory_clock_khz else None
 
     @property
+    def folded_grid(self) -> Dim3:
+        """Returns the most workgroups along each axis of a grid that may be folded along x."""
+        return (self.max_grid[0],) * 3
+
+    @property
     def parameter_limit(self) -> int:
         """Returns the bytes of kernel parameters that a launch may have.
 
@@ -75,12 +80,9 @@ class CudaDeviceFacts:
         from vyre.policies.devices.occupancy import AxisLimits, DeviceEnvelope  # looking for a device needs none of it
 
         return DeviceEnvelope(
-            self.target // 10,
-            self.target % 10,
             self.max_threads_per_block,
             max(self.shared_per_block, self.shared_per_block_optin),
             self.cooperative_launch,
-            False,
             AxisLimits(self.max_block, self.max_grid, self.registers_per_block),
         )
 
@@ -173,7 +175,7 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         max_native_int_width=64,
         max_workgroup_size=facts.max_block,
         max_invocations_per_workgroup=facts.max_threads_per_block,
-        max_grid_size=facts.max_grid,
+        max_grid_size=facts.folded_grid,
         max_shared_memory_bytes=max(facts.shared_per_block, facts.shared_per_block_optin),
         max_storage_buffer_bytes=facts.total_memory,
         subgroup_size=facts.warp_size,

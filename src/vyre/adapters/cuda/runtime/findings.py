@@ -42,7 +42,10 @@ def race_of(finding: KernelFinding, module: LoadedModule | None) -> DataRace:
 
 
 def sentence_of(finding: KernelFinding, module: LoadedModule | None) -> str:
-    """Returns which lane failed where: ``load of x[7] by lane 7 (...) at kernel.py:12``; empty if no lane is known."""
+    """Returns which lane failed where: ``load of x[7] by lane 7 (...) at kernel.py:12``; empty if no lane is known.
+
+    Of a kernel that does not end it returns ``load of x[7] waits for a change; lane 7 (...) at kernel.py:12``.
+    """
     if not finding.accesses:
         return ""
     access = finding.accesses[-1]
@@ -51,6 +54,10 @@ def sentence_of(finding: KernelFinding, module: LoadedModule | None) -> str:
     if finding.address is not None and access.kind and finding.space in ("global", "shared"):
         buffer, number = _element(finding, sites, module)
         what = f"{access.kind} of {buffer}[{number}] by "
+    elif finding.address is not None and finding.space:
+        poll = finding.accesses[0]
+        buffer, element = _element(finding, sites, module, poll)
+        what = f"{poll.kind} of {buffer}[{element}] waits for a change; "
     return f"{what}{access.lane} at {place_text(_site(sites, access).loc(number))}"
 
 
@@ -64,10 +71,12 @@ def _site(sites: KernelSites, access: FoundAccess) -> Site:
     return NOWHERE if access.line is None else sites.at(access.line)
 
 
-def _element(finding: KernelFinding, sites: KernelSites, module: LoadedModule | None) -> tuple[str, int]:
+def _element(
+    finding: KernelFinding, sites: KernelSites, module: LoadedModule | None, access: FoundAccess | None = None
+) -> tuple[str, int]:
     """Returns buffer and element of the address: in the buffer that the source names, else in the nearest one below."""
     assert finding.address is not None
-    address, named = finding.address, _site(sites, finding.accesses[-1]).buffer
+    address, named = finding.address, _site(sites, access or finding.accesses[-1]).buffer
     memory = _shared(sites) if finding.space == "shared" else _bound(finding, sites, module)
     below = [one for one in memory if one.start <= address]
     found = next((one for one in memory if one.buffer == named), max(below, key=lambda one: one.start, default=None))

@@ -83,9 +83,10 @@ class GraphCache(DeviceMember):
 
     # ---- details
     def _build(self, record: Record, stream: Stream) -> Built[RecordedGraph]:
+        self.device.enter()  # builds run on threads of their own
         graph, birth = RecordedGraph(self.device, record, stream), next(self._births)
         self._live[birth] = graph.handles
-        gone = partial(self.device.discard, partial(self._destroy, birth))
+        gone = self.device.when_dead(self._destroy, birth)
         return Built(graph, NODE_BYTES * max(1, len(graph)), gone)
 
     def _destroy(self, birth: int) -> None:

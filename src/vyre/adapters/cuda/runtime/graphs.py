@@ -29,6 +29,7 @@ from vyre.adapters.cuda.seam import (
     ParameterBlock,
     Stream,
 )
+from vyre.domain.unique import Unique
 
 
 class Copy(NamedTuple):
@@ -113,7 +114,7 @@ Record: TypeAlias = Callable[[Chain], object]
 """A function that adds the operations of a graph, in order."""
 
 
-class RecordedGraph:
+class RecordedGraph(Unique):
     """An executable graph on one stream.  Raises ``CudaCallError``.  Not for two threads at once."""
 
     __slots__ = ("__weakref__", "_driver", "_kernels", "handles", "launch")

@@ -89,10 +89,11 @@ def read_foreign(array: object) -> ForeignArray:
             raise ValueError(f"version {version!r}")
         if any(n < 0 for n in shape) or itemsize < 1 or address < 0:
             raise ValueError(f"shape {shape}, type {typestr!r}, address {address}")
-        strides = interface.get("strides")
+        stated = interface.get("strides")
+        strides = None if stated is None else tuple(int(n) for n in stated)
         if strides is not None and len(strides) != len(shape):
             raise ValueError(f"{len(strides)} strides for {len(shape)} axes")
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise InvalidResource(
             f"the {CUDA_ARRAY_INTERFACE} of a {type(array).__name__} is malformed: {error!r}",
             fix="export shape, typestr and data as version 3 describes them.",

@@ -8,7 +8,6 @@ wait for one compilation.  A module stays loaded while the cache or any launch r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Final, NamedTuple
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
@@ -109,6 +108,7 @@ class KernelCache(DeviceMember):
     def _build(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None
     ) -> Built[LoadedModule]:
+        self._device.enter()  # builds run on threads of their own
         steps = Steps(self._device.clock.now_ns)
         code = self._maker.code(source, options, steps)
         try:
@@ -123,7 +123,7 @@ class KernelCache(DeviceMember):
             raise self._device.fault(error) from error
         if told is not None:
             told(steps.done())
-        return Built(module, len(code.image), partial(self._loader.discard, module.library))
+        return Built(module, len(code.image), self._device.when_dead(self._loader.unload, module.library))
 
     def _load(self, code: Code, source: KernelSource, options: EmitOptions, steps: Steps) -> LoadedModule:
         with steps.step("load"):

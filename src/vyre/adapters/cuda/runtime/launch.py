@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
@@ -129,7 +130,7 @@ def check_launch(
     if shape.cooperative:  # the largest grid that can run
         limit = resident_per_multiprocessor(device, kernel) * device.facts.multiprocessors
     shared = shape.dynamic_shared + kernel.emitted.shared_static
-    asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, False, kernel.facts.registers)
+    asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, kernel.facts.registers)
     inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
     found = decide(sink, occupancy.diagnose_shape, inputs)
     if not found.is_launchable:
@@ -157,10 +158,6 @@ def _reason(failure: occupancy.LaunchFailure) -> str:
             return f"{asked} {named} along {axis}, of which {most} are allowed"
         case occupancy.CooperativeLaunch():
             return "a barrier of the whole grid, which it lacks"
-        case occupancy.TensorCores():
-            return "tensor cores, which it lacks"
-        case occupancy.SmVersion():
-            return f"another architecture: {failure}"
 
 
 def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:
@@ -194,12 +191,19 @@ class BoundKernel:
     plan.
     """
 
-    __slots__ = ("_offsets", "_plan", "kernel", "parameters", "shape", "values")
+    __slots__ = ("_grid", "_offsets", "_plan", "kernel", "parameters", "shape", "values")
 
     def __init__(
-        self, kernel: LoadedKernel, shape: LaunchShape, plan: BindingPlan, scratch_offsets: tuple[int, ...]
+        self,
+        kernel: LoadedKernel,
+        shape: LaunchShape,
+        plan: BindingPlan,
+        scratch_offsets: tuple[int, ...],
+        grid: Dim3 | None = None,
     ) -> None:
+        """``grid``: the workgroups that the program sees, which those of ``shape`` stand for; None: the same."""
         self.kernel: Final = kernel
+        self._grid: Final = grid or shape.grid
         self.shape: Final = shape
         self.parameters: Final = ParameterBlock([_slot(p) for p in kernel.emitted.parameters])
         self._plan = plan
@@ -232,6 +236,8 @@ class BoundKernel:
                     values.append(bytes(parameter.size))
                 case ParameterKind.SCALAR:
                     values.append(parameter.value or 0)
+                case ParameterKind.GRID:
+                    values.append(self._grid[parameter.value or 0])
                 case ParameterKind.TRAP:
                     values.append(scratch.trap)
                 case ParameterKind.TABLE:
@@ -259,7 +265,7 @@ class PreparedLaunch:
     reference to its module, which is then not unloaded.  Not for two threads at once.
     """
 
-    __slots__ = ("kernels", "launchers", "module", "scratch", "steps")
+    __slots__ = ("_is_empty", "kernels", "launchers", "module", "scratch", "steps")
 
     def __init__(
         self,
@@ -280,17 +286,22 @@ class PreparedLaunch:
         """
         self.module: Final = module
         self.steps: Final = steps
+        self._is_empty: Final = not prod(grid)
         self.scratch: Final = plan_scratch(module, polled=steps is not None)
         kernels: list[BoundKernel] = []
         for kernel, offsets in zip(module.kernels, self.scratch.offsets, strict=True):
             emitted = kernel.emitted
             together = cooperative or emitted.cooperative
-            shape = LaunchShape(grid, emitted.block, emitted.shared_dynamic, together, race_check)
+            folds = any(parameter.kind is ParameterKind.GRID for parameter in emitted.parameters)
+            blocks = (max(1, prod(grid)), 1, 1) if folds else grid
+            shape = LaunchShape(blocks, emitted.block, emitted.shared_dynamic, together, race_check)
             check_launch(device, kernel, shape, sink)
-            kernels.append(BoundKernel(kernel, shape, plan, offsets))
+            kernels.append(BoundKernel(kernel, shape, plan, offsets, grid))
         self.kernels: Final = tuple(kernels)
         self.launchers: Final[tuple[Launcher, ...]] = tuple(
-            device.driver.prepare_launch(k.kernel.handle, k.shape, stream, k.parameters) for k in kernels
+            device.driver.prepare_launch(k.kernel.handle, k.shape, stream, k.parameters)
+            for k in kernels
+            if not self._is_empty
         )
 
     def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
@@ -313,6 +324,8 @@ class PreparedLaunch:
         ``look`` waits, and returns the memory that is looked at between kernels; ``checked``: after each of them.
         """
         assert self.steps is not None
+        if self._is_empty:
+            return 0
         return self._rounds(self.steps.steps, look, checked)
 
     def _rounds(self, steps: Sequence[int | KernelLoop], look: Callable[[], memoryview], checked: bool) -> int:

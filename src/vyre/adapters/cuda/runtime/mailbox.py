@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ctypes import c_uint64
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor, Entry, Head, Row
 from vyre.adapters.cuda.runtime.arena import Arena, Range
@@ -51,6 +51,12 @@ class Rows:
         """The header of each row, which the kernel writes last."""
 
 
+class HasRows(Protocol):
+    """An owner of the memory of an entry."""
+
+    rows: Rows | None
+
+
 class _Block(NamedTuple):
     host: HostBlock
     data: Bytes
@@ -73,31 +79,41 @@ class RowMemory:
         """Whether there is memory for an entry of one job."""
         return bool(self._single)
 
-    def take(self, rows: int, driver: CudaDriver) -> Rows:
-        """Returns memory for an entry; calls the driver if there is none."""
+    def take(self, rows: int) -> Rows | None:
+        """Returns memory for an entry, None if there is none."""
         if rows == 1:
             if not self._single:
-                count = max(_FEW_ROWS, min(len(self._blocks) * _FEW_ROWS, _MANY_BYTES // self._nbytes))
-                block = self._more(count * self._nbytes, driver)
-                self._single = [self._rows(block, number, 1) for number in range(count)]
-            return self._single.pop()
-        wanted = rows * self._nbytes
-        fitting = [block for block in self._free if block.data.nbytes >= wanted]
-        if fitting:
-            block = min(fitting, key=lambda each: each.data.nbytes)
-            self._free.remove(block)
-        else:
-            block = self._more(wanted, driver)
+                return None
+            # One statement without a call, in which no signal is handled: no memory gets lost.
+            single, self._single[:1] = self._single[0], ()
+            return single
+        fitting = [block for block in self._free if block.data.nbytes >= rows * self._nbytes]
+        if not fitting:
+            return None
+        block = min(fitting, key=lambda each: each.data.nbytes)
         self._used[block.address] = block
+        self._free.remove(block)
         return self._rows(block, 0, rows)
 
-    def give_back(self, rows: Rows) -> None:
-        """Keeps the memory of an entry for another one."""
-        block = self._used.pop(rows.address, None)
-        if block is None:
-            self._single.append(rows)
+    def provide(self, rows: int, driver: CudaDriver) -> None:
+        """Allocates memory for an entry."""
+        if rows == 1:
+            count = max(_FEW_ROWS, min(len(self._blocks) * _FEW_ROWS, _MANY_BYTES // self._nbytes))
+            block = self._more(count * self._nbytes, driver)
+            self._single += [self._rows(block, number, 1) for number in range(count)]
         else:
-            self._free.append(block)
+            self._free.append(self._more(rows * self._nbytes, driver))
+
+    def give_back(self, entry: HasRows) -> None:
+        """Takes the memory of an entry, if it has some, for another one."""
+        rows = entry.rows
+        if rows is not None:
+            block = self._used.get(rows.address)
+            if block is None:
+                entry.rows, self._single[:0] = None, (rows,)  # one statement without a call
+            else:
+                entry.rows, self._free[:0] = None, (block,)
+                self._used.pop(rows.address, None)
 
     def drop(self) -> list[HostBlock]:
         """Forgets all memory, and returns the blocks to be freed."""
@@ -134,7 +150,8 @@ class Words:
         self.places: Final = {Descriptor.HEAD: base, Descriptor.ENTRIES: base + entries, Descriptor.ENDS: base + ends}
         at = self.block.address
         # A store to a word is one store of the processor, and no earlier one is seen after it.
-        self._tail = c_uint64.from_address(at + Head.TAIL)
+        self.tail: Final = c_uint64.from_address(at + Head.TAIL)
+        """The number of entries that the kernel knows of."""
         self._stop = c_uint64.from_address(at + Head.STOP)
         self._left = c_uint64.from_address(at + Head.LEFT)
         self._entries = (c_uint64 * (2 * capacity)).from_address(at + entries)
@@ -148,11 +165,10 @@ class Words:
             words[field // 8] = value
         return where, Descriptor.NBYTES
 
-    def publish(self, number: int, place: int, rows: Rows) -> None:
-        """Makes entry ``number`` known to the kernel."""
+    def describe_entry(self, place: int, rows: Rows) -> None:
+        """Describes the entry at a place, which ``tail`` makes known to the kernel."""
         self._entries[2 * place] = rows.address
         self._entries[2 * place + 1] = len(rows.bytes)
-        self._tail.value = number + 1
 
     def end_of(self, place: int) -> int:
         """Returns the number of the last entry at a place that has ended, plus 1."""

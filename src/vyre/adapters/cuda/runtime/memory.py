@@ -12,7 +12,7 @@ Nothing in it is used again; once its stream is known to be idle, it is returned
 
 from __future__ import annotations
 
-import threading
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, KernelDiagnosis, Pool, Stream
+from vyre.adapters.forks import process_lock
 from vyre.adapters.size_classes import LEAST_BYTES, size_class
 
 ALIGNMENT: Final = LEAST_BYTES
@@ -55,18 +56,12 @@ class DeviceMemory(DeviceMember):
         self._live: dict[DeviceAddress, DeviceBlock] = {}
         self._orphans: list[Pool] = []
         self._reclaimers: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         device.add(self)
 
     def on_shortage(self, reclaim: Callable[[], None]) -> None:
         """Registers ``reclaim``, which is called without any lock when the device is full and may give blocks back."""
         self._reclaimers.append(reclaim)
-
-    @property
-    def live_bytes(self) -> int:
-        """Returns the bytes in blocks that are in use."""
-        with self._lock:
-            return sum(block.capacity for block in self._live.values())
 
     @property
     def idle_bytes(self) -> int:
@@ -99,7 +94,7 @@ class DeviceMemory(DeviceMember):
             self._live[address] = block
         return block
 
-    def give_back(self, block: DeviceBlock, stream: Stream) -> None:
+    def give_back(self, block: DeviceBlock, stream: Stream | None = None) -> None:
         """Keeps ``block``, on which no work is pending, for the next allocation, or frees it if enough is kept."""
         if block.capacity == 0 or block.epoch != self._device.epoch:
             return
@@ -109,7 +104,7 @@ class DeviceMemory(DeviceMember):
                 self._idle.setdefault(block.capacity, []).append(block)
                 self._idle_bytes += block.capacity
                 return
-        self._free(block, stream)
+        self._free(block, self._any_stream() if stream is None else stream)
 
     def free(self, block: DeviceBlock, stream: Stream) -> None:
         """Frees ``block`` once ``stream`` reaches the call: work queued on it before may still use the block."""
@@ -121,10 +116,12 @@ class DeviceMemory(DeviceMember):
 
     def retire(self, block: DeviceBlock) -> None:
         """Frees ``block``, on which no work is pending; the stream that it was used on may no longer exist."""
-        self.free(block, self._stream() if self._uses_pool else 0)
+        self.free(block, self._any_stream())
 
     def reclaim(self) -> None:
-        """Frees all idle blocks, and trims the pool."""
+        """Frees what garbage holds and all idle blocks, and trims the pool."""
+        gc.collect()
+        self._device.release_discarded()
         for reclaim in self._reclaimers:
             reclaim()
         with self._lock:
@@ -211,6 +208,10 @@ class DeviceMemory(DeviceMember):
         else:
             self._device.driver.mem_free(block.address)
 
+    def _any_stream(self) -> Stream:
+        """Returns a stream on which to free memory that no work uses."""
+        return self._stream() if self._uses_pool else 0
+
     def _stream(self) -> Stream:
         with self._lock:
             if not self._control:
@@ -227,14 +228,8 @@ class PinnedMemory(DeviceMember):
         self._idle: dict[int, list[HostBlock]] = {}
         self._idle_bytes = 0
         self._live: dict[int, HostBlock] = {}
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         device.add(self)
-
-    @property
-    def live_bytes(self) -> int:
-        """Returns the bytes in blocks that are in use."""
-        with self._lock:
-            return sum(block.view.nbytes for block in self._live.values())
 
     @property
     def idle_bytes(self) -> int:
@@ -310,7 +305,7 @@ class Quarantine(DeviceMember):
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._held: list[tuple[Stream, Callable[[], None]]] = []
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         device.add(self)
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, Kernel, KernelFacts, Library
 from vyre.domain.errors import KernelCompileFailed
+from vyre.domain.unique import Unique
 
 SiteFinder: TypeAlias = "Callable[[], Mapping[str, KernelSites]]"
 STATIC_SHARED_LIMIT: Final = 48 * 1024
@@ -28,7 +29,7 @@ class LoadedKernel:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class LoadedModule:
+class LoadedModule(Unique):
     """A module in the driver.  ``kernels`` are launched in order.
 
     A launch keeps a reference to its module, which keeps it loaded.  ``sites`` returns, by entry, the source lines that
@@ -61,7 +62,7 @@ class ModuleLoader(DeviceMember):
         device.add(self)
 
     def load(self, image: bytes, entries: Sequence[EmittedKernel], sites: SiteFinder | None = None) -> LoadedModule:
-        """Loads ``image`` into the driver: PTX text that ends in NUL, or machine code.  ``discard`` unloads it.
+        """Loads ``image`` into the driver: PTX text that ends in NUL, or machine code.  ``unload`` unloads it.
 
         Raises ``CudaCallError``, and ``KernelCompileFailed`` with the compiler's log if an entry differs from its
         description in ``entries``.
@@ -87,10 +88,6 @@ class ModuleLoader(DeviceMember):
         device.loaded.update((kernel.emitted.entry, module) for kernel in kernels)
         return module
 
-    def discard(self, library: Library) -> None:
-        """Unloads a library at the next entry of ``device.calls``; safe from a finaliser and from any thread."""
-        self._device.discard(partial(self._unload, library))
-
     # ---- as a member of the device
     def release(self) -> None:
         """Unloads every library."""
@@ -107,8 +104,7 @@ class ModuleLoader(DeviceMember):
         orphans, self._orphans = self._orphans, []
         release_all([partial(self._device.driver.library_unload, library) for library in orphans])
 
-    # ---- details
-    def _unload(self, library: Library) -> None:
+    def unload(self, library: Library) -> None:
         """Unloads a library whose module has died, unless all were unloaded meanwhile."""
         if library in self._loaded:
             self._loaded.discard(library)
@@ -119,6 +115,7 @@ class ModuleLoader(DeviceMember):
                     self._orphans.append(library)
                 raise
 
+    # ---- details
     def _kernel(self, library: Library, emitted: EmittedKernel, log: str) -> LoadedKernel:
         driver = self._device.driver
         handle = driver.library_kernel(library, emitted.entry)

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from vyre.adapters.forks import process_lock
+from vyre.domain.errors import DispatchFailed, no_descriptor
+from vyre.domain.unique import Unique
+
 _PAUSE_S: Final = 0.0005
 
 
-class Notices:
+class Notices(Unique):
     """The descriptors of one engine; every method may be called from any thread.
 
     ``look`` returns the number of jobs that have ended so far.
@@ -22,23 +27,33 @@ class Notices:
 
     def __init__(self, look: Callable[[], int]) -> None:
         self._look = look
-        self._lock: Final = threading.Lock()
+        self._lock: Final = process_lock()
         self._ends: Final[dict[int, int]] = {}
-        self._quiet: Final = threading.Event()
+        self._is_quiet = False
         self._thread: threading.Thread | None = None
 
     def subscribe(self) -> int:
         """Returns a descriptor; it is readable at first, because jobs may have ended meanwhile."""
-        reading, writing = os.pipe()
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise no_descriptor("telling of ended jobs", error) from None
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
         with self._lock:
             self._ends[reading] = writing
             self._ring()
             if self._thread is None:
-                self._quiet.clear()
+                self._is_quiet = False
                 self._thread = threading.Thread(target=self._run, name="vyre-cuda-notices", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:
+                    self._thread = None
+                    self.unsubscribe(reading)
+                    raise DispatchFailed(
+                        f"a thread that tells of ended jobs cannot be started: {error}", fix="hold fewer threads."
+                    ) from error
         return reading
 
     def unsubscribe(self, descriptor: int) -> None:
@@ -56,7 +71,7 @@ class Notices:
 
     def end(self) -> None:
         """Ends the thread; descriptors stay open until they are unsubscribed."""
-        self._quiet.set()
+        self._is_quiet = True
 
     def _run(self) -> None:
         seen = -1
@@ -66,13 +81,13 @@ class Notices:
                 if found != seen:
                     seen = found
                     self._ring()
-                if not self._ends or self._quiet.is_set():
+                if not self._ends or self._is_quiet:
                     self._thread = None
                     return
-            self._quiet.wait(_PAUSE_S)
+            time.sleep(_PAUSE_S)
 
     def _ring(self) -> None:
-        for writing in self._ends.values():
+        for writing in list(self._ends.values()):
             with suppress(BlockingIOError):
                 os.write(writing, b"\0")
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
-from vyre.domain.errors import BackendUnavailable
+from vyre.domain.errors import InvalidConfig
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.support import Environment
 
@@ -63,7 +63,7 @@ SWITCHES: Final = (
 
 
 def options_from(environment: Environment) -> CudaOptions:
-    """Returns the options of ``cuda``.  Raises ``BackendUnavailable`` for a variable with an invalid value."""
+    """Returns the options of ``cuda``.  Raises ``InvalidConfig`` for a variable with an invalid value."""
     return _read(environment, (ORDINAL, *SWITCHES))
 
 
@@ -86,7 +86,7 @@ def _read(environment: Environment, variables: tuple[Variable, ...]) -> CudaOpti
         try:
             found[variable.option] = variable.read(text)
         except (ValueError, KeyError):
-            raise BackendUnavailable(
+            raise InvalidConfig(
                 f"{variable.name}={text!r} is not {variable.expected}", fix=f"use {variable.expected}, or unset it."
             ) from None
     return replace(DEFAULT_OPTIONS, **found)

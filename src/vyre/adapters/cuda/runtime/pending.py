@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Final
 
+from vyre.adapters.callbacks import call_back
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
 from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
 from vyre.adapters.cuda.runtime.pipeline import Running
 from vyre.adapters.cuda.runtime.waiting import FIRST_SLEEP_NS, LONGEST_SLEEP_NS, deadline_after
+from vyre.adapters.forks import refuse_within
 from vyre.domain.dispatch import DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError
+from vyre.domain.float_mode import in_default_mode
+from vyre.domain.shared_dicts import entries_of
+from vyre.domain.unique import Unique
 from vyre.ports.backend import DispatchRequest, OutputStorage
+from vyre.ports.interrupts import whole
 
 
-class CudaPending:
+class CudaPending(Unique):
     """A submitted dispatch.  Every method may be called from any thread, and any number of times.
 
     ``wait`` fills the storage that it is given; the first call takes the results off the device and keeps them.
@@ -26,7 +33,7 @@ class CudaPending:
         self._pipeline = pipeline
         self._running: Running | None = running
         self._deadline = deadline_ns
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._outcome: DispatchTiming | BaseException | None = None
         self._outputs: tuple[bytes, ...] = ()
 
@@ -45,8 +52,22 @@ class CudaPending:
 
         Raises the error of the run, and ``TimeoutError`` if it still runs after ``timeout`` seconds.
         """
+        if self._outcome is None:
+            self._await(timeout)
+        outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            outputs.clear()
+            raise outcome
+        assert outcome is not None
+        for view, data in zip(outputs.begin(tuple(map(len, self._outputs))), self._outputs, strict=True):
+            view[:] = data
+        return outcome
+
+    @whole
+    def _await(self, timeout: float | None) -> None:
         clock = self._owner.device.clock
         deadline = deadline_after(clock, timeout)
+        refuse_within(self._lock, repr(self))
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
             raise TimeoutError(f"another thread still waits for {self!r}")
         try:
@@ -56,14 +77,6 @@ class CudaPending:
                 self._collect()
         finally:
             self._lock.release()
-        outcome = self._outcome
-        if isinstance(outcome, BaseException):
-            outputs.clear()
-            raise outcome
-        assert outcome is not None
-        for view, data in zip(outputs.begin(tuple(map(len, self._outputs))), self._outputs, strict=True):
-            view[:] = data
-        return outcome
 
     def add_done_callback(self, callback: Callable[[], object], /) -> None:
         """Has ``callback`` called once the dispatch is done: now if it is, else in the watching thread."""
@@ -92,16 +105,12 @@ class CudaPending:
         arena = OutputArena()
         try:
             assert running is not None
-            self._outcome = self._pipeline.complete(running, arena, self._deadline)
+            timing = self._pipeline.complete(running, arena, self._deadline)
             self._outputs = arena.to_bytes()
+            self._outcome = timing
         except BaseException as error:
             self._outcome = error
         self._running = None
-
-    def __del__(self) -> None:
-        running = getattr(self, "_running", None)
-        if running is not None and self._owner.device.reachable:
-            self._pipeline.abandon(running, BackendError("nobody waited for this dispatch"))
 
     def __repr__(self) -> str:
         return f"<CudaPending of {self._pipeline.id}>"
@@ -113,8 +122,8 @@ class CudaAsync(DeviceMember):
     def __init__(self, device: CudaDevice, executor: CudaExecutor) -> None:
         self.device: Final = device
         self._executor = executor
-        self._watched: list[tuple[CudaPending, Callable[[], object]]] = []
-        self._changed = threading.Condition()
+        self._watched: dict[int, tuple[CudaPending, Callable[[], object]]] = {}
+        self._numbers = count()
         self._watcher: threading.Thread | None = None
         device.add(self)
 
@@ -124,22 +133,28 @@ class CudaAsync(DeviceMember):
         deadline = deadline_after(self.device.clock, request.config.timeout_s)
         return CudaPending(self, pipeline, pipeline.begin(request.inputs, deadline), deadline)
 
+    @in_default_mode
     def watch(self, pending: CudaPending, callback: Callable[[], object]) -> None:
         """Has ``callback`` called when ``pending`` is done."""
         if pending.done():
-            callback()
-            return
-        with self._changed:
-            self._watched.append((pending, callback))
-            if self._watcher is not None:
-                return
-            self._watcher = threading.Thread(target=self._watch, name="vyre-cuda-completions", daemon=True)
+            call_back(callback)
+        else:
+            self._add(pending, callback)
+
+    @whole
+    def _add(self, pending: CudaPending, callback: Callable[[], object]) -> None:
+        """Adds a callback, and starts a watcher unless one lives.
+
+        It takes no lock, so that a finaliser may do the same meanwhile; two watchers share the callbacks.
+        """
+        self._watched[next(self._numbers)] = pending, callback
+        if self._watcher is None or not self._watcher.is_alive():
+            watcher = threading.Thread(target=self._watch, name="vyre-cuda-completions", daemon=True)
             try:
-                self._watcher.start()
+                watcher.start()
+                self._watcher = watcher
             except RuntimeError:  # no more threads, or the interpreter exits: this thread watches
-                self._watcher = threading.current_thread()
-        if self._watcher is threading.current_thread():
-            self._watch()
+                self._watch()
 
     # ---- as a member of the device
     def release(self) -> None:
@@ -148,28 +163,26 @@ class CudaAsync(DeviceMember):
 
     def forget(self) -> None:
         """Calls every callback; a caller that then waits gets the error that the device is closed or lost."""
-        with self._changed:
-            watched, self._watched = self._watched, []
-        for _, callback in watched:
-            callback()
+        self._call(list(self._watched))
+
+    def _call(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            entry = self._watched.pop(number, None)
+            if entry is not None:  # else another thread calls it
+                call_back(entry[1])
 
     def _watch(self) -> None:
         """Watches until no callback is left."""
         pause = FIRST_SLEEP_NS
         while True:
-            with self._changed:
-                watched = list(self._watched)
-                if not watched:
-                    self._watcher = None
+            if not self._watched:
+                self._watcher = None
+                if not self._watched:  # who has added one since may have taken this thread for its watcher
                     return
-            ready = [entry for entry in watched if entry[0].done()]
+            ready = [number for number, (pending, _) in entries_of(self._watched) if pending.done()]
             if ready:
                 pause = FIRST_SLEEP_NS
-                with self._changed:
-                    ready = [entry for entry in ready if entry in self._watched]
-                    self._watched = [entry for entry in self._watched if entry not in ready]
-                for _, callback in ready:
-                    callback()
+                self._call(ready)
             else:
                 self.device.clock.sleep(pause / 1e9)
                 pause = min(2 * pause, LONGEST_SLEEP_NS)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
+from weakref import WeakSet
 
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.engine import CudaEngine
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.slot import Resources
+from vyre.adapters.forks import process_lock
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.grid_sync import has_grid_barriers
 from vyre.domain.ir.program import Program
+from vyre.ports.interrupts import whole
 
 MOST_CAPACITY: Final = 1 << 20
 
@@ -23,10 +25,11 @@ class CudaPersistent(DeviceMember):
     def __init__(self, resources: Resources, executor: CudaExecutor) -> None:
         self._resources: Final = resources
         self._executor = executor
-        self._open: set[CudaEngine] = set()
-        self._lock = threading.Lock()
+        self._open: WeakSet[CudaEngine] = WeakSet()
+        self._lock = process_lock()
         resources.device.add(self)
 
+    @whole
     def open(
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
     ) -> CudaEngine:
@@ -42,8 +45,8 @@ class CudaPersistent(DeviceMember):
         pipeline, _ = self._executor.pipeline(program, config)
         with device.calls:
             engine = CudaEngine(self._resources, pipeline, input_nbytes, capacity, self._forget)
-        with self._lock:
-            self._open.add(engine)
+            with self._lock:  # still inside, so that ``close`` misses none
+                self._open.add(engine)
         return engine
 
     def _refuse(self, wanted: bool, feature: str) -> None:

@@ -1,12 +1,11 @@
-"""Dispatch by loaded kernels: from input bytes to output bytes through the lanes of a device.
+"""Dispatch by loaded kernels: from input bytes to output bytes through the slots of a device.
 
 The kernels may be compiled here or come from a bundle.  A pipeline has one shape per combination of input lengths, with
-the module for its launch and the lanes that are idle between dispatches.
+the module for its launch and the slots that are idle between dispatches.
 """
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
@@ -15,15 +14,17 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.host_lane import HostLane, LanePool, LaneSpec
-from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.host_slot import HostSlot, SlotPool, SlotSpec
 from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
+from vyre.adapters.forks import process_lock
 from vyre.domain.binding import BindingPlan
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.launch import Launch
+from vyre.ports.interrupts import undisturbed, whole
 
 if TYPE_CHECKING:
     from vyre.ports.backend import HostBytes, OutputStorage
@@ -44,7 +45,7 @@ class Profiler(Protocol):
 
 
 class Shape(NamedTuple):
-    """A pipeline at certain input lengths: its launch, the source of its module, and its idle lanes.
+    """A pipeline at certain input lengths: its launch, the source of its module, and its idle slots.
 
     ``module`` is called inside ``device.calls``.  ``lanes`` is the number of lanes of the whole grid; ``returned`` is
     the number of bytes of all outputs.
@@ -52,7 +53,7 @@ class Shape(NamedTuple):
 
     launch: Launch
     module: Callable[[], LoadedModule]
-    idle: list[HostLane]
+    idle: list[HostSlot]
     lanes: int
     returned: int
 
@@ -60,7 +61,7 @@ class Shape(NamedTuple):
 class Running(NamedTuple):
     """A dispatch that was enqueued.  Times are in ns of the device's clock."""
 
-    lane: HostLane
+    slot: HostSlot
     shape: Shape
     started_ns: int
     enqueued_ns: int
@@ -75,7 +76,7 @@ class KernelPipeline(ABC):
     def __init__(
         self,
         resources: Resources,
-        lanes: LanePool,
+        slots: SlotPool,
         profiler: Profiler,
         *,
         id: str,
@@ -87,12 +88,12 @@ class KernelPipeline(ABC):
         self.id = id
         self._title = title
         self._resources = resources
-        self._lanes = lanes
+        self._slots = slots
         self._profiler = profiler
         self._config = config
         self._plan = plan
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = process_lock()
 
     @abstractmethod
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
@@ -113,22 +114,25 @@ class KernelPipeline(ABC):
         device = self._resources.device
         started = device.clock.now_ns()
         shape = self.shape(tuple([view.nbytes for view in inputs]))
-        lane = self._lane(shape)
-        lane.active = True
+        slot = None
         try:
-            with device.calls:
-                lane.start(inputs, deadline_ns)
+            slot = self._slot(shape)
+            slot.active = True  # before the device is entered: ``close`` waits for it, or refuses this thread
+            device.call(slot.start, inputs, deadline_ns)
+            slot.active = False
+            return Running(slot, shape, started, device.clock.now_ns())
         except BaseException as error:
-            self._failed(lane, error)
+            if slot is not None:
+                self._failed(slot, error)
             raise
-        lane.active = False
-        return Running(lane, shape, started, device.clock.now_ns())
 
+    @whole
     def done(self, running: Running) -> bool:
         """Returns whether ``complete`` would return without waiting."""
         with self._resources.device.calls:
-            return running.lane.done()
+            return running.slot.done()
 
+    @whole
     def wait(self, running: Running, deadline_ns: int | None) -> bool:
         """Waits until ``complete`` would return without waiting; returns False if the deadline passed first.
 
@@ -136,7 +140,7 @@ class KernelPipeline(ABC):
         """
         device = self._resources.device
         with device.calls:
-            return device.waiter.event(running.lane.lease.done, deadline_ns)
+            return device.waiter.event(running.slot.lease.done, deadline_ns)
 
     def complete(
         self, running: Running, outputs: OutputStorage, deadline_ns: int | None, *, at_once: bool = False
@@ -146,20 +150,23 @@ class KernelPipeline(ABC):
         ``at_once`` tells that the caller did nothing between ``begin`` and this call, so that the time between them is
         the dispatch's.
         """
-        device, lane, launch = self._resources.device, running.lane, running.shape.launch
-        lane.active = True
+        device, slot, launch = self._resources.device, running.slot, running.shape.launch
+        kept = False
         try:
+            slot.active = True
             views = outputs.begin(launch.output_nbytes)
-            with device.calls:
-                device_ns, launches = lane.finish(views, deadline_ns), lane.launches
+            device_ns, launches = device.call(slot.finish, views, deadline_ns), slot.launches
+            now = device.clock.now_ns()
+            slot.took(device_ns, now - running.started_ns if at_once else None)
+            idle = self._slots.home_of(slot)
+            # One statement without a call, in which no signal is handled: until then the slot is this thread's.
+            kept, slot.active, idle[:0] = True, False, (slot,)
         except BaseException as error:
-            outputs.clear()
-            self._failed(lane, error)
+            if not kept:
+                outputs.clear()
+                self._failed(slot, error)
             raise
-        lane.active = False
-        now = device.clock.now_ns()
-        lane.took(device_ns, now - running.started_ns if at_once else None)
-        self._lanes.put(lane)
+        self._slots.trim()
         timing = DispatchTiming(
             now - running.started_ns,
             device_ns,
@@ -170,15 +177,11 @@ class KernelPipeline(ABC):
         self._count(running.shape, timing)
         return timing
 
-    def abandon(self, running: Running, reason: BaseException) -> None:
-        """Gives up a dispatch that no caller will complete."""
-        self._lanes.drop(running.lane, reason)
-
     def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
         """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
-        found = self._shapes.get(input_nbytes)
-        if found is not None:
-            return found
+        return self._shapes.get(input_nbytes) or undisturbed(self._new_shape, input_nbytes)
+
+    def _new_shape(self, input_nbytes: tuple[int, ...]) -> Shape:
         launch = self._resolve(input_nbytes)
         with self._resources.device.calls:
             module = self._select(launch)
@@ -190,44 +193,50 @@ class KernelPipeline(ABC):
         return shape
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Returns whether a lane is ready for a dispatch of inputs of these lengths."""
+        """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
         found = self._shapes.get(input_nbytes)
         return found is not None and bool(found.idle)
 
+    @whole
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Resolves the shape, loads its module and makes a lane ready; launches nothing."""
+        """Resolves the shape, loads its module and makes a slot ready; launches nothing."""
         shape = self.shape(input_nbytes)
         if shape.idle:
             return
-        device, lane = self._resources.device, self._lane(shape)
+        device, slot = self._resources.device, self._slot(shape)
         try:
             with device.calls:
-                device.waiter.stream(lane.lease.stream, None)  # its memory may go to another stream before it is used
+                device.waiter.stream(slot.lease.stream, None)  # its memory may go to another stream before it is used
         except BaseException as error:
-            self._failed(lane, error)
+            self._failed(slot, error)
             raise
-        self._lanes.put(lane)
+        self._slots.put(slot)
 
     # ---------------------------------------------------------------- details
-    def _lane(self, shape: Shape) -> HostLane:
+    def _slot(self, shape: Shape) -> HostSlot:
+        """Returns an idle slot, or else a new one.  It is dropped with the last reference to it."""
         try:
-            return shape.idle.pop()
+            slot, shape.idle[:1] = shape.idle[0], ()  # one statement without a call, as in ``complete``
+            return slot
         except IndexError:
-            pass
+            pass  # no error of the new one is told as one that came while this was handled
+        return undisturbed(self._new_slot, shape)
+
+    def _new_slot(self, shape: Shape) -> HostSlot:
         with self._resources.device.calls:
-            return self._lanes.make(shape.module(), self._spec(shape.launch), shape.idle)
+            return self._slots.make(shape.module(), self._spec(shape.launch), shape.idle)
 
-    def _spec(self, launch: Launch) -> LaneSpec:
+    def _spec(self, launch: Launch) -> SlotSpec:
         config = self._config
-        return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative, config.race_check)
+        return SlotSpec(self.id, self._plan, launch, config.launches, config.cooperative, config.race_check)
 
-    def _failed(self, lane: HostLane, error: BaseException) -> None:
-        """Keeps or drops the lane, depending on ``error``; raises ``DispatchTimeout`` if a deadline passed."""
-        lane.active = False
+    def _failed(self, slot: HostSlot, error: BaseException) -> None:
+        """Keeps or drops the slot, depending on ``error``; raises ``DispatchTimeout`` if a deadline passed."""
+        slot.active = False
         if isinstance(error, TrapError):  # the dispatch ran to its end
-            self._lanes.put(lane)
+            self._slots.put(slot)
             return
-        self._lanes.drop(lane, error)
+        undisturbed(self._slots.drop, slot, error)
         if isinstance(error, DeadlinePassed):
             device = self._resources.device
             device.counters.timeout_count += 1
@@ -251,10 +260,11 @@ class KernelPipeline(ABC):
             counters.timed_device_max_ns = device_ns
 
 
-def launch_limits(device: CudaDevice) -> LaunchLimits:
-    """Returns the limits of one launch on the device."""
+def launch_limits(device: CudaDevice, *, folds: bool = False) -> LaunchLimits:
+    """Returns the limits of one launch on the device; ``folds``: of programs whose grid is folded where it must be."""
     facts = device.facts
-    return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, facts.max_grid)
+    grid = facts.folded_grid if folds else facts.max_grid
+    return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, grid, facts.max_grid)
 
 
 def refuse_on(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:

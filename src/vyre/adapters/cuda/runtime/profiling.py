@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.shown import shown
 from vyre.ports.support import Environment
 
 VARIABLE: Final = "VYRE_NVTX"
@@ -32,8 +34,10 @@ class NvtxProfiler:
 
 
 def profiler_from(environment: Environment) -> NullProfiler | NvtxProfiler:
-    """Returns the profiler that the environment selects; ``NullProfiler`` if the package is missing."""
-    if environment.get(VARIABLE) != "1":
+    """Returns the profiler that is selected, ``NullProfiler`` without the package.  Raises ``InvalidConfig``."""
+    if (asked := (environment.get(VARIABLE) or "").strip() or "0") not in ("0", "1"):
+        raise InvalidConfig(f"{VARIABLE}={shown(asked)} is neither 0 nor 1", fix=f"set {VARIABLE} to 1, or unset it.")
+    if asked == "0":
         return NullProfiler()
     try:
         import nvtx

@@ -7,8 +7,8 @@ are freed after the work has ended.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakSet, ref
@@ -16,13 +16,16 @@ from weakref import WeakSet, ref
 from vyre.adapters.cuda.runtime import interop
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Stream
 from vyre.adapters.dlpack import dlpack_capsule
+from vyre.adapters.forks import process_lock
 from vyre.domain.errors import BackendError, InvalidResource
+from vyre.domain.unique import Unique
 from vyre.ports.backend import Described, Readback, ResidentBuffer, Upload
+from vyre.ports.interrupts import whole
 from vyre.ports.ownership import check_ownership
 
 
@@ -32,7 +35,7 @@ class CudaBuffer(ResidentBuffer):
     ``readonly``: it was adopted from an exporter that forbids writing.
     """
 
-    __slots__ = ("_block", "_busy", "_foreign", "_lender", "_store", "address", "readonly")
+    __slots__ = ("_block", "_busy", "_foreign", "_lender", "_store", "address", "readonly", "uses")
 
     def __init__(
         self,
@@ -53,6 +56,8 @@ class CudaBuffer(ResidentBuffer):
         self._block = block
         self._foreign = foreign
         self._busy: Stream | None = None
+        self.uses: Final[list[None]] = []
+        """One for each operation under way on the memory, until whose end it must stay."""
         self._lender: ref[_Lent] | None = None
         epoch = store.device.epoch if base is None else base.epoch
         super().__init__(
@@ -91,8 +96,15 @@ class CudaBuffer(ResidentBuffer):
         lent = None if self._lender is None else self._lender()
         if lent is not None:
             lent.take(self._store, *self.surrender(), self._foreign)
+        elif self.uses or any(launch.active for launch in tuple(self._bound)):
+            self._store.device.discard(self._release)  # another thread uses it: this is tried again later
+            return
+        else:
+            self._store.give_back(*self.surrender())
         self._foreign = None
-        self._store.give_back(*self.surrender())
+
+    def _dropped(self) -> None:
+        self._store.device.discard(partial(self._store.give_back, *self.surrender()))
 
     # ---- exports to other libraries
     @property
@@ -114,7 +126,7 @@ class CudaBuffer(ResidentBuffer):
 
     def _lent(self) -> _Lent:
         """Returns what keeps the memory while others use it, also after ``close``."""
-        with self._lock:
+        with self._store.making:
             lent = None if self._lender is None else self._lender()
             if lent is None:
                 lent = _Lent(self)
@@ -128,7 +140,7 @@ class CudaBuffer(ResidentBuffer):
             raise interop.refuse_export(what)
 
 
-class _Lent:
+class _Lent(Unique):
     """Memory that other libraries use: it is freed with this object if its buffer was closed before."""
 
     __slots__ = ("__weakref__", "_free", "_kept")
@@ -140,7 +152,7 @@ class _Lent:
     def take(self, store: ResidentStore, block: DeviceBlock, busy: Stream | None, foreign: object) -> None:
         """Takes over the memory of the buffer, which is being closed."""
         self._kept = foreign
-        self._free = partial(store.give_back, block, busy)
+        self._free = partial(store.device.discard, partial(store.give_back, block, busy))
 
     def __del__(self) -> None:
         if self._free is not None:
@@ -171,10 +183,11 @@ class ResidentStore(DeviceMember):
         self.exports: Final = exports
         self._resources = resources
         self._open: WeakSet[CudaBuffer] = WeakSet()
-        self._lock = threading.Lock()
+        self._lock = self.making = process_lock()
         resources.device.add(self)
 
     # ---- the facets
+    @whole
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> CudaBuffer:
         """Returns a buffer of zeroed memory.  Raises ``InvalidResource`` for a negative size."""
         if nbytes < 0:
@@ -185,23 +198,26 @@ class ResidentStore(DeviceMember):
             made: CudaBuffer = self.on_stream(partial(self._allocate, nbytes, label))
             return made
 
+    @whole
     def upload(self, uploads: Sequence[Upload], /) -> None:
         """Copies host bytes into buffers, and waits.  Raises ``InvalidResource`` for a range outside its buffer."""
         ranges = [(u.data, self.range(u.buffer, u.offset, u.data.nbytes, writing=True)) for u in uploads]
         pieces = [Piece(data, r.address) for data, r in ranges if r.nbytes]
         if pieces:
-            with self.device.calls:
+            with self.device.calls, self.using([r.buffer for _, r in ranges]):
                 self.on_stream(partial(self._send, pieces))
 
+    @whole
     def download(self, reads: Sequence[Readback], /) -> None:
         """Copies bytes of buffers to the host, and waits.  Raises ``InvalidResource`` for a range outside its
         buffer.
         """
         pieces = self.pieces(reads)
         if pieces:
-            with self.device.calls:
+            with self.device.calls, self.using([r.buffer for r in reads]):
                 self.on_stream(partial(self._receive, pieces))
 
+    @whole
     def adopt(self, array: object, /, *, label: str | None = None) -> CudaBuffer:
         """Returns a buffer over the memory of ``array``, which is kept alive until the buffer is closed.
 
@@ -223,6 +239,19 @@ class ResidentStore(DeviceMember):
         assert isinstance(buffer, CudaBuffer)
         return buffer
 
+    @contextmanager
+    def using(self, buffers: Iterable[ResidentBuffer]) -> Iterator[None]:
+        """Keeps the memory of buffers from being freed while a block runs.  Raises as ``own`` does."""
+        roots = [self.own(buffer).whole for buffer in buffers]
+        for root in roots:
+            root.uses.append(None)
+        try:
+            check_ownership(self.device.backend, self.device.epoch, roots)  # again: now nobody frees them any more
+            yield
+        finally:
+            for root in roots:
+                root.uses.pop()
+
     def range(self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool) -> MemoryRange:
         """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
         own = self.own(buffer)
@@ -243,6 +272,7 @@ class ResidentStore(DeviceMember):
         """Returns chunks that fit for receiving ``reads`` (not empty) on ``stream``."""
         return PinnedChunks.to_receive(self.device, self._resources.pinned, stream, reads)
 
+    @whole
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
         """Frees a closed buffer's memory: at once, or after the work on ``busy`` that may still use it."""
         device, memory, quarantine = self.device, self._resources.memory, self._resources.quarantine
@@ -250,7 +280,7 @@ class ResidentStore(DeviceMember):
             return
         with device.calls:
             if busy is None:
-                self.on_stream(lambda lease: memory.give_back(block, lease.stream))
+                memory.give_back(block)
             elif quarantine.holds(busy):
                 quarantine.hold(busy, partial(memory.retire, block))
             else:

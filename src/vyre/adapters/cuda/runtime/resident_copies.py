@@ -14,14 +14,11 @@ from typing import Final, TypeAlias
 
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import release_all
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.resident_launch import Step, StepLaunch
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import Stream
-from vyre.policies.concurrency.arm_independence import ArmAccess
-from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.concurrency.hazards import Access
-from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.concurrency.hazards import Access, AccessMode, first_conflict
 
 MOST_ACCESSES: Final = 256
 """The number of earlier accesses that a copy is compared with; after more, it is queued on the stream of the
@@ -108,17 +105,16 @@ class HostCopies:
         return found
 
 
-def overlapped_steps(prepared: Sequence[tuple[StepLaunch, Step]], decisions: DecisionSink | None) -> frozenset[int]:
+def overlapped_steps(prepared: Sequence[tuple[StepLaunch, Step]]) -> frozenset[int]:
     """Returns the numbers of the steps whose host bytes may be copied while any step before them runs."""
     earlier: dict[Access, None] = {}
     found = set()
     for launch, step in prepared:
         pieces = launch.host_pieces(step)
         if pieces and 0 < len(earlier) <= MOST_ACCESSES:
-            kernels = ArmAccess(frozenset(), frozenset(), tuple(earlier))
+            kernels = tuple(earlier)
             targets = ((piece.address, piece.address + piece.host.nbytes) for piece in pieces)
-            asked = (CopyOverlapInputs(0, kernels, target) for target in targets)
-            if all(isinstance(decide(decisions, can_overlap_copy_with_kernel, each), Overlap) for each in asked):
+            if not any(first_conflict((Access(0, AccessMode.WRITE, (target,)),), kernels) for target in targets):
                 found.add(step.number)
         earlier.update(dict.fromkeys(launch.accesses(step)))
     return frozenset(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import Final, NamedTuple, TypeAlias
@@ -11,8 +11,7 @@ from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.executor import CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain
-from vyre.adapters.cuda.runtime.host_lane import carried_as_parameters
-from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.host_slot import carried_as_parameters
 from vyre.adapters.cuda.runtime.launch import (
     PreparedLaunch,
     ScratchAddresses,
@@ -23,6 +22,7 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import ALIGNMENT, NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.resident import CudaBuffer
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
@@ -63,6 +63,11 @@ class Step(NamedTuple):
             (m.address, n) if isinstance(m, CudaBuffer) else n for m, n in zip(self.memory, self.nbytes, strict=True)
         )
         return (self.pipeline, self.launch.grid, self.number if has_host else None, *places)
+
+
+def buffers_of(steps: Iterable[Step]) -> list[CudaBuffer]:
+    """Returns the buffers that steps are bound to."""
+    return [memory for step in steps for memory in step.memory if isinstance(memory, CudaBuffer)]
 
 
 class StepLaunch:

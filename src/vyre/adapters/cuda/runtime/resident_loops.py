@@ -1,4 +1,4 @@
-"""Rounds that a graph repeats by itself: the graphs of one lane, each for certain launches, a flag and a limit."""
+"""Rounds that a graph repeats by itself: the graphs of one slot, each for certain launches, a flag and a limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.seam import Condition, CudaCallError, DeviceAddress, Stream
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.runtime.lane import Resources
     from vyre.adapters.cuda.runtime.memory import DeviceBlock
-    from vyre.adapters.cuda.runtime.resident_lane import Prepared
     from vyre.adapters.cuda.runtime.resident_launch import StepLaunch
+    from vyre.adapters.cuda.runtime.resident_slot import Prepared
+    from vyre.adapters.cuda.runtime.slot import Resources
 
 LOOPS: Final = 8
-"""The loops that a lane keeps."""
+"""The loops that a slot keeps."""
 _Key: TypeAlias = "tuple[tuple[StepLaunch, ...], DeviceAddress, int, tuple[bytes, ...]]"
 
 
@@ -53,8 +53,8 @@ class LoopRun:
         return rounds, words[1] == 0
 
 
-class LaneLoops:
-    """The loops of one lane.  Call its methods inside ``device.calls``."""
+class SlotLoops:
+    """The loops of one slot.  Call its methods inside ``device.calls``."""
 
     __slots__ = ("_loops", "_resources", "_stream")
 

@@ -1,41 +1,42 @@
 """Launches on resident memory: sequences of steps on one stream, each prepared once for the memory it is bound to.
 
-A *lane* owns a stream and remembers the launches prepared on it by program, config and memory.  A run takes an idle
-lane, enqueues everything in order, and waits once.  If a kernel can trap, the run waits after each launch and checks,
+A *slot* owns a stream and remembers the launches prepared on it by program, config and memory.  A run takes an idle
+slot, enqueues everything in order, and waits once.  If a kernel can trap, the run waits after each launch and checks,
 so that no kernel runs after a trap.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from vyre.adapters.cuda.runtime.chunks import Piece
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.pipeline import Profiler
-from vyre.adapters.cuda.runtime.resident import CudaBuffer, MemoryRange, ResidentStore
+from vyre.adapters.cuda.runtime.resident import MemoryRange, ResidentStore
 from vyre.adapters.cuda.runtime.resident_bound import Bound, BoundSequence, BoundStep
-from vyre.adapters.cuda.runtime.resident_lane import Prepared, ResidentLane
-from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
+from vyre.adapters.cuda.runtime.resident_launch import Step, StepLaunch, buffers_of, send_now
+from vyre.adapters.cuda.runtime.resident_slot import Prepared, ResidentSlot
+from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
-from vyre.domain.binding import plan_bindings
+from vyre.adapters.forks import process_lock
+from vyre.adapters.host.step_memory import step_memory
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource, UnsupportedFeature
-from vyre.domain.memory_ranges import check_alignment, check_overlap
+from vyre.domain.errors import BackendError, DispatchTimeout, UnsupportedFeature
 from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.backend import FLAG_BYTES, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
+from vyre.ports.interrupts import whole
 
-LANES: Final = 16
-"""The number of idle lanes that are kept."""
+SLOTS: Final = 16
+"""The number of idle slots that are kept."""
+FAILED: Final = "an earlier call failed, or the device was lost or recovered"
 MANY_LAUNCHES: Final = 16
 """The launches of a bound step from which on looking up its sequence costs comparatively little."""
 
@@ -43,7 +44,7 @@ MANY_LAUNCHES: Final = 16
 class Ran(NamedTuple):
     """The run of a sequence: the moment when all of it was enqueued, and the kernels' time, in ns.
 
-    ``launches`` is None where the lane knows it.  ``rounds`` and ``converged`` are those of a sequence with a flag.
+    ``launches`` is None where the slot knows it.  ``rounds`` and ``converged`` are those of a sequence with a flag.
     """
 
     enqueued_ns: int
@@ -65,13 +66,14 @@ class ResidentRunner(DeviceMember):
         self.device: Final = resources.device
         self._executor = executor
         self._store = store
-        self._idle: list[ResidentLane] = []
-        self._active: set[ResidentLane] = set()
-        self._bound: set[Bound] = set()
-        self._lock = threading.Lock()
+        self._idle: list[ResidentSlot] = []
+        self._active: set[ResidentSlot] = set()
+        self._bound: WeakSet[Bound] = WeakSet()
+        self._lock = process_lock()
         resources.memory.on_shortage(self._release_idle)
         resources.device.add(self)
 
+    @whole
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Runs a sequence, waits, fills its reads, and returns the measured times."""
         with self._profiler.range("vyre.cuda.resident_dispatch"):
@@ -87,24 +89,24 @@ class ResidentRunner(DeviceMember):
         steps = [self._resolve(number, step) for number, step in enumerate((*sequence.prefix, *sequence.repeated))]
         limits = [s.config.timeout_s for s in (*sequence.prefix, *sequence.repeated) if s.config.timeout_s is not None]
         deadline = deadline_after(device.clock, min(limits) if limits else None)
-        with device.calls:
+        with device.calls, self._store.using(buffers_of(steps)):
             self._resources.quarantine.reap()
-            lane = self._take()
+            slot = self._take()
             try:
                 once, limit = len(sequence.prefix), sequence.repeat_count
                 if flag is None:
-                    ran = self._run(lane, steps, once, limit, reads, deadline, sequence.replayed)
+                    ran = self._run(slot, steps, once, limit, reads, deadline, sequence.replayed)
                 else:
-                    looped = self._loop(lane, steps, once, limit, flag, reads, deadline)
-                    ran = looped or self._poll(lane, steps, once, limit, flag, reads, deadline)
+                    looped = self._loop(slot, steps, once, limit, flag, reads, deadline)
+                    ran = looped or self._poll(slot, steps, once, limit, flag, reads, deadline)
             except BaseException as error:
-                self._drop(lane, steps, error, deadline)
+                self._drop(slot, steps, error, deadline)
                 if isinstance(error, DeadlinePassed):
                     raise self.timeout(steps[0], min(limits)) from error
                 raise
-            launches = lane.launches if ran.launches is None else ran.launches
-            launch_ns = lane.launch_ns
-            self._put(lane)
+            launches = slot.launches if ran.launches is None else ran.launches
+            launch_ns = slot.launch_ns
+            self._put(slot)
         now = device.clock.now_ns()
         enqueued = ran.enqueued_ns
         waited = None if launches is None else now - enqueued  # with checks between launches, all had ended before
@@ -112,33 +114,36 @@ class ResidentRunner(DeviceMember):
             now - started, ran.device_ns, enqueued - started, waited, launches, launch_ns, ran.rounds, ran.converged
         )
 
+    @whole
     def bind(self, step: ResidentStep, /) -> Bound:
         """Prepares ``step`` once; its host bytes are copied now, for every launch."""
         resolved = self._resolve(0, step)
         replays = self.device.options.graph_after is not None
         with self.device.calls:
             self._resources.quarantine.reap()
-            lane = ResidentLane(self._resources)
+            slot = ResidentSlot(self._resources)
             try:
-                launch = lane.launch(resolved)
+                launch = slot.launch(resolved)
                 pieces = launch.host_pieces(resolved)
                 many = launch.operations >= MANY_LAUNCHES and replays and not (launch.looks or pieces)
-                bound = (BoundSequence if many else BoundStep)(self, lane, resolved, step.config.timeout_s)
+                bound = (BoundSequence if many else BoundStep)(self, slot, resolved, step.config.timeout_s)
                 if pieces:
-                    send_now(self._resources, lane.lease.stream, pieces)
+                    send_now(self._resources, slot.lease.stream, pieces)
             except BaseException as error:
-                self._drop(lane, (resolved,), error)
+                self._drop(slot, (resolved,), error)
                 raise
             with self._lock:
                 self._bound.add(bound)
+                bound.owns = True
         return bound
 
+    @whole
     def run_bound(self, bound: BoundSequence) -> None:
         """Runs a bound sequence once."""
         deadline = deadline_after(self.device.clock, bound.seconds)
         with self.device.calls:
             try:
-                self._run(bound.lane, (bound.step,), 1, 0, (), deadline)
+                self._run(bound.slot, (bound.step,), 1, 0, (), deadline)
             except KernelDiagnosis:  # all work has ended, and the sequence may run again
                 raise
             except BaseException as error:
@@ -147,82 +152,42 @@ class ResidentRunner(DeviceMember):
                     raise self.timeout(bound.step, bound.seconds) from error
                 raise
 
+    @whole
     def unbind(self, bound: Bound) -> None:
         """Closes a bound step, if it is not closed yet."""
-        if self._unbound(bound) and self.device.reachable:
+        if self._unbound(bound, "it was closed") and self.device.reachable:
             with self.device.calls:
-                bound.lane.release(idle=True)
+                bound.slot.release(idle=True)
 
+    @whole
     def give_up(self, bound: Bound, error: BaseException) -> None:
         """Closes a bound step of which a call has failed and may have left work behind."""
-        if self._unbound(bound):
-            self._drop(bound.lane, (bound.step,), error, deadline_after(self.device.clock, bound.seconds))
+        if self._unbound(bound, FAILED):
+            self._drop(bound.slot, (bound.step,), error, deadline_after(self.device.clock, bound.seconds))
 
-    def _unbound(self, bound: Bound) -> bool:
-        """Expires a bound step; returns False if it had expired before."""
+    def _unbound(self, bound: Bound, why: str) -> bool:
+        """Expires a bound step and takes its slot; returns False if it had none any more."""
         with self._lock:
-            if bound not in self._bound:
-                return False
+            owned, bound.owns = bound.owns, False
             self._bound.discard(bound)
-        bound.expire()
-        return True
+        if owned:
+            bound.expire(why)
+        return owned
 
     # ---------------------------------------------------------------- resolving
     def _resolve(self, number: int, step: ResidentStep) -> Step:
         """Checks everything that can be checked before the first byte moves, and returns the step."""
-        plan = plan_bindings(step.program)
-        if len(step.resources) != len(plan.bindings):
-            raise InvalidInput(
-                f"{len(step.resources)} resources for {len(plan.bindings)} buffers",
-                fix="pass one per non-workgroup buffer, in binding order.",
-            )
-        memory: list[Memory] = []
-        sizes: list[int] = []
-        for binding, resource in zip(plan.bindings, step.resources, strict=True):
-            buffer = binding.buffer
-            if isinstance(resource, ResidentBuffer):
-                own = self._store.own(resource)
-                if buffer.is_push:
-                    raise InvalidResource(f"parameter `{buffer.name}` is bound to {own!r}", fix="pass its bytes.")
-                if own.readonly and buffer.is_writable:
-                    raise InvalidResource(f"`{buffer.name}` is written, but {own!r} is read-only", fix="bind a copy.")
-                check_alignment(buffer.name, binding.element_size, own.address, own)
-                memory.append(own)
-                sizes.append(_fitted(own, binding.static_nbytes, binding.element_size, buffer.name))
-            elif buffer.is_writable:
-                raise InvalidResource(
-                    f"`{buffer.name}` is written, but bound to host bytes", fix="bind a resident buffer."
-                )
-            else:
-                memory.append(resource)
-                sizes.append(resource.nbytes)
-        check_overlap(
-            (b.buffer.name, b.buffer.is_writable, m.address, m.address + m.nbytes)
-            for b, m in zip(plan.bindings, memory, strict=True)
-            if isinstance(m, CudaBuffer)
-        )
-        config = step.config
-        counts = {
-            b.buffer.name: nbytes // b.element_size
-            for b, nbytes in zip(plan.bindings, sizes, strict=True)
-            if b.input_index is None and b.buffer.count == 0 and b.buffer.like is None
-        }
-        if counts:
-            config = replace(config, output_counts={**counts, **(config.output_counts or {})})
+        found = step_memory(step, self._store.own)
+        config = found.sized
         pipeline, _ = self._executor.pipeline(step.program, config)
-        launch = pipeline.shape(tuple(sizes[i] for i in plan.inputs)).launch
-        for binding, held, needed in zip(plan.bindings, sizes, launch.nbytes, strict=True):
-            if held < needed:
-                raise InvalidResource(
-                    f"`{binding.buffer.name}` needs {needed} bytes, its memory has {held}",
-                    fix="allocate at least that much.",
-                )
-        return Step(number, pipeline, plan, launch, tuple(memory), launch.nbytes, config.launches)
+        launch = pipeline.shape(found.input_nbytes).launch
+        found.check(launch)
+        return Step(number, pipeline, found.plan, launch, found.memory, launch.nbytes, config.launches)
 
     # ---------------------------------------------------------------- running
     def _run(
         self,
-        lane: ResidentLane,
+        slot: ResidentSlot,
         steps: Sequence[Step],
         once: int,
         repeat_count: int,
@@ -232,24 +197,24 @@ class ResidentRunner(DeviceMember):
     ) -> Ran:
         """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads."""
         device, driver = self.device, self.device.driver
-        stream, started, ended, done = lane.lease
-        prepared = lane.prepare(steps)
+        stream, started, ended, done = slot.lease
+        prepared = slot.prepare(steps)
         looks = any(launch.looks for launch, _ in prepared)
-        if wanted and (looks or not (lane.records(prepared[:once]) and lane.records(prepared[once:]))):
+        if wanted and (looks or not (slot.records(prepared[:once]) and slot.records(prepared[once:]))):
             why = "a launch may trap" if looks else "no graph of this sequence is recorded"
             raise UnsupportedFeature(
                 feature="the forced mode graph", backend=device.backend, fix=f"leave the mode to the planner: {why}."
             )
-        check = partial(self.check_trap, lane, deadline) if looks else None
+        check = partial(self.check_trap, slot, deadline) if looks else None
         began = device.clock.now_ns()
         run = prepared if repeat_count else prepared[:once]
-        copies = lane.copies(run, deadline)
+        copies = slot.copies(run, deadline)
         if copies is not None:
             copies.send(run[0].step.number)  # before the timing starts, because nothing runs yet
         driver.event_record(started, stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
-                lane.enqueue(part, rounds, copies, wanted)
+                slot.enqueue(part, rounds, copies, wanted)
             else:
                 for launch, step in chain.from_iterable(repeat(part, rounds)):
                     if copies is not None:
@@ -260,27 +225,29 @@ class ResidentRunner(DeviceMember):
         enqueued = device.clock.now_ns()
         if reads:
             device.counters.sync_points += 1
-            self._read(lane, reads, deadline)
+            self._read(slot, reads, deadline)
         else:
-            lane.wait(deadline)
-        device_ns = lane.device_ns()
-        lane.settle(device_ns, device.clock.now_ns() - began)
+            slot.wait(deadline)
+        device_ns = slot.device_ns()
+        slot.settle(device_ns, device.clock.now_ns() - began)
         return Ran(enqueued, device_ns)
 
+    @whole
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
         """Implements ``LoopSupport.loop_executors``."""
         resolved = [self._resolve(number, step) for number, step in enumerate(steps)]
         with self.device.calls:
             self._resources.quarantine.reap()
-            lane = self._take()
+            slot = self._take()
             try:
-                loops = _loops_in_graphs(lane.prepare(resolved)) and self._resources.conditions.available
+                loops = _loops_in_graphs(slot.prepare(resolved)) and self._resources.conditions.available
             except BaseException as error:
-                self._drop(lane, resolved, error)
+                self._drop(slot, resolved, error)
                 raise
-            self._put(lane)
+            self._put(slot)
         return frozenset({FixpointExecutor.WHILE_GRAPH} if loops else ())
 
+    @whole
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
         """Implements ``LoopSupport.grid_sync``."""
         resolved = self._resolve(0, step)
@@ -289,7 +256,7 @@ class ResidentRunner(DeviceMember):
 
     def _loop(
         self,
-        lane: ResidentLane,
+        slot: ResidentSlot,
         steps: Sequence[Step],
         once: int,
         limit: int,
@@ -301,19 +268,19 @@ class ResidentRunner(DeviceMember):
         at 0; waits once.  None where there is no such graph, and then nothing has run.
         """
         device, driver = self.device, self.device.driver
-        prepared = lane.prepare(steps)
+        prepared = slot.prepare(steps)
         if not 0 < limit <= U32_MAX or not _loops_in_graphs(prepared):
             return None
         rest = prepared[once:]
-        loop = lane.loops.ready(rest, lane.record, flag.address, limit)
+        loop = slot.loops.ready(rest, slot.record, flag.address, limit)
         if loop is None:
             return None
-        stream, started, ended, done = lane.lease
-        copies = lane.copies(prepared, deadline)
+        stream, started, ended, done = slot.lease
+        copies = slot.copies(prepared, deadline)
         if copies is not None:
             copies.send(steps[0].number)
         driver.event_record(started, stream)
-        lane.enqueue(prepared[:once], 1, copies)
+        slot.enqueue(prepared[:once], 1, copies)
         if copies is not None:
             for _, step in rest:
                 copies.send(step.number)
@@ -322,15 +289,15 @@ class ResidentRunner(DeviceMember):
         driver.event_record(done, stream)
         enqueued = device.clock.now_ns()
         device.counters.sync_points += 1
-        self._read(lane, [loop.status, *reads], deadline)
-        device_ns = lane.device_ns()
-        lane.end()
+        self._read(slot, [loop.status, *reads], deadline)
+        device_ns = slot.device_ns()
+        slot.end()
         rounds, converged = loop.ended()
-        return Ran(enqueued, device_ns, lane.launches or 0, rounds, converged)
+        return Ran(enqueued, device_ns, slot.launches or 0, rounds, converged)
 
     def _poll(
         self,
-        lane: ResidentLane,
+        slot: ResidentSlot,
         steps: Sequence[Step],
         once: int,
         limit: int,
@@ -344,34 +311,34 @@ class ResidentRunner(DeviceMember):
         """
         found = bytearray(FLAG_BYTES)
         look = Piece(memoryview(found), flag.address)
-        ran = self._run(lane, steps[:once], once, 0, () if limit else reads, deadline) if once else NOTHING
-        device_ns, launches, rounds, converged = ran.device_ns, lane.launches if once else 0, 0, False
+        ran = self._run(slot, steps[:once], once, 0, () if limit else reads, deadline) if once else NOTHING
+        device_ns, launches, rounds, converged = ran.device_ns, slot.launches if once else 0, 0, False
         while rounds < limit and not converged:
-            self.device.driver.memset8(flag.address, 0, FLAG_BYTES, lane.lease.stream)
-            ran = self._run(lane, steps[once:], 0, 1, (look,), deadline)
+            self.device.driver.memset8(flag.address, 0, FLAG_BYTES, slot.lease.stream)
+            ran = self._run(slot, steps[once:], 0, 1, (look,), deadline)
             device_ns += ran.device_ns
-            launches = None if launches is None or lane.launches is None else launches + lane.launches
+            launches = None if launches is None or slot.launches is None else launches + slot.launches
             rounds += 1
             converged = not any(found)
         if reads and (limit or not once):
-            self._read(lane, reads, deadline)
+            self._read(slot, reads, deadline)
         return Ran(ran.enqueued_ns or self.device.clock.now_ns(), device_ns, launches, rounds, converged)
 
-    def _read(self, lane: ResidentLane, reads: Sequence[Piece], deadline: int | None) -> None:
-        chunks = self._store.chunks_for(lane.lease.stream, reads)
+    def _read(self, slot: ResidentSlot, reads: Sequence[Piece], deadline: int | None) -> None:
+        chunks = self._store.chunks_for(slot.lease.stream, reads)
         try:
             chunks.receive(reads, deadline)
         except (CudaCallError, DeadlinePassed):
             if self.device.reachable:
-                self._resources.quarantine.hold(lane.lease.stream, partial(chunks.release, idle=False))
+                self._resources.quarantine.hold(slot.lease.stream, partial(chunks.release, idle=False))
             raise
         chunks.release(idle=True)
 
-    def check_trap(self, lane: ResidentLane, deadline: int | None, launch: StepLaunch) -> None:
+    def check_trap(self, slot: ResidentSlot, deadline: int | None, launch: StepLaunch) -> None:
         """Waits for a launch whose memory is looked at, and raises its trap, if it has one."""
         if not launch.looks:
             return
-        self._read(lane, [launch.traps], deadline)
+        self._read(slot, [launch.traps], deadline)
         if launch.can_trap:
             launch.raise_trap()
 
@@ -383,55 +350,53 @@ class ResidentRunner(DeviceMember):
             f"{seconds} s; it may still run, and its buffers are freed only after it"
         )
 
-    # ---------------------------------------------------------------- lanes
-    def _take(self) -> ResidentLane:
+    # ---------------------------------------------------------------- slots
+    def _take(self) -> ResidentSlot:
         with self._lock:
-            lane = self._idle.pop() if self._idle else None
-        lane = lane or ResidentLane(self._resources)
+            slot = self._idle.pop() if self._idle else None
+        slot = slot or ResidentSlot(self._resources)
         with self._lock:
-            self._active.add(lane)
-        return lane
+            self._active.add(slot)
+        return slot
 
-    def _put(self, lane: ResidentLane) -> None:
-        """Keeps ``lane``, which is idle; does nothing with a lane of an earlier epoch."""
+    def _put(self, slot: ResidentSlot) -> None:
+        """Keeps ``slot``, which is idle; does nothing with a slot of an earlier epoch."""
         with self._lock:
-            self._active.discard(lane)
-            if lane.epoch != self.device.epoch:
+            self._active.discard(slot)
+            if slot.epoch != self.device.epoch:
                 return
-            if len(self._idle) < LANES:
-                self._idle.append(lane)
+            if len(self._idle) < SLOTS:
+                self._idle.append(slot)
                 return
-        lane.release(idle=True)
+        slot.release(idle=True)
 
     def _drop(
-        self, lane: ResidentLane, steps: Sequence[Step], error: BaseException, deadline: int | None = None
+        self, slot: ResidentSlot, steps: Sequence[Step], error: BaseException, deadline: int | None = None
     ) -> None:
-        """Puts a lane and its buffers aside after a failure.
+        """Puts a slot and its buffers aside after a failure.
 
         What was enqueued before it is waited for until the deadline, or else may still be running.
         """
-        if lane.epoch == self.device.epoch:
-            self.device.settle(error, lane.streams, deadline)
+        if slot.epoch == self.device.epoch:
+            self.device.settle(error, slot.streams, deadline)
         with self._lock:
-            self._active.discard(lane)
-        if lane.epoch != self.device.epoch or not self.device.reachable:
+            self._active.discard(slot)
+        if slot.epoch != self.device.epoch or not self.device.reachable:
             return
         if isinstance(error, BackendError) and not isinstance(error, DeadlinePassed):
-            self._put(lane)  # a trap, or a launch that was refused: nothing is pending behind it
+            self._put(slot)  # a trap, or a launch that was refused: nothing is pending behind it
             return
-        for step in steps:
-            for memory in step.memory:
-                if isinstance(memory, CudaBuffer):
-                    memory.occupy(lane.lease.stream)
-        release: Callable[[], None] = partial(lane.release, idle=False)
-        for stream in reversed(lane.streams):
+        for buffer in buffers_of(steps):
+            buffer.occupy(slot.lease.stream)
+        release: Callable[[], None] = partial(slot.release, idle=False)
+        for stream in reversed(slot.streams):
             release = partial(self._resources.quarantine.hold, stream, release)
         release()
 
     def _release_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
-        release_all([partial(lane.release, idle=True) for lane in idle])
+        release_all([partial(slot.release, idle=True) for slot in idle])
 
     # ---- as a member of the device
     def settled(self) -> bool:
@@ -440,33 +405,24 @@ class ResidentRunner(DeviceMember):
             return not self._active and not any(bound.active for bound in self._bound)
 
     def release(self) -> None:
-        """Releases every lane."""
+        """Releases every slot."""
         with self._lock:
-            lanes = [*self._idle, *self._active, *(bound.lane for bound in self._bound)]
+            slots = [*self._idle, *self._active, *[bound.slot for bound in self._bound]]
         self.forget()
-        release_all([partial(lane.release, idle=False) for lane in lanes])
+        release_all([partial(slot.release, idle=False) for slot in slots])
 
     def forget(self) -> None:
-        """Drops every lane without a driver call, and expires every bound step."""
+        """Drops every slot without a driver call, and expires every bound step."""
         with self._lock:
-            bound, self._bound = self._bound, set()
+            bound = list(self._bound)
+            self._bound.clear()
             self._idle.clear()
             self._active.clear()
         for step in bound:
-            step.expire()
+            step.owns = False
+            step.expire(FAILED)
 
 
 def _loops_in_graphs(prepared: Sequence[Prepared]) -> bool:
     """Returns whether a graph can repeat these launches: each is let run on without a look at it."""
     return not any(launch.looks or launch.cooperative for launch, _ in prepared)
-
-
-def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:
-    """Returns the bytes that the program may see: the static length, or whole elements."""
-    if static_nbytes is None:
-        return buffer.nbytes - buffer.nbytes % element_size
-    if buffer.nbytes < static_nbytes:
-        raise InvalidResource(
-            f"`{name}` needs {static_nbytes} bytes, its memory has {buffer.nbytes}", fix="allocate at least that much."
-        )
-    return static_nbytes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, Event, Stream
+from vyre.adapters.forks import process_lock
 
 KEPT: Final = 128
 
@@ -31,7 +31,7 @@ class StreamPool(DeviceMember):
         self._device = device
         self._idle: list[StreamLease] = []
         self._live: dict[StreamLease, None] = {}
-        self._lock = threading.Lock()
+        self._lock = process_lock()
         device.add(self)
 
     def acquire(self) -> StreamLease:
@@ -68,7 +68,7 @@ class StreamPool(DeviceMember):
     def busy_streams(self) -> Sequence[Stream]:
         """Returns the streams that are leased."""
         with self._lock:
-            return [lease.stream for lease in self._live]
+            return [lease.stream for lease in tuple(self._live)]
 
     def release(self) -> None:
         """Destroys every stream and event."""
@@ -99,6 +99,9 @@ class StreamPool(DeviceMember):
             raise
 
     def _destroy(self, lease: StreamLease) -> None:
+        if self._device.waits_for_streams:  # for this one, too; it is idle, and ``close`` destroys it
+            self._device.discard(partial(self._destroy, lease))
+            return
         driver = self._device.driver
         events = (lease.started, lease.ended, lease.done)
         release_all([*(partial(driver.event_destroy, e) for e in events), partial(driver.stream_destroy, lease.stream)])

@@ -2,7 +2,7 @@
 
 ``MirroredTransfer`` serves small arenas with a pinned mirror of the arena, one copy up and one down. ``StagedTransfer``
 serves large ones with pinned chunks of 4 MiB, of which the next one is filled while the one before is being copied.
-Everything is queued on the stream of the lane; every wait is bounded by the method's deadline.
+Everything is queued on the stream of the slot; every wait is bounded by the method's deadline.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
 from vyre.domain.tuning import TimeKind
+from vyre.ports.interrupts import whole
 
 
 class CudaTunable:
@@ -46,6 +47,7 @@ class CudaTunable:
         """Returns the digest of the emitter's source."""
         return f"emitter {emitter_digest().hex()}"
 
+    @whole
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
         """Returns the tuned profiles whose text for this launch differs from the default's and from each other's."""
         texts = {self._code(program, replace(config, profile=None), launch)}
@@ -57,6 +59,7 @@ class CudaTunable:
                 found.append(name)
         return found
 
+    @whole
     def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:
         """Returns the lanes that a multiprocessor holds at once, in 1/10 000 of the most that it can hold."""
         pipeline = self._executor.pipeline(program, config)[0]

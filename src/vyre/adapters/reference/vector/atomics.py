@@ -29,7 +29,6 @@ _UFUNC: Final[dict[AtomicOp, np.ufunc]] = {
     AtomicOp.MIN: np.minimum,
     AtomicOp.MAX: np.maximum,
 }
-COMMUTATIVE: Final = frozenset({AtomicOp.ADD, *_UFUNC})
 
 
 def update(array: Lanes, op: AtomicOp, elements: Indices, value: Dense) -> None:

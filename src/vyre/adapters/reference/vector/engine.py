@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from vyre.adapters.lanes.silence import Silence
 from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures
@@ -69,7 +70,7 @@ class VectorKernel:
         failures = Failures()
         shared: dict[str, Lanes] = {}
         private: dict[str, PrivateStorage] = {}
-        with np.errstate(all="ignore"):
+        with Silence():
             for group in _first_groups(launch.grid, along, step):
                 grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
                 for buffer in self._shared:
@@ -111,7 +112,7 @@ class VectorKernel:
             if self._private:
                 limits.append(PRIVATE_CHUNK_BYTES // (lanes * self._private_nbytes))
             wanted = max(1, min(limits)) if self._any_chunk else 1
-        return along, min(wanted, extents[along])
+        return along, max(1, min(wanted, extents[along]))
 
     def _grid(self, dims: tuple[int, int, int, int]) -> Grid:
         found = self._grids.get(dims)

@@ -8,17 +8,15 @@ from typing import Final
 import numpy as np
 
 from vyre.adapters import lanes
-from vyre.adapters.lanes.types import InPlaceRule, Lanes, UnaryRule
+from vyre.adapters.lanes.types import InPlaceRule, Lanes, UnaryRule, lane_scalar
 from vyre.adapters.reference.vector.affine import Affine, Split
-from vyre.adapters.reference.vector.atomics import COMMUTATIVE
 from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.integers import has_affine_values, index_words, integer_binary, integer_cast
 from vyre.adapters.reference.vector.lanes_context import Context, restrict
-from vyre.adapters.reference.vector.subgroups import subgroup_add, subgroup_ballot, subgroup_shuffle
+from vyre.adapters.reference.vector.subgroups import subgroup_ballot, subgroup_reduce, subgroup_shuffle
 from vyre.adapters.reference.vector.value_types import Value
 from vyre.adapters.reference.vector.values import (
     BOOL,
-    LANE_DTYPE,
     U32,
     Compiled,
     Evaluate,
@@ -29,8 +27,9 @@ from vyre.adapters.reference.vector.values import (
     mask_of,
     simplest,
 )
-from vyre.adapters.reference.vector.words import COMPARISONS, INT_RULES, bool_binary, word_binary, word_with_constant
+from vyre.adapters.reference.vector.words import INT_RULES, bool_binary, word_binary, word_with_constant
 from vyre.domain.ir.expr import (
+    IMPURE,
     Atomic,
     Binary,
     Bitcast,
@@ -47,9 +46,9 @@ from vyre.domain.ir.expr import (
     Pack,
     Select,
     SpecConst,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLane,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     Unary,
@@ -59,7 +58,7 @@ from vyre.domain.ir.expr import (
     children,
     walk,
 )
-from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import COMPARISONS, MERGEABLE, SUBGROUP, BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.scoped_names import ScopedNames
 
@@ -144,9 +143,12 @@ class ExpressionCompiler:
                 return self._fma(a, b, c)
             case Atomic():
                 return self._atomic(expr)
-            case SubgroupAdd(value):
+            case SubgroupReduce(subgroup, value):
                 inner, dtype, _, _ = self.compile(value)
-                return Compiled(lambda chunk, ctx: subgroup_add(full(inner(chunk, ctx), ctx, dtype), ctx), dtype)
+                row = SUBGROUP[subgroup]
+                return Compiled(
+                    lambda chunk, ctx: subgroup_reduce(row, dtype, full(inner(chunk, ctx), ctx, dtype), ctx), dtype
+                )
             case SubgroupBallot(condition):
                 inner = self.compile(condition).evaluate
                 return Compiled(lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx), U32)
@@ -298,7 +300,7 @@ class ExpressionCompiler:
     def unused_atomic(self, node: Atomic) -> Callable[[Chunk, Context], None] | None:
         """Compiles the atomic for its effect alone, if it commutes."""
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
-        if op not in COMMUTATIVE:
+        if op not in MERGEABLE:
             return None
         index, value = index_words(self.held(node.index)), self.held(node.value).evaluate
 
@@ -357,10 +359,8 @@ class Invariants:
                 return name not in self.varying
             case Load(buffer, _):
                 return buffer not in self.written
-            case Atomic() | SubgroupAdd() | SubgroupBallot() | SubgroupShuffle():
-                return False
             case _:
-                return True
+                return type(node) not in IMPURE
 
 
 def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
@@ -404,8 +404,7 @@ def _constant(dtype: ScalarType, bits: int) -> Compiled:
     elif dtype is BOOL:
         value = bits != 0
     else:
-        raw = bits.to_bytes(dtype.size, "little")
-        value = np.frombuffer(raw, LANE_DTYPE[dtype])[0]
+        value = lane_scalar(dtype, bits)
     return Compiled(lambda chunk, ctx: value, dtype)
 
 

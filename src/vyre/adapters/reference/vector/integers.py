@@ -16,8 +16,8 @@ from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
 from vyre.adapters.reference.vector.value_types import Value, Word
 from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateWord, dense, simplest
-from vyre.adapters.reference.vector.words import COMPARISONS, Known
-from vyre.domain.ir.operators import BinaryOp
+from vyre.adapters.reference.vector.words import Known
+from vyre.domain.ir.operators import COMPARISONS, BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType

@@ -36,15 +36,7 @@ class PrivateStorage(Storage):
         _, sz, sy, sx = grid.dims
         self._strides = (sz * sy * sx, sy * sx, sx, 1)
 
-    def view(self, ctx: Box, index: Affine) -> Lanes | None:
-        """Returns a strided view of the elements that an affine index selects, or None if one is out of range."""
-        base, c = index
-        least, greatest, first = ctx.reach(c)
-        if base + least < 0 or base + greatest >= self.count:
-            settled = ctx.settled(index)
-            if settled is None or settled is index:
-                return None
-            return self.view(ctx, settled)
+    def _strided(self, ctx: Box, start: int, c: Axes) -> Lanes:
         lanes, size = self._lanes, self.itemsize
         s = self._strides
         own = sum(low * step for low, step in zip(ctx.extent.lo, s, strict=True))
@@ -54,7 +46,7 @@ class PrivateStorage(Storage):
             (c[2] * lanes + s[2]) * size,
             (c[3] * lanes + s[3]) * size,
         )
-        return np.ndarray(ctx.shape, self.dtype, self.array, ((base + first) * lanes + own) * size, strides)
+        return np.ndarray(ctx.shape, self.dtype, self.array, (start * lanes + own) * size, strides)
 
     def _numbers(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
         lanes = ctx.numbers

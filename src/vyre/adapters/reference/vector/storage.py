@@ -73,8 +73,11 @@ class Storage:
             if settled is None or settled is index:
                 return None
             return self.view(ctx, settled)
+        return self._strided(ctx, base + first, c)
+
+    def _strided(self, ctx: Box, start: int, c: Axes) -> Lanes:
+        """Returns the view that begins at a number of an element, or of a lane's element."""
         size, along_w = self.itemsize, c[0]
-        start = base + first
         if self.per_group:
             start += self.count * ctx.extent.lo[0]
             along_w += self.count

@@ -6,18 +6,21 @@ from typing import Final
 
 import numpy as np
 
-from vyre.adapters.lanes.types import Lanes
+from vyre.adapters import lanes
+from vyre.adapters.lanes.types import Dense, Lanes, LaneScalar, lane_scalar
 from vyre.adapters.reference.vector.lanes_context import Context
+from vyre.domain.ir.operators import Span, SubgroupRow
+from vyre.domain.ir.types import ScalarType
 
 WIDTH: Final = 32
 
 
-def _spread(values: Lanes, ctx: Context) -> tuple[Lanes, int]:
-    """Returns values as (workgroups, subgroups, 32), zero where there is no lane; and the lanes of a workgroup."""
+def _spread(values: Lanes, ctx: Context, missing: LaneScalar | int = 0) -> tuple[Lanes, int]:
+    """Returns values as (workgroups, subgroups, 32), ``missing`` without a lane; and the lanes of a workgroup."""
     grid = ctx.grid
     size = grid.lanes // grid.dims[0]
     padded = -(-size // WIDTH) * WIDTH
-    table = np.zeros((grid.dims[0], padded), values.dtype)
+    table = np.full((grid.dims[0], padded), missing, values.dtype)
     numbers = ctx.numbers
     table[numbers // size, numbers % size] = values.reshape(-1)
     return table.reshape(grid.dims[0], padded // WIDTH, WIDTH), size
@@ -30,13 +33,18 @@ def _collect(table: Lanes, ctx: Context, size: int) -> Lanes:
     return flat[numbers // size, numbers % size].reshape(ctx.shape)
 
 
-def subgroup_add(values: Lanes, ctx: Context) -> Lanes:
-    """Returns the sum over each subgroup: wrapping for integers, from +0 in ascending lanes for floats."""
-    table, size = _spread(values, ctx)
-    total: Lanes = np.zeros(table.shape[:2], values.dtype)
+def subgroup_reduce(row: SubgroupRow, dtype: ScalarType, values: Lanes, ctx: Context) -> Lanes:
+    """Returns the values of each subgroup, folded in ascending lanes; what a fold begins with changes none later."""
+    fold, start = lanes.binary(row.operator, dtype), lane_scalar(dtype, row.start(dtype))
+    table, size = _spread(values, ctx, start)
+    total: Dense = np.full(table.shape[:2], start, values.dtype)
+    results = np.empty_like(table)
     for lane in range(WIDTH):
-        total = total + table[:, :, lane]
-    return _collect(np.broadcast_to(total[:, :, None], table.shape), ctx, size)
+        before, total = total, fold(total, table[:, :, lane])
+        results[:, :, lane] = before if row.span is Span.EXCLUSIVE else total
+    if row.span is Span.ALL:
+        results[:] = results[:, :, WIDTH - 1 :]
+    return _collect(results, ctx, size)
 
 
 def subgroup_ballot(votes: Lanes, ctx: Context) -> Lanes:

@@ -13,13 +13,12 @@ from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
 from vyre.adapters.reference.vector.value_types import Value
 from vyre.adapters.reference.vector.values import BOOL, U32, Evaluate, EvaluateTruth, EvaluateWord, dense
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import COMPARISONS, BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import unsigned_rule
 
 Known: TypeAlias = int | Affine
 """A u32 value that is known without an array."""
-COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 INT_RULES: Final = {
     op: unsigned_rule(op, ScalarType.U32)
     for op in (

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from vyre.domain.ir.expr import (
+    PURE,
     Binary,
     Bitcast,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -27,22 +29,19 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import CONVERSIONS
 from vyre.domain.numerics.scalar import ValueType
 
 V = TypeVar("V")
 Types: TypeAlias = Mapping[ScalarType, ValueType]
 """The type with whose rules the values of each executable type are computed; absent types are computed as they are."""
 
-PURE_NODES: Final[frozenset[type[Node]]] = frozenset(
-    {Literal, Var, Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma}
-)
+PURE_NODES: Final = PURE - {Call}
 """The expressions whose value depends on the values of their operands alone."""
 
 
-class Algebra(Protocol[V]):
-    """What the operators do to values of one kind.  The types are those of the operands (or of the result, if named
-    ``target``), as programs have them.
-    """
+class Operators(Protocol[V]):
+    """What the operators do to values of one kind.  The types are those of the operands, as programs have them."""
 
     def literal(self, dtype: ScalarType, bits: int) -> V:
         """Returns the value of a literal."""
@@ -55,6 +54,10 @@ class Algebra(Protocol[V]):
     def unary(self, op: UnaryOp, dtype: ScalarType, operand: V) -> V:
         """Returns ``op operand``."""
         ...
+
+
+class Algebra(Operators[V], Protocol[V]):
+    """What all of ``PURE_NODES`` do to values of one kind; a type named ``target`` is that of the result."""
 
     def select(self, dtype: ScalarType, condition: V, on_true: V, on_false: V) -> V:
         """Returns one of two values."""
@@ -69,8 +72,9 @@ class Algebra(Protocol[V]):
         ...
 
 
-def evaluated(expr: Expr, holes: Mapping[str, ScalarType], values: Mapping[str, V], algebra: Algebra[V]) -> V:
+def evaluated(expr: Expr, holes: Mapping[str, ScalarType], values: Mapping[str, V], algebra: Operators[V]) -> V:
     """Returns the value of a well-typed expression of ``PURE_NODES``; ``holes`` and ``values`` are of its variables.
+    ``algebra`` is an ``Algebra`` where the expression has more than literals and operators.
 
     Recurses over the expression.  Raises ``KeyError`` for an unknown variable or another kind of node.
     """
@@ -81,7 +85,7 @@ def evaluated(expr: Expr, holes: Mapping[str, ScalarType], values: Mapping[str, 
 class _Evaluation:
     """One evaluation; shared nodes are computed once."""
 
-    def __init__(self, holes: Mapping[str, ScalarType], values: Mapping[str, Any], algebra: Algebra[Any]) -> None:
+    def __init__(self, holes: Mapping[str, ScalarType], values: Mapping[str, Any], algebra: Any) -> None:
         self._holes, self._values, self._algebra = holes, values, algebra
         self._known: dict[int, tuple[ScalarType, Any]] = {}
 
@@ -184,14 +188,5 @@ class ScalarAlgebra:
         return scalar.fma(self._type(dtype), a, b, c)
 
 
-CONVERSIONS: Final[dict[type[Node], Callable[[Any, Any, int], int]]] = {
-    Cast: scalar.cast,
-    Bitcast: scalar.bitcast,
-    WrapCast: scalar.wrap_cast,
-    Narrow: lambda source, target, bits: scalar.narrow(target, bits),
-    Pack: lambda source, target, bits: scalar.pack(target, bits),
-    Unpack: lambda source, target, bits: scalar.unpack(target, bits),
-}
-"""The rule of each conversion on bit patterns, from source type, target type and bits."""
 SCALARS: Final = ScalarAlgebra()
 """The rules of the language itself."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from vyre.domain.dialects.laws.law import HoleType, Law
 from vyre.domain.ir.types import ScalarType
 
 ScalarTypes = frozenset[ScalarType]
-UNSIGNED: Final[ScalarTypes] = frozenset({ScalarType.U32, ScalarType.U64})
-SIGNED: Final[ScalarTypes] = frozenset({ScalarType.I32, ScalarType.I64})
 
 
 def laws(types: ScalarTypes, rows: str, *, holes: Mapping[str, HoleType] | None = None) -> Iterator[Law]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vyre.domain.dialects.laws.groups import SIGNED, UNSIGNED, laws
+from vyre.domain.dialects.laws.groups import laws
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.ir.operators import INTEGERS
+from vyre.domain.ir.operators import INTEGERS, SIGNED, UNSIGNED
 
 _RING: Final = """
     add.zero: x + 0 = x
@@ -195,6 +195,15 @@ _SIGNED_HIGH_PRODUCT: Final = """
     mulhi.of_unsigned: mulhi(x, y) <=> bitcast<T>(mulhi(bitcast<U>(x), bitcast<U>(y))) - (x >> WIDTH - 1 & y) - (y >> WIDTH - 1 & x)
 """  # noqa: E501
 
+_CARRY_LESS_PRODUCT: Final = """
+    clmul.zero: clmul(x, 0) = 0
+    clmul.one: clmul(x, 1) = x
+    clmul.commute: clmul(x, y) = clmul(y, x)
+    clmul.associate: clmul(clmul(x, y), z) <=> clmul(x, clmul(y, z))
+    clmul.over_xor: clmul(x, y ^ z) <=> clmul(x, y) ^ clmul(x, z)
+    clmul.power_of_two: clmul(x, c) = x << ctz(c) if popcount(c) == 1
+"""
+
 
 def integer_laws() -> Iterator[Law]:
     """Yields the laws of this module."""
@@ -211,3 +220,4 @@ def integer_laws() -> Iterator[Law]:
     yield from laws(INTEGERS, _HIGH_PRODUCT)
     yield from laws(UNSIGNED, _UNSIGNED_HIGH_PRODUCT)
     yield from laws(SIGNED, _SIGNED_HIGH_PRODUCT)
+    yield from laws(UNSIGNED, _CARRY_LESS_PRODUCT)

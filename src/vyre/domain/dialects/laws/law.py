@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from vyre.domain.dialects.laws.evaluation import PURE_NODES, SCALARS, evaluated
 from vyre.domain.errors import InvalidField, MalformedText
-from vyre.domain.ir.expr import Expr, Literal, Var, walk
+from vyre.domain.ir.expr import CHILDREN, Expr, Literal, Var, walk
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.text_cursor import Cursor
@@ -21,6 +21,7 @@ from vyre.domain.ir.text_expressions import ExpressionParser
 from vyre.domain.ir.text_format import SUFFIX, TYPE_OF_SUFFIX, float_bits, literal_text
 from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, Tokens, tokenize
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics.constants import FOLD, folded
 from vyre.domain.numerics.scalar import ValueType, float_format
 from vyre.domain.validation.findings import Findings
 from vyre.domain.validation.typing import ExpressionTyper, Local, static_type
@@ -79,11 +80,6 @@ class OperandUse(NamedTuple):
     copied: frozenset[str]
     repeated: frozenset[str]
     reordered: frozenset[str]
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether each operand is evaluated once before and after, in the same order, so that it may be impure."""
-        return not (self.dropped or self.copied or self.repeated or self.reordered)
 
     @property
     def pure(self) -> frozenset[str]:
@@ -306,12 +302,12 @@ def _fold(node: Any, dtype: ScalarType) -> Any:
     if type(node) is Var:
         constant = CONSTANTS.get(node.name)
         return node if constant is None else Literal(constant.dtype(dtype), constant.bits(dtype), loc=node.loc)
-    operands = [part for part in (getattr(node, name) for name in node.__match_args__) if hasattr(part, "loc")]
-    if type(node) is Literal or not all(type(part) is Literal for part in operands):
+    kind = type(node)
+    if kind not in FOLD or {*map(type, CHILDREN[kind](node))} != {Literal}:
         return node
     found = static_type(node, {}, {})
     assert found is not None
-    return Literal(found, evaluated(node, {}, {}, SCALARS), loc=node.loc)
+    return Literal(found, folded(node), loc=node.loc)
 
 
 # ------------------------------------------------------------------------------ texts of one type

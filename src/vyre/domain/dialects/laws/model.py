@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vyre.domain.dialects.laws.evaluation import CONVERSIONS, ScalarAlgebra, Types
+from vyre.domain.dialects.laws.evaluation import ScalarAlgebra, Types
 from vyre.domain.dialects.laws.law import CONSTANTS, Law
 from vyre.domain.ir.expr import Cast, Expr, Fma, Literal, Narrow, Pack, Unpack, Var, WrapCast, walk
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import CONVERSIONS
 from vyre.domain.numerics.scalar import MINIFLOAT, SMALL_MINIFLOAT, WIDE_MINIFLOAT, ModelType, ValueType
 from vyre.domain.validation.typing import static_type
 

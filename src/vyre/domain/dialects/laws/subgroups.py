@@ -17,16 +17,16 @@ from vyre.domain.dialects.laws.checker import boundary_values
 from vyre.domain.dialects.laws.evaluation import PURE_NODES, SCALARS, ScalarAlgebra, evaluated
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.laws.model import TableAlgebra, all_values
-from vyre.domain.ir.expr import Expr, SubgroupAdd, SubgroupBallot, SubgroupLane, SubgroupShuffle, Var
+from vyre.domain.ir.expr import EXCHANGING, Expr, SubgroupBallot, SubgroupLane, SubgroupReduce, Var
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.operators import SUBGROUP, BinaryOp, Span, SubgroupRow
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 from vyre.domain.validation.typing import static_type
 
 _S: Final = ScalarType
-OPERATIONS: Final[frozenset[type[Node]]] = frozenset({SubgroupAdd, SubgroupBallot, SubgroupShuffle})
+OPERATIONS: Final = EXCHANGING
 LANES: Final = 32
 MODEL_LANES: Final = 3
 _MODEL: Final = {_S.U32: _S.U8, _S.I32: _S.I8, _S.U64: _S.U8, _S.I64: _S.I8}
@@ -203,17 +203,25 @@ def lane_values(
     return [in_lane(plain, lane) for lane in range(lanes)]
 
 
+def _folded(row: SubgroupRow, dtype: ScalarType, values: list[Any], algebra: ScalarAlgebra) -> list[Any]:
+    total = algebra.literal(dtype, row.start(dtype))
+    totals = [total]
+    for value in values:
+        total = algebra.binary(row.operator, dtype, dtype, total, value)
+        totals.append(total)
+    if row.span is Span.ALL:
+        return [total] * len(values)
+    return totals[1:] if row.span is Span.INCLUSIVE else totals[:-1]
+
+
 def _operation(
     node: Any, dtype: ScalarType, lanes: int, of: Callable[[Expr, int], Any], algebra: ScalarAlgebra
 ) -> list[Any]:
     """Returns the value of a subgroup operation in each lane; ``of`` evaluates an operand in one."""
     if type(node) is SubgroupLane:
         return [algebra.literal(_S.U32, lane) for lane in range(lanes)]
-    if type(node) is SubgroupAdd:
-        total = algebra.literal(dtype, 0)
-        for lane in range(lanes):
-            total = algebra.binary(BinaryOp.ADD, dtype, dtype, total, of(node.value, lane))
-        return [total] * lanes
+    if type(node) is SubgroupReduce:
+        return _folded(SUBGROUP[node.op], dtype, [of(node.value, lane) for lane in range(lanes)], algebra)
     if type(node) is SubgroupBallot:
         bits, nothing = algebra.literal(_S.U32, 0), algebra.literal(_S.U32, 0)
         for lane in range(lanes):

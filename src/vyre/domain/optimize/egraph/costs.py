@@ -33,8 +33,9 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.operators import BINARY, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.optimize.egraph.heads import Head
 
 CYCLE: Final = 1024
@@ -103,7 +104,7 @@ def cost_of(head: Head) -> int:
         return _of_cast(head.operand, head.dtype)
     if head.node is Binary:
         table, other = (_FLOAT_BINARY, _FLOAT) if head.operand.is_float else (_BINARY, 1)
-        cycles = table.get(head.payload, other)
+        cycles = table.get(head.payload) or (other if BINARY[head.payload].lowers_to is None else _parts(head.payload))
     elif head.node is Unary:
         cycles = _UNARY.get(head.payload, 1)
     elif head.node is Fma:
@@ -113,6 +114,13 @@ def cost_of(head: Head) -> int:
     if head.operand.bits == 64:
         cycles = _WIDE.get((head.payload, head.operand.is_float), 2 * cycles)
     return cycles * CYCLE
+
+
+def _parts(op: BinaryOp) -> int:
+    """Returns the number of the operators of which an operator is made that has no cost of its own."""
+    from vyre.domain.dialects.laws.lowered import lowering  # few programs have such an operator
+
+    return sum(type(node) not in (Literal, Var) for node in unique_nodes([lowering(op, ScalarType.U32)]))
 
 
 def _of_cast(source: ScalarType, target: ScalarType) -> int:

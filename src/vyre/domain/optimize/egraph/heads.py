@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir.expr import (
+    LEAVES,
+    PURE,
     Binary,
-    Bitcast,
     BufferLength,
-    Cast,
+    Call,
     Expr,
     Fma,
     LaunchId,
     Literal,
     Load,
-    Narrow,
     Pack,
     Select,
     SpecConst,
     SubgroupLane,
     SubgroupSize,
     Unary,
-    Unpack,
     Var,
-    WrapCast,
 )
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.operators import binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import FOLD
 
 _U32: Final = ScalarType.U32
 
@@ -67,25 +65,8 @@ class Entry(NamedTuple):
 Types: TypeAlias = Mapping[str, ScalarType]
 """Types by the names of locals, or of buffers (those of their loaded elements)."""
 
-OPERATORS: Final[frozenset[type[Node]]] = frozenset(
-    {Load, Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma}
-)
+OPERATORS: Final = PURE - LEAVES - {Call} | {Load}
 """The nodes with operands that an e-graph holds."""
-_BUILD: Final[dict[type[Node], Callable[..., Any]]] = {
-    Load: lambda head, kids, loc: Load(head.payload, kids[0], loc=loc),
-    Binary: lambda head, kids, loc: Binary(head.payload, kids[0], kids[1], loc=loc),
-    Unary: lambda head, kids, loc: Unary(head.payload, kids[0], loc=loc),
-    Select: lambda head, kids, loc: Select(kids[0], kids[1], kids[2], loc=loc),
-    Cast: lambda head, kids, loc: Cast(head.payload, kids[0], loc=loc),
-    Bitcast: lambda head, kids, loc: Bitcast(head.payload, kids[0], loc=loc),
-    Narrow: lambda head, kids, loc: Narrow(head.payload, kids[0], loc=loc),
-    Pack: lambda head, kids, loc: Pack(head.payload, kids[0], loc=loc),
-    Unpack: lambda head, kids, loc: Unpack(head.payload, kids[0], loc=loc),
-    WrapCast: lambda head, kids, loc: WrapCast(head.payload, kids[0], loc=loc),
-    Fma: lambda head, kids, loc: Fma(kids[0], kids[1], kids[2], loc=loc),
-}
-
-
 _INTERNED: Final[dict[Head, Head]] = {}
 
 
@@ -140,7 +121,8 @@ def operator_head(node: Any, operands: tuple[ScalarType, ...], elements: Types) 
 
 def built(head: Head, operands: list[Expr], loc: SourceLocation | None) -> Expr:
     """Returns the expression of an operator's head with these operands."""
-    made: Expr = _BUILD[head.node](head, operands, loc)
+    payload = () if head.payload is None else (head.payload,)
+    made: Expr = head.node(*payload, *operands, loc=loc)  # type: ignore[assignment]
     return made
 
 
@@ -151,24 +133,5 @@ def literal_of(head: Head, loc: SourceLocation | None = None) -> Literal:
 
 def folded(head: Head, operands: tuple[int, ...]) -> int | None:
     """Returns the bits of an operator on constant operands, by the rules of ``numerics.scalar``; None for a load."""
-    rule = _FOLD.get(head.node)
-    return None if rule is None else rule(head, operands)
-
-
-_FOLD: Final[dict[type[Node], Callable[[Head, Any], int]]] = {
-    Binary: lambda head, bits: scalar.binary(head.payload, _type(head), bits[0], bits[1]),
-    Unary: lambda head, bits: scalar.unary(head.payload, _type(head), bits[0]),
-    Select: lambda head, bits: int(bits[1] if bits[0] else bits[2]),
-    Cast: lambda head, bits: scalar.cast(_type(head), head.payload, bits[0]),
-    Bitcast: lambda head, bits: scalar.bitcast(_type(head), head.payload, bits[0]),
-    WrapCast: lambda head, bits: scalar.wrap_cast(_type(head), head.payload, bits[0]),
-    Narrow: lambda head, bits: scalar.narrow(head.payload, bits[0]),
-    Pack: lambda head, bits: scalar.pack(head.payload, bits[0]),
-    Unpack: lambda head, bits: scalar.unpack(head.payload, bits[0]),
-    Fma: lambda head, bits: scalar.fma(_type(head), bits[0], bits[1], bits[2]),
-}
-
-
-def _type(head: Head) -> ScalarType:
-    assert head.operand is not None
-    return head.operand
+    rule = FOLD.get(head.node)
+    return None if rule is None else rule(head.payload, head.operand, *operands)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.costs import LEAF, cost_of

@@ -17,6 +17,7 @@ from vyre.adapters.cuda.machine.instructions.memory import (
     put,
 )
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, unsigned
+from vyre.adapters.cuda.machine.launch import Awaited
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ def build_atomic(ops: Operands) -> Step:
         launch.atomics += frame.size
         old, changed = _apply(kind, region, index, given, dtype, frame)
         launch.writes += changed
-        launch.attempts += not changed
+        if not changed:
+            launch.attempts += 1
+            launch.awaited = Awaited(instruction, frame, region, index, dtype.itemsize, launch.instructions)
         if not region.complete:
             launch.touched.add(region)
             put(region, index, region.typed(word)[0][index], word)

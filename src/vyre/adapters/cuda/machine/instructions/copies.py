@@ -21,7 +21,6 @@ from vyre.adapters.cuda.machine.instructions.memory import (
     store_checked,
 )
 from vyre.adapters.cuda.machine.memory import FRESH
-from vyre.adapters.cuda.machine.operands import parse_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,9 +44,9 @@ def build_copy(ops: Operands) -> Step:
         return lambda frame: _wait(frame, None)
     if opcode == "cp.async.wait_group":
         (operand,) = ops.expect(1)
-        if not operand.isdigit():
+        pending = ops.integer(operand)
+        if pending < 0:
             raise ops.error(f"{operand} is no number of groups")
-        pending = int(operand)
         return lambda frame: _wait(frame, pending)
     return _issue(ops)
 
@@ -60,7 +59,7 @@ def _issue(ops: Operands) -> Step:
         raise ops.error("unknown instruction")
     target, source, size = ops.expect(3)
     to, origin = ops.address(target, "shared"), ops.address(source, "global")
-    nbytes = parse_integer(size) if size.isdigit() else 0
+    nbytes = ops.integer(size)
     if nbytes not in _SIZES[parts[2]]:
         raise ops.error(f"{size} bytes cannot be copied so")
     reads = list(ops.reads)

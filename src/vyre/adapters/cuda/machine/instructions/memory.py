@@ -11,6 +11,7 @@ from vyre.adapters.cuda.machine.access import LOCATE, Addresses, Index, Places, 
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
+from vyre.adapters.cuda.machine.launch import Awaited
 from vyre.adapters.cuda.machine.operands import Address
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
 from vyre.adapters.cuda.machine.resting import Poll
@@ -196,6 +197,7 @@ def _load(
         races = launch.races if raced else None
         if not plain:
             launch.polls += 1
+            launch.awaited = Awaited(instruction, frame, region, elements(first, count, 0), size, launch.instructions)
             launch.host_polls += region.shared
             if acquires and races is not None:
                 races.order(frame, acquire=True, release=False, block_only=form.scope == "cta")

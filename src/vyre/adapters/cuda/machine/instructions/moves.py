@@ -81,7 +81,9 @@ def build_mov(ops: Operands) -> Step:
 
     ``a`` is a register, a literal, a variable's address, a special register or a list of parts.
     """
-    kind = ops.instruction.opcode.split(".")[1]
+    kind = ops.instruction.opcode.removeprefix("mov.")
+    if kind not in LANE_DTYPE:
+        raise ops.error("unknown instruction")
     target, source = ops.expect(2)
     if source in SPECIAL:
         return _special(ops, kind, target, source)

@@ -1,0 +1,130 @@
+"""The items of a sequence: launches, batches of launches, and repeated parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple, TypeAlias
+
+from vyre.app.pipeline import Inputs
+from vyre.app.shorthand import Keywords
+from vyre.domain.arguments import expect, items_of, whole
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidInput
+from vyre.domain.ir.program import ProgramLike
+from vyre.domain.names import Grid, Size
+from vyre.domain.record import U32_MAX
+from vyre.domain.specialization import SpecInput
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch of a sequence.
+
+    Every buffer that the program writes is bound to a resident array or a temporary one; other inputs are numbers, host
+    data, which is copied when the sequence is made, or resident arrays too.  ``spec``, ``grid``, ``extent``,
+    ``output_counts`` and ``race_check`` are the shorthand of ``Session.compile``: fields of the config, given here or
+    there, not in both.
+
+    ``after`` holds steps of the same sequence that must run before this one, besides those whose memory it shares.
+    """
+
+    program: ProgramLike
+    inputs: Inputs = ()
+    config: DispatchConfig | None = None
+    _: KW_ONLY
+    spec: Mapping[str, SpecInput] | None = None
+    grid: Grid | None = None
+    extent: Grid | None = None
+    output_counts: Mapping[str, Size] | None = None
+    race_check: bool = False
+    after: Sequence[Step] = ()
+
+    @property
+    def shorthand(self) -> Keywords:
+        """Returns the keywords that ``Session.compile`` takes beside program and config."""
+        return {
+            "spec": self.spec,
+            "grid": self.grid,
+            "extent": self.extent,
+            "output_counts": self.output_counts,
+            "race_check": self.race_check,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One launch of ``program`` for each item of ``inputs``, in order; the config is shared."""
+
+    program: ProgramLike
+    inputs: Sequence[Inputs]
+    config: DispatchConfig | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """Yields the launches.  Raises ``InvalidInput`` where ``inputs`` is no sequence of inputs."""
+        for inputs in items_of("inputs", self.inputs):
+            yield Step(self.program, inputs, self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """``steps`` (of ``Step`` and ``Batch``), run ``times`` times in each round of the sequence."""
+
+    steps: Sequence[Step | Batch]
+    times: int
+
+
+Item: TypeAlias = "Step | Batch | Repeat"
+
+
+class Listed(NamedTuple):
+    """A step with its place in the list of the caller, such as ``steps[2]``."""
+
+    place: str
+    step: Step
+
+
+class ListedPart(NamedTuple):
+    """Steps that are run ``times`` times together."""
+
+    steps: tuple[Listed, ...]
+    times: int = 1
+
+
+def parts_of(name: str, items: Sequence[Item]) -> tuple[ListedPart, ...]:
+    """Returns the parts of a list: neighbours that are not repeated make one part.
+
+    Raises ``InvalidInput`` for items of another type, and ``InvalidConfig`` for a number of repetitions that is no int
+    from 0 to 2^32-1.
+    """
+    parts: list[ListedPart] = []
+    single: list[Listed] = []
+    for number, item in enumerate(items_of(name, items)):
+        place = f"{name}[{number}]"
+        if isinstance(item, Repeat):
+            if single:
+                parts.append(ListedPart(tuple(single)))
+                single = []
+            times = whole(f"{place}: times", item.times, 0, U32_MAX, "give an int from 0 to 2^32-1.")
+            inner = [
+                found
+                for at, one in enumerate(items_of(f"{place}.steps", item.steps))
+                for found in _singles(f"{place}.steps[{at}]", one)
+            ]
+            if inner:
+                parts.append(ListedPart(tuple(inner), times))
+        else:
+            single.extend(_singles(place, item))
+    if single:
+        parts.append(ListedPart(tuple(single)))
+    return tuple(parts)
+
+
+def _singles(place: str, item: object) -> Iterator[Listed]:
+    if isinstance(item, Batch):
+        for number, step in enumerate(item.steps()):
+            yield Listed(f"{place}[{number}]", step)
+        return
+    expect(place, item, Step, "a Step", InvalidInput)
+    assert isinstance(item, Step)
+    yield Listed(place, item)

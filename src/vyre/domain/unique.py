@@ -1,0 +1,39 @@
+"""Objects of which there is one only: they own memory, code, threads, locks or handles that a copy would free twice."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Self, SupportsIndex
+
+from vyre.domain.errors import NotCopied
+
+
+class Unique:
+    """A base of classes whose objects are neither copied nor pickled.
+
+    The refusal comes before ``copy`` or ``pickle`` have made an empty object, which would free at its end what it
+    does not own.
+    """
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        raise NotCopied(
+            f"{type(self).__name__} is copied or pickled, and owns memory, threads or handles of this process",
+            fix="hand on the object itself, and to other processes programs, kernels, arrays and results.",
+        )
+
+
+class Closing(Unique):
+    """A base of those that are closed at the end of a ``with`` block, however it ends."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Gives back what the object owns."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

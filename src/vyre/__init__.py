@@ -156,7 +156,7 @@ if TYPE_CHECKING:
     from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
-    from vyre.ports.aot import AotEmitter as AotEmitter, AotTargetId as AotTargetId
+    from vyre.ports.bundles import AotEmitter as AotEmitter, AotTargetId as AotTargetId
 
     __version__: str
 # isort: on
@@ -257,7 +257,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.policies.launching.queueing": "QueueDiscipline",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
-    "vyre.ports.aot": "AotEmitter AotTargetId",
+    "vyre.ports.bundles": "AotEmitter AotTargetId",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

@@ -15,15 +15,9 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
 from vyre.domain.names import OpId
 from vyre.domain.op_ids import required_ops
-from vyre.ports.backend import (
-    Backend,
-    BackendRegistration,
-    BackendRole,
-    BackendServices,
-    DispatchRequest,
-    OutputStorage,
-    ProgramExecutor,
-)
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
+from vyre.ports.execution import ProgramExecutor
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN

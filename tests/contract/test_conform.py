@@ -21,7 +21,9 @@ from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, UNARY, AtomicOp
 from vyre.domain.ir.program import OpId
 from vyre.domain.ir.stmt import STMT_TYPES, IndirectDispatch
 from vyre.domain.validation.validator import check_rules
-from vyre.ports.backend import Backend, DispatchRequest, OutputStorage, ProgramExecutor
+from vyre.ports.backend import Backend
+from vyre.ports.execution import ProgramExecutor
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.conform.campaign import Campaign, run_campaign
 from vyre.testing.conform.cases import Cases, ConformCase, Group
 from vyre.testing.conform.certificate import Certificate, Subject, certificate_of

@@ -31,28 +31,23 @@ from vyre.policies.journal import Decision, DecisionSink, decide
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, choose_grid_sync
 from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
-from vyre.ports.backend import (
-    PORT_API_VERSION,
-    Backend,
-    BackendRegistration,
-    CacheCounters,
-    CompiledPipeline,
-    CompileResult,
+from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRegistration
+from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult, PendingDispatch
+from vyre.ports.gathering import Ranges
+from vyre.ports.lifecycle import NullLifecycle
+from vyre.ports.planning import DispatchWork, PlannedExecution
+from vyre.ports.requests import (
     DispatchRequest,
     HostBytes,
     OutputStorage,
-    PendingDispatch,
     Readback,
-    ResidentBuffer,
     ResidentSequence,
     ResidentStep,
     Resource,
     Upload,
 )
-from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
-from vyre.ports.gathering import Ranges
-from vyre.ports.lifecycle import NullLifecycle
-from vyre.ports.planning import DispatchWork, PlannedExecution
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.fakes import recording
 from vyre.testing.outcomes import Verdict

@@ -28,7 +28,7 @@ from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import MachineCode, native_tools
-from vyre.ports.backend import CacheOutcome
+from vyre.ports.execution import CacheOutcome
 
 pytestmark = NEEDS_LLVM
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import vyre
-from vyre.ports.backend import Readback, ResidentSequence, Upload
+from vyre.ports.requests import Readback, ResidentSequence, Upload
 
 
 class Copies:

@@ -9,15 +9,9 @@ from threading import Lock
 
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import (
-    Backend,
-    CacheCounters,
-    CacheOutcome,
-    CompileResult,
-    DispatchRequest,
-    HostBytes,
-    OutputStorage,
-)
+from vyre.ports.backend import Backend
+from vyre.ports.execution import CacheCounters, CacheOutcome, CompileResult
+from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
 from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
 
 Step = Callable[[str, tuple[int, ...]], None]

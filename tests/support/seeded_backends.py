@@ -10,27 +10,20 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
-from vyre.ports.backend import (
+from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
+from vyre.ports.execution import (
     AsyncExecutor,
-    Backend,
-    BackendCatalog,
-    BackendRegistration,
-    BackendRole,
-    BackendServices,
     BoundResidentStep,
     CacheCounters,
     CompileResult,
-    DispatchRequest,
-    OutputStorage,
     PendingDispatch,
     PipelineCompiler,
     ProgramExecutor,
     ResidentBinder,
     ResidentExecutor,
-    ResidentSequence,
-    ResidentStep,
 )
 from vyre.ports.persistent import KeptSteps, PersistentEngine, PersistentExecutor, PersistentSteps
+from vyre.ports.requests import DispatchRequest, OutputStorage, ResidentSequence, ResidentStep
 
 SEEDED: Final = BackendId("seeded")
 Wrong = Callable[[Program], Program]

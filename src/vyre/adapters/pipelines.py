@@ -15,16 +15,9 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.policies.journal import DecisionSink
-from vyre.ports.backend import (
-    CacheCounters,
-    CacheOutcome,
-    CompiledPipeline,
-    CompileResult,
-    DispatchRequest,
-    OutputStorage,
-    Phases,
-)
+from vyre.ports.execution import CacheCounters, CacheOutcome, CompiledPipeline, CompileResult, Phases
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import DispatchRequest, OutputStorage
 
 PIPELINES: Final = 1024
 """Capacity of the cache, in pipelines."""

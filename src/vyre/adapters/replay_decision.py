@@ -131,17 +131,17 @@ class ReplayPlanner:
 
     def plan(self, title: str, inputs: ExecutionInputs) -> ExecutionPlan:
         """Returns the policy's decision, after keeping, counting and reporting it."""
-        found = decide(self._sink, plan_execution, inputs)
-        self._latest.append(PlannedExecution(title, inputs, found))
-        self._telemetry.count(self._counter, mode=found.mode.value)
-        return found
+        plan = decide(self._sink, plan_execution, inputs)
+        self._latest.append(PlannedExecution(title, inputs, plan))
+        self._telemetry.count(self._counter, mode=plan.mode.value)
+        return plan
 
     def reuse(self, inputs: CommandReuseInputs) -> CommandReuseVerdict:
         """Returns the policy's verdict on a sequence whose kernels were not timed, after counting and reporting it."""
-        found = decide(self._sink, decide_command_reuse, inputs)
-        mode = ExecutionMode.GRAPH if isinstance(found, RecordAndReplay) else ExecutionMode.PLAIN
+        verdict = decide(self._sink, decide_command_reuse, inputs)
+        mode = ExecutionMode.GRAPH if isinstance(verdict, RecordAndReplay) else ExecutionMode.PLAIN
         self._telemetry.count(self._counter, mode=mode.value)
-        return found
+        return verdict
 
     def judge(self, samples: CostSamples) -> CostVerdict:
         """Returns the policy's verdict on a cost, after reporting it."""

@@ -11,8 +11,9 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.float_mode import in_default_mode
-from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
+from vyre.ports.aot import AotRegistry
 from vyre.ports.backend import BackendCatalog
+from vyre.ports.bundles import AotEmitter, AotTargetId
 
 if TYPE_CHECKING:
     from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice

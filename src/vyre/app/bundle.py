@@ -23,7 +23,8 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidResource, UnusableBundle, used_in_a_fork
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.unique import Closing
-from vyre.ports.backend import BackendCatalog, BackendRole, CompiledPipeline
+from vyre.ports.backend import BackendCatalog, BackendRole
+from vyre.ports.execution import CompiledPipeline
 from vyre.ports.interrupts import sealed, whole
 
 if TYPE_CHECKING:

@@ -35,8 +35,9 @@ from vyre.policies.frontiers.fixpoint import (
 )
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import FLAG_BYTES, Readback, ResidentSequence, ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchTiming
-    from vyre.ports.backend import HostBytes, OutputStorage
+    from vyre.ports.requests import HostBytes, OutputStorage
 
 
 class Gate:

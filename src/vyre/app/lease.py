@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.asynchrony.order import Accesses, MemoryOrder
 from vyre.domain.arguments import whole
-from vyre.domain.errors import InvalidResource, used_in_a_fork
+from vyre.domain.errors import session_closed, used_in_a_fork
 from vyre.domain.record import U64_MAX
 from vyre.domain.unique import Unique
 from vyre.ports.backend import Backend
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.calibration.review import CostReview
     from vyre.app.residency import ResidentBudget
-    from vyre.app.resident import ResidentArray
     from vyre.policies.journal import DecisionSink
 
 LEAST_SWEPT: Final = 64
@@ -38,9 +37,14 @@ def checked_resident_budget(nbytes: object) -> int | None:
     return None if nbytes is None else whole("resident_budget", nbytes, 1, U64_MAX, fix)
 
 
-def session_closed() -> InvalidResource:
-    """Returns the error for every use of a session that is closed or closing."""
-    return InvalidResource("the session is closed", fix="open a new one with vyre.open().")
+class LeasedMemory(Protocol):
+    """Memory that a lease frees when it is closed, such as a resident array."""
+
+    def set_owner(self, lease: BackendLease, /) -> None:
+        """Notes the lease that frees the memory."""
+
+    def close(self) -> None:
+        """Frees the memory; idempotent."""
 
 
 class BackendLease(Unique):
@@ -82,7 +86,7 @@ class BackendLease(Unique):
         self.is_reviewed: bool = False
         """Whether ``review_with`` was called."""
         self._review: CostReview | None = None
-        self._residents: dict[int, ref[ResidentArray]] = {}
+        self._residents: dict[int, ref[LeasedMemory]] = {}
         """The arrays by their ids, with some that are gone; a set of weak references costs more for each."""
         self._sweep_at = LEAST_SWEPT
         self.order: MemoryOrder = MemoryOrder()
@@ -124,13 +128,13 @@ class BackendLease(Unique):
         if self.is_inherited:
             raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
 
-    def adopt(self, array: ResidentArray) -> None:
+    def adopt(self, array: LeasedMemory) -> None:
         """Closes ``array`` with the lease.  If the lease is closed already, frees it and raises as ``check_open``."""
         with self._lock, sealed:
             adopted = not self.closed
             if adopted:
                 self._residents[id(array)] = ref(array)
-                array._owner = self
+                array.set_owner(self)
                 self.has_residents = True
                 if len(self._residents) >= self._sweep_at:
                     self._sweep()
@@ -154,10 +158,6 @@ class BackendLease(Unique):
             self.order.wait_for_all()
         else:
             self.order.wait_for(accesses)
-
-    def owns(self, array: ResidentArray) -> bool:
-        """Returns whether ``array``, or the array that it is a part of, belongs to this lease."""
-        return array.whole._owner is self
 
     def flush(self) -> None:
         """Waits until the backend has finished all queued work."""

@@ -38,18 +38,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import size_parameters, sizes_of_axes
 from vyre.domain.nesting import telling_of_depth
 from vyre.domain.unique import Unique
-from vyre.ports.backend import (
-    Backend,
-    CacheOutcome,
-    CompiledPipeline,
-    CompileResult,
-    DispatchRequest,
-    HostBytes,
-    OutputStorage,
-    PendingDispatch,
-    Phases,
-    ProgramExecutor,
-)
+from vyre.ports.backend import Backend
+from vyre.ports.execution import CacheOutcome, CompiledPipeline, CompileResult, PendingDispatch, Phases, ProgramExecutor
+from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
 
 if TYPE_CHECKING:
     import numpy as np

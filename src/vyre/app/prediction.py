@@ -32,7 +32,7 @@ from vyre.policies.prediction.trace_jit import (
     decide_trace_jit_speculation,
 )
 from vyre.policies.record import U32_MAX, IntRange, record
-from vyre.ports.backend import PreparablePipeline
+from vyre.ports.execution import PreparablePipeline
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig, OutputArena
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import HostBytes, OutputStorage, Phases
+    from vyre.ports.execution import Phases
+    from vyre.ports.requests import HostBytes, OutputStorage
     from vyre.ports.support import Telemetry
 
 Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.forks import process_lock
-from vyre.app.lease import BackendLease, session_closed
+from vyre.app.lease import BackendLease
 from vyre.app.selection import Selection
+from vyre.domain.errors import session_closed
 from vyre.ports.interrupts import sealed
 from vyre.ports.support import Telemetry
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import ref
 
 from vyre.adapters.forks import process_lock
@@ -15,8 +15,9 @@ from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
-    from vyre.app.queries.cache import ResidentCache
-    from vyre.ports.backend import Readback, ResidentBuffer, ResidentMemory, Upload
+    from vyre.ports.execution import ResidentMemory
+    from vyre.ports.requests import Readback, Upload
+    from vyre.ports.resident_buffer import ResidentBuffer
 
 REMEMBERED: Final = 1024
 """The latest arrays that left the device which a session remembers."""
@@ -37,6 +38,14 @@ class Candidate(NamedTuple):
     nbytes: int
     gain: int
     leave: Callable[[str], object]
+
+
+class Cache(Protocol):
+    """Owner of arrays that may leave the device, where others need room."""
+
+    def candidates(self) -> Iterable[Candidate]:
+        """Returns the arrays that may leave now: those that nothing uses."""
+        ...
 
 
 def make_room(candidates: Sequence[Candidate], room: int, asking: str, sink: DecisionSink | None) -> None:
@@ -86,10 +95,10 @@ class ResidentBudget:
         self._held: list[ref[ResidentBuffer]] = []
         self._taken = 0
         """The bytes that were allocated: at least as many as are held."""
-        self._caches: list[ref[ResidentCache]] = []
+        self._caches: list[ref[Cache]] = []
         self._evictions: deque[Eviction] = deque(maxlen=REMEMBERED)
 
-    def add(self, cache: ResidentCache) -> None:
+    def add(self, cache: Cache) -> None:
         """Has arrays of ``cache`` leave the device where others need room."""
         with self.lock, sealed:
             self._caches = [one for one in self._caches if one() is not None]

@@ -18,7 +18,9 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import kind_of, shown
 from vyre.domain.unique import Closing
-from vyre.ports.backend import Described, ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
+from vyre.ports.execution import ForeignMemory, ResidentMemory
+from vyre.ports.requests import Readback, Upload
+from vyre.ports.resident_buffer import Described, ResidentBuffer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.lease import BackendLease
     from vyre.domain.dispatch import ReadableBuffer
-    from vyre.ports.backend import HostBytes
+    from vyre.ports.requests import HostBytes
 
 _BYTE: Final = np.dtype(np.uint8)
 """The type of memory without an element type."""
@@ -172,6 +174,14 @@ class ResidentArray(Closing):
     def closed(self) -> bool:
         """Whether the memory was freed."""
         return self.buffer.closed
+
+    def set_owner(self, lease: BackendLease, /) -> None:
+        """Notes the lease that frees the memory."""
+        self._owner = lease
+
+    def belongs_to(self, lease: BackendLease) -> bool:
+        """Returns whether ``lease`` frees this memory, or that of the array that it is a part of."""
+        return self.whole._owner is lease
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
         """Copies ``data`` to byte ``offset``.

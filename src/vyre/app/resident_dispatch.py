@@ -35,17 +35,9 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.memory_ranges import check_overlap
 from vyre.domain.unique import Closing
-from vyre.ports.backend import (
-    BoundResidentStep,
-    HostBytes,
-    Readback,
-    ResidentExecutor,
-    ResidentSequence,
-    ResidentStep,
-    Resource,
-    Upload,
-)
 from vyre.ports.cancellation import Cancellation
+from vyre.ports.execution import BoundResidentStep, ResidentExecutor
+from vyre.ports.requests import HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
 
 _BYTE: Final = np.dtype(np.uint8)
 _BOOL: Final = np.dtype(np.bool_)
@@ -455,7 +447,7 @@ def check_residents(
         array = arguments.get(buffer.name)
         if not isinstance(array, ResidentArray):
             continue
-        if not lease.owns(array):
+        if not array.belongs_to(lease):
             raise foreign_resident(buffer.name, array)
         if array.is_temporary and not temporaries:
             raise InvalidResource(

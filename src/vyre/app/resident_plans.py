@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import ref
 
 from vyre.app.resident import ResidentArray
-from vyre.ports.backend import Upload
+from vyre.ports.requests import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, MutableMapping
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from vyre.app.host_arrays import HostInputs, HostOutputs
     from vyre.app.launches import Launches
     from vyre.app.lease import BackendLease
-    from vyre.ports.backend import HostBytes, ResidentBuffer, ResidentSequence, ResidentStep
+    from vyre.ports.requests import HostBytes, ResidentSequence, ResidentStep
+    from vyre.ports.resident_buffer import ResidentBuffer
 
 PLANS: Final = 8
 """The plans that a pipeline keeps, of the latest calls."""
@@ -190,7 +191,7 @@ def _are_usable(arrays: Arrays, lease: BackendLease, inputs: Mapping[str, object
     """Returns whether the arguments of these names are these arrays, open and of the lease."""
     for name, one in arrays:
         array = one()
-        if array is None or inputs[name] is not array or array.buffer.closed or not lease.owns(array):
+        if array is None or inputs[name] is not array or array.buffer.closed or not array.belongs_to(lease):
             return False
     return True
 

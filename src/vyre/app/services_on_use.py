@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.forks import process_lock
 from vyre.domain.errors import UnsupportedFeature
-from vyre.ports.backend import SequenceSubmission
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import SequenceSubmission
 
 if TYPE_CHECKING:
     from vyre.app.calibration.review import CostReview

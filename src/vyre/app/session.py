@@ -173,8 +173,8 @@ class Session(
                 return plan.pipeline.dispatch(inputs, out, outputs, plan.shapes)
             own = self._launch(program, inputs, config, shorthand, out)
             words = own.shorthand
-            found = self.dispatch(own.program, own.inputs, own.config, **words, out=out, outputs=outputs, tune=tune)
-            return found.in_shapes(own.resolved.shapes)
+            result = self.dispatch(own.program, own.inputs, own.config, **words, out=out, outputs=outputs, tune=tune)
+            return result.in_shapes(own.resolved.shapes)
         if tune is not False:
             expect("tune", tune, bool, "True or False")
             declared = merged_for(program, config, spec, grid, extent, output_counts, race_check)

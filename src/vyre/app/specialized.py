@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig, OutputArena
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import Backend, HostBytes
+    from vyre.ports.backend import Backend
+    from vyre.ports.requests import HostBytes
 
 _DECISIONS: Final = 32
 

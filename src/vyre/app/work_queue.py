@@ -34,8 +34,8 @@ from vyre.policies.launching.queueing import (
     plan_backpressure,
     plan_queue_grid,
 )
-from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
 
 _Words = npt.NDArray[Any]
 DisciplineName: TypeAlias = QueueDiscipline | Literal["phased", "ring"]

@@ -198,6 +198,11 @@ class InvalidResource(BackendError):
     default_fix = "keep the buffer open, on its own backend, and bind it once."
 
 
+def session_closed() -> InvalidResource:
+    """Returns the error for every use of a session that is closed or closing."""
+    return InvalidResource("the session is closed", fix="open a new one with vyre.open().")
+
+
 class QueueFull(BackendError):
     """As many jobs as a queue holds are under way; nothing was submitted."""
 

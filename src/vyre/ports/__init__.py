@@ -17,17 +17,8 @@ if TYPE_CHECKING:
         Artifact as Artifact, ArtifactStore as ArtifactStore, StoreStats as StoreStats, StoredEntry as StoredEntry,
     )
     from vyre.ports.backend import (
-        AsyncExecutor as AsyncExecutor, Backend as Backend, BackendCatalog as BackendCatalog,
-        BackendRegistration as BackendRegistration, BackendRole as BackendRole, BackendServices as BackendServices,
-        BoundResidentStep as BoundResidentStep, CacheCounters as CacheCounters, CacheOutcome as CacheOutcome,
-        CompileResult as CompileResult, CompiledPipeline as CompiledPipeline,
-        DiscoveryFailure as DiscoveryFailure, DispatchRequest as DispatchRequest, ForeignMemory as ForeignMemory,
-        HostBytes as HostBytes, LoopSupport as LoopSupport, MetricSource as MetricSource,
-        OutputStorage as OutputStorage, PendingDispatch as PendingDispatch, PipelineCompiler as PipelineCompiler,
-        PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor, Readback as Readback,
-        ResidentBinder as ResidentBinder, ResidentBuffer as ResidentBuffer, ResidentExecutor as ResidentExecutor,
-        ResidentMemory as ResidentMemory, ResidentSequence as ResidentSequence, ResidentStep as ResidentStep,
-        Resource as Resource, Upload as Upload,
+        Backend as Backend, BackendCatalog as BackendCatalog, BackendRegistration as BackendRegistration,
+        BackendRole as BackendRole, BackendServices as BackendServices, DiscoveryFailure as DiscoveryFailure,
         require as require,
     )
     from vyre.ports.cancellation import Cancellation as Cancellation
@@ -35,6 +26,14 @@ if TYPE_CHECKING:
         CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
     )
     from vyre.ports.cost_store import CostStore as CostStore
+    from vyre.ports.execution import (
+        AsyncExecutor as AsyncExecutor, BoundResidentStep as BoundResidentStep, CacheCounters as CacheCounters,
+        CacheOutcome as CacheOutcome, CompileResult as CompileResult, CompiledPipeline as CompiledPipeline,
+        ForeignMemory as ForeignMemory, LoopSupport as LoopSupport, MetricSource as MetricSource,
+        PendingDispatch as PendingDispatch, PipelineCompiler as PipelineCompiler,
+        PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor,
+        ResidentBinder as ResidentBinder, ResidentExecutor as ResidentExecutor, ResidentMemory as ResidentMemory,
+    )
     from vyre.ports.gathering import BoundGather as BoundGather, GatheredReads as GatheredReads, Ranges as Ranges
     from vyre.ports.lifecycle import DeviceLifecycle as DeviceLifecycle, NullLifecycle as NullLifecycle
     from vyre.ports.ownership import check_ownership as check_ownership
@@ -45,6 +44,12 @@ if TYPE_CHECKING:
     from vyre.ports.planning import (
         DispatchWork as DispatchWork, ExecutionPlanning as ExecutionPlanning, PlannedExecution as PlannedExecution,
     )
+    from vyre.ports.requests import (
+        DispatchRequest as DispatchRequest, HostBytes as HostBytes, OutputStorage as OutputStorage,
+        Readback as Readback, ResidentSequence as ResidentSequence, ResidentStep as ResidentStep,
+        Resource as Resource, Upload as Upload,
+    )
+    from vyre.ports.resident_buffer import ResidentBuffer as ResidentBuffer
     from vyre.ports.support import Environment as Environment, NullTelemetry as NullTelemetry, Telemetry as Telemetry
     from vyre.ports.tunable import Tunable as Tunable
     from vyre.ports.tuning_store import TuningStore as TuningStore, TuningStoreStats as TuningStoreStats
@@ -59,16 +64,16 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.program": "BackendId",
     "vyre.ports.artifact_store": "Artifact ArtifactStore StoreStats StoredEntry",
     "vyre.ports.backend": (
-        "AsyncExecutor Backend BackendCatalog BackendRegistration BackendRole BackendServices "
-        "BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline "
-        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes LoopSupport MetricSource "
-        "OutputStorage PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
-        "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Upload "
-        "require"
+        "Backend BackendCatalog BackendRegistration BackendRole BackendServices DiscoveryFailure require"
     ),
     "vyre.ports.cancellation": "Cancellation",
     "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
     "vyre.ports.cost_store": "CostStore",
+    "vyre.ports.execution": (
+        "AsyncExecutor BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline ForeignMemory "
+        "LoopSupport MetricSource PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor ResidentBinder "
+        "ResidentExecutor ResidentMemory"
+    ),
     "vyre.ports.gathering": "BoundGather GatheredReads Ranges",
     "vyre.ports.lifecycle": "DeviceLifecycle NullLifecycle",
     "vyre.ports.ownership": "check_ownership",
@@ -76,6 +81,10 @@ _HOME: Final[dict[str, str]] = {
         "EndedJobs JobMemory KeptSteps PersistentEngine PersistentExecutor PersistentSteps StepsRan"
     ),
     "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
+    "vyre.ports.requests": (
+        "DispatchRequest HostBytes OutputStorage Readback ResidentSequence ResidentStep Resource Upload"
+    ),
+    "vyre.ports.resident_buffer": "ResidentBuffer",
     "vyre.ports.support": "Environment NullTelemetry Telemetry",
     "vyre.ports.tunable": "Tunable",
     "vyre.ports.tuning_store": "TuningStore TuningStoreStats",

@@ -6,27 +6,15 @@ that the order of additions never decides which one is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NewType
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from vyre.domain.errors import InvalidConfig, KernelCompileFailed, UnsupportedFeature, VyreError
-from vyre.ports.bundles import Build
+from vyre.ports.bundles import AotEmitter, AotTargetId, Build
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
-
-AotTargetId = NewType("AotTargetId", str)
-"""The name of a target, such as ``sm_90``."""
-
-
-@dataclass(frozen=True, slots=True)
-class AotEmitter:
-    """An emitter for one target; ``emit`` compiles a valid program and raises the errors of the compilation."""
-
-    target: AotTargetId
-    emit: Callable[[Program, DispatchConfig], Build]
 
 
 class AotRegistry:

@@ -6,9 +6,9 @@ builds for it; a bundle may also hold builds for the targets of other backends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NewType, Protocol, TypeAlias
 
 from vyre.domain.binding import plan_buffers
 from vyre.domain.geometry import NO_REACH, LaneReach
@@ -19,8 +19,8 @@ from vyre.domain.names import BackendId, Dim3
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.ports.aot import AotEmitter
-    from vyre.ports.backend import CompiledPipeline
+    from vyre.domain.ir.program import Program
+    from vyre.ports.execution import CompiledPipeline
 
 Version: TypeAlias = "tuple[int, int]"
 """A major and a minor version number."""
@@ -138,6 +138,18 @@ class BundleRunner(Protocol):
 
     def close(self) -> None:
         """Unloads the code and releases the device."""
+
+
+AotTargetId = NewType("AotTargetId", str)
+"""The name of a target, such as ``sm_90``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AotEmitter:
+    """An emitter for one target; ``emit`` compiles a valid program and raises the errors of the compilation."""
+
+    target: AotTargetId
+    emit: Callable[[Program, DispatchConfig], Build]
 
 
 class OwnEmitters(NamedTuple):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from vyre.ports.backend import ResidentBuffer
+    from vyre.ports.resident_buffer import ResidentBuffer
 
     Column: TypeAlias = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vyre.domain.errors import InvalidResource
 from vyre.domain.names import BackendId
-from vyre.ports.backend import ResidentBuffer
+from vyre.ports.resident_buffer import ResidentBuffer
 
 
 def check_ownership(backend: BackendId, epoch: int, buffers: Sequence[ResidentBuffer]) -> None:

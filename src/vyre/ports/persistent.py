@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import HostBytes, ResidentStep
+    from vyre.ports.requests import HostBytes, ResidentStep
 
 
 class EndedJobs(NamedTuple):

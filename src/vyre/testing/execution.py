@@ -14,7 +14,8 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, DispatchRequest
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
+from vyre.ports.requests import DispatchRequest
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.options import Schedule

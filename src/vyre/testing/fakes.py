@@ -22,15 +22,10 @@ from vyre.domain.ir.foreign_names import nearest_of
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
-from vyre.ports.backend import (
-    Backend,
-    BackendRegistration,
-    BackendRole,
-    CompileResult,
-    DispatchRequest,
-    OutputStorage,
-)
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole
+from vyre.ports.execution import CompileResult
 from vyre.ports.lifecycle import NullLifecycle
+from vyre.ports.requests import DispatchRequest, OutputStorage
 
 FACETS: Final = (
     "executor", "compiler", "memory", "foreign_memory", "gathering", "resident_executor", "resident_binder",

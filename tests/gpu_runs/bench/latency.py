@@ -18,7 +18,7 @@ from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
 from vyre.adapters.cuda.runtime.launch import BoundKernel
 from vyre.adapters.cuda.seam import Graph, GraphNode
 from vyre.app.pipeline import Argument
-from vyre.ports.backend import ResidentStep, Upload
+from vyre.ports.requests import ResidentStep, Upload
 from vyre.testing.outcomes import Outcome, Verdict
 
 ELEMENTS: Final = programs.WORKGROUP

@@ -16,7 +16,7 @@ from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
-from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
 from vyre.testing.outcomes import Outcome, Verdict
 
 _SCALE: Final = 0x9E37_79B1

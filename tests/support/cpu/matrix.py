@@ -15,7 +15,7 @@ from vyre.domain.dispatch import DispatchConfig, refuse_unsupported
 from vyre.domain.errors import StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
-from vyre.ports.backend import DispatchRequest, OutputStorage
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.filetests import load_filetests, run_filetest
 from vyre.testing.outcomes import Outcome
 

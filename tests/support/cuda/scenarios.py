@@ -13,8 +13,9 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
-from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.backend import Backend
 from vyre.ports.cost_probe import CostExperiment
+from vyre.ports.requests import DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
 from vyre.testing.backend_contract.persistent import EngineJobs
 
 N: Final = 96

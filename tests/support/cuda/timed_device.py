@@ -12,18 +12,10 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.tuning import TimeKind
-from vyre.ports.backend import (
-    Backend,
-    BackendCatalog,
-    CompiledPipeline,
-    CompileResult,
-    HostBytes,
-    OutputStorage,
-    PipelineCompiler,
-    ResidentExecutor,
-    ResidentSequence,
-)
+from vyre.ports.backend import Backend, BackendCatalog
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.execution import CompiledPipeline, CompileResult, PipelineCompiler, ResidentExecutor
+from vyre.ports.requests import HostBytes, OutputStorage, ResidentSequence
 from vyre.testing.fakes import registration_of
 
 TRUE_NS: Final[dict[CostExperiment, tuple[int, int]]] = {

@@ -15,8 +15,9 @@ from vyre.domain.errors import BackendError
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch import Launch
 from vyre.domain.tuning import TimeKind
-from vyre.ports.backend import Backend, BackendCatalog, BackendRole, DispatchRequest, OutputStorage
+from vyre.ports.backend import Backend, BackendCatalog, BackendRole
 from vyre.ports.lifecycle import NullLifecycle
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.fakes import FunctionExecutor, function_backend, registration_of
 
 ID: Final = BackendId("tuned")

@@ -27,7 +27,8 @@ from vyre.adapters.cuda.machine.options import RunOptions, Schedule
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import StepBudgetExceeded, TrapError
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.ports.requests import DispatchRequest
 from vyre.testing import cuda_machine
 from vyre.testing.random_programs.grid_loops import any_program
 from vyre.testing.reduction import reduce_case

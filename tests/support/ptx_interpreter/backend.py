@@ -28,8 +28,9 @@ from vyre.domain.grid_sync import has_grid_loops
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId
 from vyre.domain.specialization import spec_literals
-from vyre.ports.backend import Backend, DispatchRequest, OutputStorage
+from vyre.ports.backend import Backend
 from vyre.ports.lifecycle import NullLifecycle
+from vyre.ports.requests import DispatchRequest, OutputStorage
 
 if TYPE_CHECKING:
     from vyre.domain.launch import Launch as Sizes

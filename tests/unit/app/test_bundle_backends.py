@@ -22,9 +22,9 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, MalformedBundle, UnusableBundle
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
-from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
+from vyre.ports.aot import AotRegistry
 from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
-from vyre.ports.bundles import Build, Bundle, BundleRunner, OwnEmitters
+from vyre.ports.bundles import AotEmitter, AotTargetId, Build, Bundle, BundleRunner, OwnEmitters
 
 REFERENCE: Final = next(r for r in load_catalog().registrations if r.bundles is None)
 

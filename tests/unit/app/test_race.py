@@ -20,7 +20,7 @@ from vyre.domain.errors import DispatchFailed, InvalidConfig, InvalidInput
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import DecisionSink
 from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
-from vyre.ports.backend import DispatchRequest, OutputStorage
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
 
 PROGRAM: Final = square_program()

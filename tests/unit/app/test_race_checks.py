@@ -17,14 +17,8 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DataRaceError, InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
-from vyre.ports.backend import (
-    Backend,
-    BackendCatalog,
-    BackendRole,
-    BackendServices,
-    DispatchRequest,
-    OutputStorage,
-)
+from vyre.ports.backend import Backend, BackendCatalog, BackendRole, BackendServices
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
 REFERENCE = next(r for r in load_catalog().registrations if r.id == "reference")

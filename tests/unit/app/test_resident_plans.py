@@ -21,7 +21,7 @@ from vyre.app import resident_dispatch
 from vyre.app.resident_plans import LARGEST_DATA, PLANS
 from vyre.domain.errors import InvalidInput, InvalidResource, TrapError
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import ResidentBuffer
+from vyre.ports.resident_buffer import ResidentBuffer
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

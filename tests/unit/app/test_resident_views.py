@@ -20,7 +20,7 @@ from vyre.app.sequences.description import describe
 from vyre.app.sequences.steps import parts_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.names import BackendId
-from vyre.ports.backend import ResidentBuffer
+from vyre.ports.resident_buffer import ResidentBuffer
 
 Array: TypeAlias = npt.NDArray[Any]
 BACKENDS: Final = ["reference", "reference-scalar", "cpu", "cuda-machine"]

@@ -33,15 +33,9 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import OpId
-from vyre.ports.backend import (
-    Backend,
-    CacheCounters,
-    CompileResult,
-    DispatchRequest,
-    OutputStorage,
-    PipelineCompiler,
-    require,
-)
+from vyre.ports.backend import Backend, require
+from vyre.ports.execution import CacheCounters, CompileResult, PipelineCompiler
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.fakes import FunctionExecutor, failing, function_backend, recording
 from vyre.testing.recording_telemetry import RecordingTelemetry
 

@@ -40,8 +40,8 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.specialization import resolve_spec
-from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
-from vyre.ports.bundles import Bundle
+from vyre.ports.aot import AotRegistry
+from vyre.ports.bundles import AotEmitter, AotTargetId, Bundle
 from vyre.testing import cuda_machine
 
 SAXPY: Final = saxpy_program()

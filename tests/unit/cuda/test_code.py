@@ -25,7 +25,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.specialization import resolve_spec, spec_literals
 from vyre.gallery.registry import examples
 from vyre.ports.artifact_store import Artifact
-from vyre.ports.backend import Backend, BackendServices, CacheOutcome, CompileResult, DispatchRequest
+from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.execution import CacheOutcome, CompileResult
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.fakes import MemoryArtifactStore
 from vyre.testing.recording_telemetry import RecordingTelemetry
 

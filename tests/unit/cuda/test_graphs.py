@@ -18,7 +18,7 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost
 from vyre.domain.identity import program_digest
 from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.recording_telemetry import RecordingTelemetry
 

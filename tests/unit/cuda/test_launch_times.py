@@ -26,7 +26,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.launch_costs import to_text
 from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
-from vyre.ports.backend import ResidentSequence, ResidentStep
+from vyre.ports.requests import ResidentSequence, ResidentStep
 from vyre.testing import CudaMachine, cuda_machine
 
 PLAIN = CudaOptions(graph_after=None)

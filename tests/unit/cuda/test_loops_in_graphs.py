@@ -21,7 +21,8 @@ from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, TrapError
 from vyre.domain.ir.program import Program
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.ptxas import TARGETS
 

@@ -30,7 +30,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.backend_contract.bench import parsed
 from vyre.testing.backend_contract.persistent import EngineJobs

@@ -15,7 +15,7 @@ from vyre.app.prediction import PredictionConfig
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.policies.prediction.trace_jit import TraceJitThresholds
-from vyre.ports.backend import PreparablePipeline
+from vyre.ports.execution import PreparablePipeline
 from vyre.testing import CudaMachine, cuda_machine
 
 EAGER = PredictionConfig(jit=TraceJitThresholds(hot_hits=0))

@@ -24,15 +24,9 @@ from vyre.domain.errors import DispatchTimeout, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
-from vyre.ports.backend import (
-    Backend,
-    BackendServices,
-    Readback,
-    ResidentBuffer,
-    ResidentSequence,
-    ResidentStep,
-    Upload,
-)
+from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 N: Final = 64
 LONG: Final = 1 << 18

@@ -21,7 +21,9 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
-from vyre.ports.backend import Backend, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
+from vyre.ports.backend import Backend
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing import CudaMachine, cuda_machine
 
 N: Final = 32

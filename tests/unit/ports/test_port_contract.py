@@ -18,10 +18,12 @@ from vyre.ports import (
     bundles,
     cost_probe,
     emission,
+    execution,
     gathering,
     lifecycle,
     persistent,
     planning,
+    requests,
     resident_buffer,
     support,
     tunable,
@@ -54,8 +56,8 @@ def _describe(cls: type) -> dict[str, Any]:
 
 def _contract() -> dict[str, Any]:
     modules = (
-        *(aot, backend, bundles, cost_probe, emission, gathering),
-        *(lifecycle, persistent, planning, resident_buffer, support, tunable),
+        *(aot, backend, bundles, cost_probe, emission, execution, gathering),
+        *(lifecycle, persistent, planning, requests, resident_buffer, support, tunable),
     )
     classes = [c for m in modules for c in vars(m).values() if inspect.isclass(c) and c.__module__ == m.__name__]
     shared = [device.DeviceProfile, dispatch.DispatchTiming, dispatch.DispatchConfig]

@@ -9,9 +9,10 @@ import pytest
 
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import ResidentBuffer, require
+from vyre.ports.backend import require
 from vyre.ports.lifecycle import NullLifecycle
 from vyre.ports.ownership import check_ownership
+from vyre.ports.resident_buffer import ResidentBuffer
 
 HERE = BackendId("here")
 

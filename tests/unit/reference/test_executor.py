@@ -31,7 +31,8 @@ from vyre.domain.errors import (
 )
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.validation.validator import validate
-from vyre.ports.backend import CacheCounters, CacheOutcome, DispatchRequest
+from vyre.ports.execution import CacheCounters, CacheOutcome
+from vyre.ports.requests import DispatchRequest
 
 ENGINES: dict[str, Callable[[], Any]] = {"reference": VectorEngine, "reference-scalar": ScalarEngine}
 

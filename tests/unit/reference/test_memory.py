@@ -12,16 +12,10 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource, TrapError
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
-from vyre.ports.backend import (
-    Backend,
-    Readback,
-    ResidentBuffer,
-    ResidentMemory,
-    ResidentSequence,
-    ResidentStep,
-    Resource,
-    Upload,
-)
+from vyre.ports.backend import Backend
+from vyre.ports.execution import ResidentMemory
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Resource, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 
 def program(text: str) -> Program:

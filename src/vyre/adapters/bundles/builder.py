@@ -12,8 +12,8 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
-from vyre.ports.aot import AotRegistry, AotTargetId
-from vyre.ports.bundles import Bundle, SpecConstant
+from vyre.ports.aot import AotRegistry
+from vyre.ports.bundles import AotTargetId, Bundle, SpecConstant
 
 
 def build_bundle(

@@ -19,15 +19,10 @@ from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.names import BackendId
 from vyre.domain.unique import Unique
-from vyre.ports.backend import (
-    Described,
-    Readback,
-    ResidentBuffer,
-    ResidentStep,
-    Upload,
-)
 from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
+from vyre.ports.requests import Readback, ResidentStep, Upload
+from vyre.ports.resident_buffer import Described, ResidentBuffer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.launch import Launch
 from vyre.domain.memory_ranges import BoundRange, check_alignment, check_overlap
-from vyre.ports.backend import HostBytes, ResidentBuffer, ResidentStep
+from vyre.ports.requests import HostBytes, ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 
 class Addressed(Protocol):
@@ -93,15 +94,15 @@ def step_memory(step: ResidentStep, own: Callable[[ResidentBuffer], Own]) -> Ste
             memory.append(resource)
             sizes.append(resource.nbytes)
             continue
-        held = own(resource)
+        resident = own(resource)
         if binding.role is BindingRole.PUSH:
-            raise InvalidResource(f"parameter `{buffer.name}` is bound to {held!r}", fix="pass its bytes.")
-        if written and held.readonly:
-            raise InvalidResource(f"`{buffer.name}` is written, but {held!r} is read-only", fix="bind a copy.")
-        address, nbytes, element = held.address, held.nbytes, binding.element_size
+            raise InvalidResource(f"parameter `{buffer.name}` is bound to {resident!r}", fix="pass its bytes.")
+        if written and resident.readonly:
+            raise InvalidResource(f"`{buffer.name}` is written, but {resident!r} is read-only", fix="bind a copy.")
+        address, nbytes, element = resident.address, resident.nbytes, binding.element_size
         if address % element:
-            check_alignment(buffer.name, element, address, held)
-        memory.append(held)
+            check_alignment(buffer.name, element, address, resident)
+        memory.append(resident)
         static = binding.static_nbytes
         sizes.append(nbytes - nbytes % element if static is None else _static(binding, nbytes, static))
         ranges.append((buffer.name, written, address, address + nbytes))

@@ -11,8 +11,8 @@ from vyre.adapters.empty_program import empty_program
 from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import PipelineCompiler
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.execution import PipelineCompiler
 
 _OFFERED: Final = frozenset((CostExperiment.LAUNCHES,))
 

@@ -33,7 +33,7 @@ from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
-from vyre.ports.backend import HostBytes, OutputStorage
+from vyre.ports.requests import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.program import BackendId
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
+from vyre.ports.requests import FLAG_BYTES, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.adapters.reference.races import RaceCheckEngine, RaceReport
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.ir.program import BackendId, Program
-from vyre.ports.backend import HostBytes
+from vyre.ports.requests import HostBytes
 
 
 def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:

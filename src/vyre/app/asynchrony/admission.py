@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.forks import process_lock
-from vyre.app.lease import session_closed
 from vyre.domain.arguments import whole
-from vyre.domain.errors import QueueFull
+from vyre.domain.errors import QueueFull, session_closed
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:

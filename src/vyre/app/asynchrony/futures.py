@@ -21,8 +21,8 @@ from vyre.adapters.callbacks import call_back
 from vyre.adapters.forks import tell_in_forks
 from vyre.domain.errors import used_in_a_fork
 from vyre.domain.unique import Unique
-from vyre.ports.backend import PendingDispatch
 from vyre.ports.cancellation import Cancellation
+from vyre.ports.execution import PendingDispatch
 from vyre.ports.interrupts import is_disturbed, wait_at
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from vyre.ports.interrupts import sealed, undisturbed, wait_at
 
 if TYPE_CHECKING:
     from vyre.policies.concurrency.hazards import Access
-    from vyre.ports.backend import ResidentBuffer
+    from vyre.ports.resident_buffer import ResidentBuffer
 
 Accesses: TypeAlias = "tuple[Access, ...]"
 _FOREIGN: Final = 0

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
 from vyre.adapters.forks import process_lock
-from vyre.app.lease import session_closed
-from vyre.domain.errors import DispatchFailed
+from vyre.domain.errors import DispatchFailed, session_closed
 from vyre.domain.float_mode import in_default_mode
 from vyre.ports.interrupts import sealed, undisturbed
 

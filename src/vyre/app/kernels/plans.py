@@ -252,7 +252,7 @@ class CallPlan:
         self, values: Values, resident: Sequence[str], targets: Sequence[Array | None], shapes: Sequence[Shape]
     ) -> Any:
         for name, value in zip(self._names, values, strict=True):
-            if isinstance(value, ResidentArray) and not self._lease.owns(value):
+            if isinstance(value, ResidentArray) and not value.belongs_to(self._lease):
                 raise InvalidResource(
                     f"`{name}` of {self._title} is {value!r}, which another session holds",
                     fix="call the kernel inside `with session:` with the session of all its resident arrays.",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.app.pipeline import Inputs
-    from vyre.ports.backend import HostBytes
+    from vyre.ports.requests import HostBytes
 
 MOST_LENGTHS: Final = 8
 """Combinations of input lengths that one program is kept running for."""

@@ -13,7 +13,7 @@ from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.program import Program
 from vyre.domain.shown import shown
-from vyre.ports.backend import HostBytes
+from vyre.ports.requests import HostBytes
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease

@@ -19,7 +19,8 @@ from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.queries import BatchedQueries, CannotBatch, QueryLaunch, batch_queries
 from vyre.domain.upload_reuse import UploadReuse
-from vyre.ports.backend import ResidentBuffer, ResidentStep, Resource
+from vyre.ports.requests import ResidentStep, Resource
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease

@@ -17,8 +17,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.record import U64_MAX
 from vyre.domain.unique import Closing
 from vyre.domain.upload_reuse import UploadReuse
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, Upload
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import Readback, ResidentSequence, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,7 +24,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardGraph, HazardInputs, hazard_graph
 from vyre.policies.journal import DecisionSink, decide
-from vyre.ports.backend import ResidentBuffer, ResidentStep
+from vyre.ports.requests import ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease

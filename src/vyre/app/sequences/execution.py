@@ -9,7 +9,9 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.domain.dispatch import DispatchTiming
-from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.execution import BoundResidentStep
+from vyre.ports.requests import ResidentSequence, ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.sequences.waves import Waves

@@ -18,7 +18,8 @@ from vyre.domain.fusion.rounds import LoopArgument, join_rounds
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.bake import parameter_literal
 from vyre.domain.specialization import spec_literals
-from vyre.ports.backend import ResidentBuffer, ResidentStep, Resource
+from vyre.ports.requests import ResidentStep, Resource
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.resident_dispatch import BoundWork

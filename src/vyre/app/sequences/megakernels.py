@@ -21,7 +21,9 @@ from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
-from vyre.ports.backend import FLAG_BYTES, LoopSupport, ResidentBuffer, ResidentStep, Resource
+from vyre.ports.execution import LoopSupport
+from vyre.ports.requests import FLAG_BYTES, ResidentStep, Resource
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.fusing import FusionLimits

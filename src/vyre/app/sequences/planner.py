@@ -34,7 +34,7 @@ from vyre.policies.launching.execution_prices import Around, ExecutionMode, Fusi
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 from vyre.policies.record import Reason
 from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
-from vyre.ports.backend import SequenceSubmission
+from vyre.ports.requests import SequenceSubmission
 
 if TYPE_CHECKING:
     from vyre.app.sequences.megakernels import WaveKernels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.errors import PlanError
-from vyre.ports.backend import ResidentBuffer
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.sequences.structure import Structure

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vyre.app.sequences.wave_plans import WavePlans
     from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
-    from vyre.ports.backend import ResidentBuffer
+    from vyre.ports.resident_buffer import ResidentBuffer
 
 _BYTE: Final = np.dtype(np.uint8)
 

@@ -11,7 +11,7 @@ from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.analysis.moved_bytes import moved_nbytes
 from vyre.domain.record import U64_MAX
 from vyre.domain.traffic import Traffic
-from vyre.ports.backend import ResidentBuffer
+from vyre.ports.resident_buffer import ResidentBuffer
 
 
 class Unit(NamedTuple):

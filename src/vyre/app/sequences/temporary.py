@@ -8,7 +8,8 @@ from vyre.app.resident import Elements, ResidentArray, elements_of
 from vyre.domain.arguments import whole
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.record import U64_MAX
-from vyre.ports.backend import ResidentBuffer, ResidentMemory
+from vyre.ports.execution import ResidentMemory
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     import numpy.typing as npt

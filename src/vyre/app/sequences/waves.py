@@ -16,7 +16,8 @@ from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, 
 from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
 from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 from vyre.policies.journal import DecisionSink, decide
-from vyre.ports.backend import ResidentBuffer, ResidentStep
+from vyre.ports.requests import ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.binding import Binding

@@ -11,16 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.forks import process_lock
-from vyre.ports.backend import DispatchRequest
 from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import EndedJobs, JobMemory, PersistentEngine, PersistentExecutor
+from vyre.ports.requests import DispatchRequest
 
 if TYPE_CHECKING:
     from vyre.app.shadow.pipelines import HostSamples
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import Backend, HostBytes
+    from vyre.ports.backend import Backend
+    from vyre.ports.requests import HostBytes
 
 
 class ShadowedPersistent:

@@ -14,26 +14,15 @@ from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.unique import Unique
-from vyre.ports.backend import (
-    CacheCounters,
-    CompiledPipeline,
-    CompileResult,
-    DispatchRequest,
-    PreparablePipeline,
-)
+from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult, PreparablePipeline
+from vyre.ports.requests import DispatchRequest
 
 if TYPE_CHECKING:
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import (
-        AsyncExecutor,
-        Backend,
-        HostBytes,
-        OutputStorage,
-        PendingDispatch,
-        PipelineCompiler,
-        ProgramExecutor,
-    )
+    from vyre.ports.backend import Backend
+    from vyre.ports.execution import AsyncExecutor, PendingDispatch, PipelineCompiler, ProgramExecutor
+    from vyre.ports.requests import HostBytes, OutputStorage
 
 
 class KeptStorage:

@@ -14,8 +14,9 @@ from vyre.app.shadow.comparing import Mismatch
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import UnsupportedFeature
-from vyre.ports.backend import FLAG_BYTES, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Resource, Upload
 from vyre.ports.persistent import StepsRan
+from vyre.ports.requests import FLAG_BYTES, Readback, ResidentSequence, ResidentStep, Resource, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,13 +24,8 @@ if TYPE_CHECKING:
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
-    from vyre.ports.backend import (
-        Backend,
-        BoundResidentStep,
-        ResidentBinder,
-        ResidentExecutor,
-        ResidentMemory,
-    )
+    from vyre.ports.backend import Backend
+    from vyre.ports.execution import BoundResidentStep, ResidentBinder, ResidentExecutor, ResidentMemory
     from vyre.ports.persistent import KeptSteps, PersistentSteps
 
 T = TypeVar("T")

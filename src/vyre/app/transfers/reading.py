@@ -28,9 +28,10 @@ from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
 from vyre.policies.transfer.packing import Packer, PackingInputs, PackingThresholds, PlacedRead, plan_packing
 from vyre.policies.transfer.transfers import ReadRequest
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, ResidentStep
 from vyre.ports.gathering import Ranges
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
@@ -184,7 +185,7 @@ def layout_of(lease: BackendLease, arrays: Sequence[ResidentArray]) -> tuple[Lay
     known = list(map(id, roots))
     of_root = dict(zip(known, arrays, strict=True))
     for array in of_root.values():
-        if not lease.owns(array):
+        if not array.belongs_to(lease):
             raise InvalidResource(f"{array!r} belongs to another session", fix="download it there.")
     if any(map(_CLOSED, buffers)) or any(array.buffer.closed for array in of_root.values()):
         number, array = next((n, a) for n, a in enumerate(arrays) if a.closed)

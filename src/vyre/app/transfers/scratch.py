@@ -12,7 +12,7 @@ from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
-    from vyre.ports.backend import ResidentBuffer
+    from vyre.ports.resident_buffer import ResidentBuffer
 
 _LEAST: Final = 64 * 1024
 

@@ -31,7 +31,7 @@ from vyre.policies.transfer.readback import (
     SlabReadback,
     plan_slab,
 )
-from vyre.ports.backend import Readback, ResidentSequence, ResidentStep
+from vyre.ports.requests import Readback, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from vyre.app.transfers.sessions import TransferServices
     from vyre.domain.ir.program import Program
     from vyre.policies.transfer.readback import SlabPlan
-    from vyre.ports.backend import ResidentBuffer, Resource
+    from vyre.ports.requests import Resource
+    from vyre.ports.resident_buffer import ResidentBuffer
 
     Words: TypeAlias = npt.NDArray[np.uint32]
 

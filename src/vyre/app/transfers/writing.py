@@ -14,13 +14,13 @@ from vyre.domain.errors import InvalidInput
 from vyre.domain.shown import kind_of, shown
 from vyre.policies.journal import decide
 from vyre.policies.transfer.transfers import Write, WriteInputs, fuse_writes
-from vyre.ports.backend import Upload
+from vyre.ports.requests import Upload
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.policies.journal import DecisionSink
-    from vyre.ports.backend import HostBytes
+    from vyre.ports.requests import HostBytes
 
 
 def upload(

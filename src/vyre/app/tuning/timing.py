@@ -10,7 +10,8 @@ from vyre.domain.tuning import TimeKind
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
-    from vyre.ports.backend import Backend, HostBytes
+    from vyre.ports.backend import Backend
+    from vyre.ports.requests import HostBytes
 
 WARM_UP: Final = 3
 """Runs before the first measured one: memory is faulted in, code is loaded, launches are recorded."""

@@ -30,7 +30,8 @@ from vyre.policies.tuning.successive_halving import DEFAULT_THRESHOLDS, HalvingT
 from vyre.policies.tuning.workgroup_candidates import SizeOccupancy, shortlist
 
 if TYPE_CHECKING:
-    from vyre.ports.backend import Backend, HostBytes
+    from vyre.ports.backend import Backend
+    from vyre.ports.requests import HostBytes
     from vyre.ports.tuning_store import TuningStore
 
 MOST_CANDIDATES: Final = 64

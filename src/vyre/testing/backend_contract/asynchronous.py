@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchFailed, InvalidInput, TrapError, UnsupportedFeature, VyreError
-from vyre.ports.backend import DispatchRequest, PendingDispatch
+from vyre.ports.execution import PendingDispatch
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -18,25 +18,11 @@ from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.op_ids import required_ops
 from vyre.domain.unique import Closing
 from vyre.domain.validation.validator import check_rules
-from vyre.ports.backend import (
-    AsyncExecutor,
-    Backend,
-    BackendRegistration,
-    BackendRole,
-    CompiledPipeline,
-    DispatchRequest,
-    HostBytes,
-    MetricSource,
-    PipelineCompiler,
-    Readback,
-    ResidentBuffer,
-    ResidentMemory,
-    ResidentSequence,
-    ResidentStep,
-    Resource,
-    Upload,
-)
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole
 from vyre.ports.cost_probe import CostProbe
+from vyre.ports.execution import AsyncExecutor, CompiledPipeline, MetricSource, PipelineCompiler, ResidentMemory
+from vyre.ports.requests import DispatchRequest, HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.case import Skipped
 from vyre.testing.backend_contract.expect import Violation, check_error, equal, holds, refusal
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.specialization import SpecMap
-from vyre.ports.backend import CacheOutcome
+from vyre.ports.execution import CacheOutcome
 from vyre.testing.backend_contract.bench import Bench, Storage, each, parsed, program_of, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

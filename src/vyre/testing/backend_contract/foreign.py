@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import ForeignMemory, ResidentBuffer, Upload
+from vyre.ports.execution import ForeignMemory
+from vyre.ports.requests import Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, view, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal

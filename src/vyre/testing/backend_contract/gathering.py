@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import ResidentBuffer
 from vyre.ports.gathering import BoundGather, Ranges
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, refusal

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram, TrapError, UnsupportedFeature, VyreError
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

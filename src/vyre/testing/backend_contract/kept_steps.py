@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from vyre.domain.errors import InvalidResource, TrapError
-from vyre.ports.backend import ResidentStep
 from vyre.ports.persistent import KeptSteps
+from vyre.ports.requests import ResidentStep
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -7,7 +7,7 @@ from typing import Final
 
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource, TrapError, UnsupportedFeature
-from vyre.ports.backend import DispatchRequest, Readback, Upload
+from vyre.ports.requests import DispatchRequest, Readback, Upload
 from vyre.testing.backend_contract.bench import Bench, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import check_error, equal, holds, refusal

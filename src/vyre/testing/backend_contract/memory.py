@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import Readback, ResidentBuffer, Upload
+from vyre.ports.requests import Readback, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, each, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

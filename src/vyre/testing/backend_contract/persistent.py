@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchFailed, InvalidInput, InvalidResource, TrapError
-from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.persistent import JobMemory, PersistentEngine
+from vyre.ports.requests import HostBytes, OutputStorage
 from vyre.testing.backend_contract.bench import Bench, Data, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

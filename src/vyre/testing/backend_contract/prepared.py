@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, VyreError
-from vyre.ports.backend import PreparablePipeline
+from vyre.ports.execution import PreparablePipeline
 from vyre.testing.backend_contract.bench import Bench, Storage, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import InvalidInput, InvalidResource, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.specialization import SpecMap
-from vyre.ports.backend import Readback, ResidentBuffer, Upload
+from vyre.ports.requests import Readback, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.errors import InvalidInput, InvalidResource, TrapError
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
-from vyre.ports.backend import Readback, Upload
+from vyre.ports.requests import Readback, Upload
 from vyre.testing.backend_contract.bench import Bench, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidInput, TrapError
 from vyre.domain.specialization import SpecMap
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, each, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal

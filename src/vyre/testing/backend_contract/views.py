@@ -6,7 +6,8 @@ from functools import partial
 from typing import Final
 
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
-from vyre.ports.backend import Readback, ResidentBuffer, Upload
+from vyre.ports.requests import Readback, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, u32s, view, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal

@@ -21,7 +21,9 @@ from vyre.domain.errors import InvalidInput, InvalidResource, MalformedBundle, U
 from vyre.domain.evidence.differences import Difference
 from vyre.domain.evidence.failures import Failure, Trapped
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, BackendCatalog, BackendServices, ResidentBuffer, ResidentSequence, Upload
+from vyre.ports.backend import Backend, BackendCatalog, BackendServices
+from vyre.ports.requests import ResidentSequence, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.execution import find_backend
 
 BACKENDS: Final = ("reference", "cpu", "cuda-machine")

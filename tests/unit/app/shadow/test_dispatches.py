@@ -30,7 +30,8 @@ from vyre.app.evidence.bundle import read_evidence
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import without_calls
-from vyre.ports.backend import Backend, BackendServices, CacheCounters, CompileResult, PipelineCompiler
+from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.execution import CacheCounters, CompileResult, PipelineCompiler
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
 

@@ -29,16 +29,9 @@ from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.policies.evidence.shadow import ShadowAction, ShadowVerdict
 from vyre.policies.journal import Decision
-from vyre.ports.backend import (
-    Backend,
-    BackendCatalog,
-    BackendServices,
-    CompileResult,
-    DispatchRequest,
-    OutputStorage,
-    PipelineCompiler,
-    ProgramExecutor,
-)
+from vyre.ports.backend import Backend, BackendCatalog, BackendServices
+from vyre.ports.execution import CompileResult, PipelineCompiler, ProgramExecutor
+from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.ports.support import SILENT
 from vyre.testing.recording_telemetry import RecordingTelemetry
 

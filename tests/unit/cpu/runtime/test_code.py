@@ -24,7 +24,8 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
 from vyre.domain.errors import BackendUnavailable, MalformedWire
 from vyre.domain.ir.program import Program
 from vyre.ports.artifact_store import Artifact
-from vyre.ports.backend import Backend, BackendServices, CacheOutcome, CompileResult
+from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.execution import CacheOutcome, CompileResult
 from vyre.testing.backend_contract.bench import words
 from vyre.testing.fakes import MemoryArtifactStore
 from vyre.testing.recording_telemetry import RecordingTelemetry

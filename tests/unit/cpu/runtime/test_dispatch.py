@@ -34,7 +34,8 @@ from vyre.domain.errors import (
     TrapError,
     UnsupportedFeature,
 )
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, u32s, words
 from vyre.testing.execution import find_backend
 from vyre.testing.fakes import MemoryArtifactStore

@@ -18,7 +18,8 @@ from vyre.adapters.cpu.pool.ring import MOST_ROWS
 from vyre.adapters.cpu.runtime import kept_steps
 from vyre.adapters.cpu.runtime.kept_steps import RINGS, CpuKeptSteps
 from vyre.domain.errors import DispatchFailed, DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
-from vyre.ports.backend import Backend, ResidentStep
+from vyre.ports.backend import Backend
+from vyre.ports.requests import ResidentStep
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, words
 from vyre.testing.execution import find_backend
 

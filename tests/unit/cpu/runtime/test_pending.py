@@ -20,7 +20,8 @@ from vyre.adapters.cpu.pool.job import Job
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.pending import CpuAsync, CpuPending
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.ports.requests import DispatchRequest
 
 pytestmark = NEEDS_LLVM
 

@@ -30,7 +30,8 @@ from vyre.domain.errors import (
     VyreError,
 )
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import parsed
 from vyre.testing.backend_contract.persistent import EngineJobs
 

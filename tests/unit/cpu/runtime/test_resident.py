@@ -13,7 +13,8 @@ from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from vyre.adapters.cpu.runtime.resident import PREPARED, UNROLLED, CpuMemory
 from vyre.adapters.cpu.runtime.shapes import SHORT_NS
 from vyre.domain.errors import DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
-from vyre.ports.backend import Backend, ResidentSequence, ResidentStep
+from vyre.ports.backend import Backend
+from vyre.ports.requests import ResidentSequence, ResidentStep
 from vyre.testing.backend_contract.bench import Bench, Subject, parsed, words
 from vyre.testing.execution import find_backend
 

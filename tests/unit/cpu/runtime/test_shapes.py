@@ -41,7 +41,8 @@ from vyre.domain.launch import Launch
 from vyre.domain.names import Dim3
 from vyre.domain.validation.validator import validate
 from vyre.policies.journal import Decision
-from vyre.ports.backend import BackendServices, DispatchRequest
+from vyre.ports.backend import BackendServices
+from vyre.ports.requests import DispatchRequest
 
 LIMITS = LaunchLimits("cpu", max_invocations_per_workgroup=U32_MAX)
 

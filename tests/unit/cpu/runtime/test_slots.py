@@ -22,7 +22,8 @@ from vyre.adapters.cpu.runtime.pending import SLOT_BYTES, CpuAsync, CpuPending, 
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchFailed, TrapError
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import parsed
 
 pytestmark = NEEDS_LLVM

@@ -47,7 +47,7 @@ class Command(Record):
 
 
 class Frame(Record):
-    """What a kernel is called with: the grid, the control block, and its buffers."""
+    """The argument of a kernel: the grid, the control block, and its buffers."""
 
     BYTES: ClassVar[int] = 48
     control: Field[Job] = at(24)
@@ -183,7 +183,7 @@ GATE_EPOCH_SHIFT: Final = 32
 
 
 class Context(Record):
-    """What a thread has while it is in the runtime."""
+    """The state of a thread that is in the runtime."""
 
     BYTES: ClassVar[int] = 64
     scratch: Field[Memory] = at(0)
@@ -249,7 +249,7 @@ _RINGS: Final = _CONTEXTS + (CALLER_CONTEXTS + MOST_WORKERS) * Context.BYTES
 
 
 class Pool(Record):
-    """What all threads of a pool share."""
+    """The state that all threads of a pool share."""
 
     BYTES: ClassVar[int] = _RINGS + RINGS * Ring.BYTES
     mutex: Field[u32] = at(0)  # guards the queue, the list of live jobs, and what follows jobs
@@ -296,7 +296,7 @@ class Entry(Record):
 
 
 class Submission(Record):
-    """What a host hands over."""
+    """The argument of ``pool_ring_enter``: the jobs that a host hands over."""
 
     BYTES: ClassVar[int] = 32
     door: Field[Pointer[Ring]] = at(0)  # a word: the address of the ring's head, or 0 once nothing may enter the ring
@@ -351,7 +351,7 @@ class Step(Record):
 
 
 class Runner(Job):
-    """What a worker has of a ring while it serves it: a live job, counters, a frame."""
+    """The state of a worker that serves a ring: a live job, counters, a frame."""
 
     jobs: Field[u64] = at(Job.BYTES)
     wakes: Field[u64] = at(Job.BYTES + 8)

@@ -19,7 +19,8 @@ from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.on_use import OnUse
 from vyre.domain.device import EngineKind
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
-from vyre.ports.backend import Backend, BackendServices, SequenceSubmission
+from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.requests import SequenceSubmission
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool

@@ -26,8 +26,10 @@ from vyre.adapters.empty_program import empty_program
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
-from vyre.ports.backend import BoundResidentStep, ResidentBuffer, ResidentSequence, ResidentStep, Upload
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.execution import BoundResidentStep
+from vyre.ports.requests import ResidentSequence, ResidentStep, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program

@@ -82,11 +82,11 @@ class Counters(NamedCounters):
 
     def metrics(self) -> dict[str, int]:
         """Returns all counters by name."""
-        found = super().metrics()
-        found["persistent_jobs"] += self.jobs_of_open_rings()
+        totals = super().metrics()
+        totals["persistent_jobs"] += self.jobs_of_open_rings()
         for step in members_of(self.open_steps):
             runs, kernels = step.uncounted()
-            found["bound_runs"] += runs
-            found["list_launches"] += runs
-            found["list_kernels"] += kernels
-        return found
+            totals["bound_runs"] += runs
+            totals["list_launches"] += runs
+            totals["list_kernels"] += kernels
+        return totals

@@ -15,9 +15,9 @@ from vyre.adapters.cpu.runtime.slot import run_failed
 from vyre.adapters.forks import process_lock, refuse_within
 from vyre.adapters.host.memory import HostBuffer
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import ResidentBuffer
 from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.ports.gathering import Column, Ranges

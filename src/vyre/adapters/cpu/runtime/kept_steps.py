@@ -28,10 +28,10 @@ from vyre.adapters.host.memory import turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed, InvalidResource
 from vyre.domain.unique import Unique
-from vyre.ports.backend import ResidentStep
 from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
 from vyre.ports.persistent import StepsRan
+from vyre.ports.requests import ResidentStep
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.ring import Ring

@@ -26,8 +26,8 @@ from vyre.adapters.host.memory import ALIGNMENT, allocate_aligned
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory
 from vyre.domain.unique import Unique
-from vyre.ports.backend import DispatchRequest, HostBytes, OutputStorage
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
@@ -59,8 +59,8 @@ class Slot:
         frame = StepFrame(launch, config.step_budget, pipeline.kernels)
         frame.bind([address + start for start in starts[:-1]])
         cleared = [
-            Fill(address + starts[slot], 0, launch.nbytes[slot])
-            for slot, binding in enumerate(plan.bindings)
+            Fill(address + starts[place], 0, launch.nbytes[place])
+            for place, binding in enumerate(plan.bindings)
             if binding.input_index is None  # an output begins with zeros
         ]
         self.shape: Final = shape
@@ -73,9 +73,9 @@ class Slot:
         self.job: Final[Job] = device.job(CommandList(first, kernels, config.launches))
         self.job.set_timeout(config.timeout_s)
         self.job.keep = frame, data, self.loaded, placement
-        self._inputs: Final = tuple([memory[slot] for slot in plan.inputs])
+        self._inputs: Final = tuple([memory[place] for place in plan.inputs])
         ranges = zip(plan.outputs, launch.output_ranges, strict=True)
-        self.outputs: Final = tuple([memory[slot][start:end] for slot, (start, end) in ranges])
+        self.outputs: Final = tuple([memory[place][start:end] for place, (start, end) in ranges])
 
     @property
     def is_current(self) -> bool:
@@ -84,8 +84,8 @@ class Slot:
 
     def take_in(self, inputs: Sequence[HostBytes]) -> None:
         """Copies the inputs of a dispatch."""
-        for memory, given in zip(self._inputs, inputs, strict=True):
-            memory[:] = given
+        for memory, data in zip(self._inputs, inputs, strict=True):
+            memory[:] = data
 
 
 class IdleSlots:

@@ -36,8 +36,8 @@ from vyre.domain.launch import Launch
 from vyre.domain.names import BackendId
 from vyre.domain.validation.known import order_sensitive
 from vyre.policies.journal import DecisionSink
-from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
     from vyre.ports.planning import DispatchWork

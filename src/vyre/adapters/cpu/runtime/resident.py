@@ -31,16 +31,9 @@ from vyre.domain.errors import InvalidResource
 from vyre.domain.shared_dicts import entries_of
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.backend import (
-    FLAG_BYTES,
-    HostBytes,
-    Readback,
-    ResidentBuffer,
-    ResidentSequence,
-    ResidentStep,
-    Upload,
-)
 from vyre.ports.interrupts import sealed
+from vyre.ports.requests import FLAG_BYTES, HostBytes, Readback, ResidentSequence, ResidentStep, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.adapters.cpu.pool.job import Job
-    from vyre.ports.backend import HostBytes
+    from vyre.ports.requests import HostBytes
 
 _MOVE: Final = Struct("<3q").pack_into
 _NUMBER_BYTES: Final = 8

@@ -17,8 +17,7 @@ from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.grid_sync import has_grid_loops
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import spec_literals
-from vyre.ports.aot import AotEmitter, AotTargetId
-from vyre.ports.bundles import OwnEmitters
+from vyre.ports.bundles import AotEmitter, AotTargetId, OwnEmitters
 
 NO_ASSEMBLER: Final = "no ptxas was found"
 

@@ -34,7 +34,8 @@ from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.device import EngineKind
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
-from vyre.ports.backend import NO_SERVICES, Backend, BackendServices, SequenceSubmission
+from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
+from vyre.ports.requests import SequenceSubmission
 
 
 class CudaLifecycle:

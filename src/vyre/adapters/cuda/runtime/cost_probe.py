@@ -31,10 +31,11 @@ from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
-from vyre.ports.backend import BoundResidentStep, DispatchRequest, ProgramExecutor, ResidentBinder, ResidentStep
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.execution import BoundResidentStep, ProgramExecutor, ResidentBinder
 from vyre.ports.interrupts import undisturbed, whole
 from vyre.ports.persistent import PersistentEngine, PersistentExecutor
+from vyre.ports.requests import DispatchRequest, ResidentStep
 
 BUSY_BYTES: Final = 4 * MIB
 """The bytes of a copy that keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""

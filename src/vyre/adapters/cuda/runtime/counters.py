@@ -55,8 +55,8 @@ class Counters(NamedCounters):
         ``utilisation_bps`` is the share of launched lanes that covered elements, in 1/10 000; ``wasted_thread_slots``
         is the number of those that did not.
         """
-        found = super().metrics()
+        totals = super().metrics()
         slots, elements = self.scheduled_thread_slots, self.launched_elements
-        found["utilisation_bps"] = min(10_000, 10_000 * elements // slots) if slots else 0
-        found["wasted_thread_slots"] = max(0, slots - elements)
-        return found
+        totals["utilisation_bps"] = min(10_000, 10_000 * elements // slots) if slots else 0
+        totals["wasted_thread_slots"] = max(0, slots - elements)
+        return totals

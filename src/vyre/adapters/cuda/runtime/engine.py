@@ -47,9 +47,9 @@ from vyre.domain.errors import (
 from vyre.domain.shared_dicts import entries_of
 from vyre.domain.unique import Unique
 from vyre.policies.arith import next_power_of_two
-from vyre.ports.backend import HostBytes
 from vyre.ports.interrupts import sealed, undisturbed, whole
 from vyre.ports.persistent import EndedJobs, JobMemory
+from vyre.ports.requests import HostBytes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.seam import CudaCallError, PointerFacts
 from vyre.adapters.dlpack import borrow
 from vyre.domain.errors import InvalidResource
-from vyre.ports.backend import Described
+from vyre.ports.resident_buffer import Described
 
 CUDA_ARRAY_INTERFACE: Final = "__cuda_array_interface__"
 _CAI_VERSION: Final = 3

@@ -18,8 +18,8 @@ from vyre.domain.errors import BackendError
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.shared_dicts import entries_of
 from vyre.domain.unique import Unique
-from vyre.ports.backend import DispatchRequest, OutputStorage
 from vyre.ports.interrupts import whole
+from vyre.ports.requests import DispatchRequest, OutputStorage
 
 
 class CudaPending(Unique):

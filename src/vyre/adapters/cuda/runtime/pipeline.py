@@ -27,7 +27,7 @@ from vyre.domain.launch import Launch
 from vyre.ports.interrupts import undisturbed, whole
 
 if TYPE_CHECKING:
-    from vyre.ports.backend import HostBytes, OutputStorage
+    from vyre.ports.requests import HostBytes, OutputStorage
 
 SHAPES: Final = 64
 _INSTEAD: Final = {

@@ -24,9 +24,10 @@ from vyre.adapters.dlpack import dlpack_capsule
 from vyre.adapters.forks import process_lock
 from vyre.domain.errors import BackendError, InvalidResource
 from vyre.domain.unique import Unique
-from vyre.ports.backend import Described, Readback, ResidentBuffer, Upload
 from vyre.ports.interrupts import whole
 from vyre.ports.ownership import check_ownership
+from vyre.ports.requests import Readback, Upload
+from vyre.ports.resident_buffer import Described, ResidentBuffer
 
 
 class CudaBuffer(ResidentBuffer):

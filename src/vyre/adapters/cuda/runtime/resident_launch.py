@@ -29,7 +29,7 @@ from vyre.domain.binding import BindingPlan
 from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.launch import Launch
 from vyre.policies.concurrency.hazards import Access, AccessMode
-from vyre.ports.backend import HostBytes
+from vyre.ports.requests import HostBytes
 
 Memory: TypeAlias = "CudaBuffer | HostBytes"
 Key: TypeAlias = "tuple[object, ...]"

@@ -31,8 +31,8 @@ from vyre.domain.errors import BackendError, DispatchTimeout, UnsupportedFeature
 from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.backend import FLAG_BYTES, ResidentSequence, ResidentStep
 from vyre.ports.interrupts import whole
+from vyre.ports.requests import FLAG_BYTES, ResidentSequence, ResidentStep
 
 SLOTS: Final = 16
 """The number of idle slots that are kept."""

@@ -85,9 +85,9 @@ def test_an_interrupt_of_a_look_at_a_future_leaves_its_lock_to_other_threads(loo
         other.start()
         assert future.result(LIMIT_S) == 1
         other.join(LIMIT_S)
-        assert not held_locks(future), tracer.where
+        assert not held_locks(future, with_modules=False), tracer.where
         places += 1
-    assert places > 1
+    assert places > 1 and not held_locks(future)
 
 
 OF_PYTHON: Final = {

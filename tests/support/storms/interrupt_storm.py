@@ -389,17 +389,17 @@ _OF_PYTHON: Final = (threading.Condition, threading.Event, threading.Semaphore, 
 _LOOKS_INTO: Final = (dict, list, tuple, set, frozenset)
 
 
-def held_locks(*roots: object) -> set[str]:
+def held_locks(*roots: object, with_modules: bool = True) -> set[str]:
     """Returns the names of the locks that vyre's objects name, and that another thread could not take.
 
-    The locks are those in attributes of vyre's own objects that can be reached from ``roots`` and from the variables of
-    vyre's modules.  What threads wait at until it is released, like the gate of a build, is one of them.  If the look
+    The locks are those in attributes of vyre's own objects that can be reached from ``roots`` and, ``with_modules``,
+    from the variables of vyre's modules.  What threads wait at until it is released, like the gate of a build, is one of them.  If the look
     does not end, because a finaliser that runs in it does not, that is in the place of a name.
     """
     found: set[str] = set()
 
     def look() -> None:
-        for name, lock in _named_locks(roots):
+        for name, lock in _named_locks(roots, with_modules):
             if lock.acquire(timeout=0.05):
                 lock.release()
             else:
@@ -409,8 +409,8 @@ def held_locks(*roots: object) -> set[str]:
     return found if wrong is None else found | {f"(the look: {wrong})"}
 
 
-def _named_locks(roots: tuple[object, ...]) -> Iterator[tuple[str, Any]]:
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("vyre.")]
+def _named_locks(roots: tuple[object, ...], with_modules: bool) -> Iterator[tuple[str, Any]]:
+    modules = [module for name, module in list(sys.modules.items()) if with_modules and name.startswith("vyre.")]
     waiting: list[object] = [*roots]
     seen: set[int] = set()
     for module in modules:

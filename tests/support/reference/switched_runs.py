@@ -333,7 +333,10 @@ def _emit(settings: Settings, seen: Seen, program: Program, options: EmitOptions
     )
     forced = {name: value for name, value in _of(settings, "emission").items() if value is not None}
     assume = options.assume if forced.pop("assume") else frozenset()
-    module = emit(program, replace(options, switches=switches, assume=assume, **forced), *rest)
+    switched = replace(options, switches=switches, assume=assume, **forced)
+    if switched.pointer_table is False or switched.mailbox:  # a small limit would ask for a table that it may not have
+        switched = replace(switched, parameter_limit=options.parameter_limit)
+    module = emit(program, switched, *rest)
     seen.texts |= {text.partition("\n")[2] for text in module.ptx.split(".visible .entry")[1:]}
     return module
 

@@ -393,8 +393,8 @@ def held_locks(*roots: object, with_modules: bool = True) -> set[str]:
     """Returns the names of the locks that vyre's objects name, and that another thread could not take.
 
     The locks are those in attributes of vyre's own objects that can be reached from ``roots`` and, ``with_modules``,
-    from the variables of vyre's modules.  What threads wait at until it is released, like the gate of a build, is one of
-    them.  If the look does not end, because a finaliser that runs in it does not, that is in the place of a name.
+    from the variables of vyre's modules.  What threads wait at until it is released, like the gate of a build, is one
+    of them.  If the look does not end, because a finaliser that runs in it does not, that is in the place of a name.
     """
     found: set[str] = set()
 

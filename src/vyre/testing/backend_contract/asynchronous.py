@@ -10,23 +10,13 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchFailed, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.ports.execution import PendingDispatch
 from vyre.ports.requests import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, Data, Storage, at_once, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import ADD, TRAP
 
 ASYNCHRONOUS: Final = Group("asynchronous", "async_executor")
 _ENDLESS_S: Final = 60.0
-_ADD: Final = """
-    workgroup_size 8, 1, 1
-    param a @0 u32
-    buffer x @1 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + a }
-    """
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
-    """
 
 
 def _submit(bench: Bench, kernel: str, *inputs: Data, **config: Any) -> PendingDispatch:
@@ -45,15 +35,15 @@ def _result(pending: PendingDispatch) -> tuple[bytes, ...]:
 def a_submitted_dispatch_equals_execute(bench: Bench) -> None:
     """``wait`` returns the bytes that ``execute`` would return."""
     given = (words(5), words(*range(20)))
-    pending = _submit(bench, _ADD, *given)
-    equal(_result(pending), bench.run(_ADD, *given))
+    pending = _submit(bench, ADD, *given)
+    equal(_result(pending), bench.run(ADD, *given))
 
 
 @ASYNCHRONOUS.case()
 def wait_fills_the_storage_once(bench: Bench) -> None:
     """``wait`` begins the storage once with the sizes, and reports a time."""
     storage = Storage()
-    timing = _submit(bench, _ADD, words(1), words(1, 2)).wait(storage, timeout=_ENDLESS_S)
+    timing = _submit(bench, ADD, words(1), words(1, 2)).wait(storage, timeout=_ENDLESS_S)
     equal((storage.begun, storage.clears, storage.outputs), ([(8,)], 0, (words(2, 3),)))
     holds(timing.wall_ns >= 0, f"it took {timing.wall_ns} ns")
 
@@ -64,7 +54,7 @@ def inputs_are_taken_at_submit(bench: Bench) -> None:
     for size in (1, 1000, 300_000):
         bench.need_room((8, 1, 1), (-(-size // 8), 1, 1))
         data = bytearray(words(7) * size)
-        pending = _submit(bench, _ADD, words(1), data)
+        pending = _submit(bench, ADD, words(1), data)
         data[:] = b"\xff" * len(data)
         holds(_result(pending) == (words(8) * size,), f"{size} elements changed after submit reached the device")
 
@@ -74,7 +64,7 @@ def no_view_of_the_caller_is_kept(bench: Bench) -> None:
     """After ``submit`` the caller may resize its memory, which views would forbid."""
     data = bytearray(words(1, 2, 3))
     inputs = (view(words(1)), memoryview(data).toreadonly())
-    pending = bench.asynchronous.submit(DispatchRequest(bench.program(_ADD), inputs))
+    pending = bench.asynchronous.submit(DispatchRequest(bench.program(ADD), inputs))
     for given in inputs:
         given.release()
     del inputs
@@ -85,14 +75,14 @@ def no_view_of_the_caller_is_kept(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def waiting_twice(bench: Bench) -> None:
     """A second ``wait`` returns the same outputs."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     equal((_result(pending), _result(pending)), ((words(2, 3),), (words(2, 3),)))
 
 
 @ASYNCHRONOUS.case()
 def done_after_wait(bench: Bench) -> None:
     """``done`` is true after ``wait``."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     _result(pending)
     equal(pending.done(), True, "done()")
 
@@ -100,7 +90,7 @@ def done_after_wait(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def done_becomes_true(bench: Bench) -> None:
     """``done`` becomes true without a ``wait``."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     pause = threading.Event()
     for _ in range(10_000):
         if pending.done():
@@ -113,7 +103,7 @@ def done_becomes_true(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def many_in_flight(bench: Bench) -> None:
     """Many dispatches, waited for in another order, each return their own outputs."""
-    pending = [_submit(bench, _ADD, words(k), words(*range(k + 1))) for k in range(24)]
+    pending = [_submit(bench, ADD, words(k), words(*range(k + 1))) for k in range(24)]
     for k in sorted(range(24), key=lambda n: n * 7 % 24):
         equal(_result(pending[k]), (words(*range(k, 2 * k + 1)),), f"dispatch {k}")
 
@@ -121,8 +111,8 @@ def many_in_flight(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def execute_between_submit_and_wait(bench: Bench) -> None:
     """Blocking and submitted dispatches of one program may be mixed."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
-    equal(bench.run(_ADD, words(10), words(1, 2)), (words(11, 12),))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
+    equal(bench.run(ADD, words(10), words(1, 2)), (words(11, 12),))
     equal(_result(pending), (words(2, 3),))
 
 
@@ -130,15 +120,15 @@ def execute_between_submit_and_wait(bench: Bench) -> None:
 def a_dispatch_nobody_waits_for(bench: Bench) -> None:
     """Dropping a pending dispatch disturbs no other work."""
     for k in range(5):
-        _submit(bench, _ADD, words(k), words(*range(100)))
-    equal(bench.run(_ADD, words(1), words(1)), (words(2),))
+        _submit(bench, ADD, words(k), words(*range(100)))
+    equal(bench.run(ADD, words(1), words(1)), (words(2),))
 
 
 # ---------------------------------------------------------------- callbacks
 @ASYNCHRONOUS.case()
 def a_callback_is_called_once(bench: Bench) -> None:
     """A callback added before or after completion is called once, when the dispatch is done."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     calls: list[bool] = []
     called = threading.Event()
 
@@ -158,7 +148,7 @@ def a_callback_is_called_once(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def several_callbacks(bench: Bench) -> None:
     """Every callback of a dispatch is called."""
-    pending = _submit(bench, _ADD, words(1), words(1))
+    pending = _submit(bench, ADD, words(1), words(1))
     events = [threading.Event() for _ in range(5)]
     for event in events:
         pending.add_done_callback(event.set)
@@ -169,7 +159,7 @@ def several_callbacks(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def a_callback_may_wait(bench: Bench) -> None:
     """``wait`` inside the callback returns at once."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     results: list[tuple[bytes, ...]] = []
     finished = threading.Event()
 
@@ -185,7 +175,7 @@ def a_callback_may_wait(bench: Bench) -> None:
 @ASYNCHRONOUS.case("supports_trap_propagation")
 def a_failure_calls_back_too(bench: Bench) -> None:
     """The callback of a dispatch that failed is called."""
-    pending = _submit(bench, _TRAP, words(9))
+    pending = _submit(bench, TRAP, words(9))
     called = threading.Event()
     pending.add_done_callback(called.set)
     holds(called.wait(_ENDLESS_S), "the callback is never called")
@@ -197,8 +187,8 @@ def a_failure_calls_back_too(bench: Bench) -> None:
 def a_cancelled_run_ends(bench: Bench) -> None:
     """A run that is cancelled ends with its outputs or with ``DispatchFailed``, calls back, and disturbs nothing."""
     for size in (1, 1000):
-        pending = _submit(bench, _ADD, words(1), words(*range(size)))
-        other = _submit(bench, _ADD, words(2), words(1))
+        pending = _submit(bench, ADD, words(1), words(*range(size)))
+        other = _submit(bench, ADD, words(2), words(1))
         asked = pending.cancel()
         called = threading.Event()
         pending.add_done_callback(called.set)
@@ -213,7 +203,7 @@ def a_cancelled_run_ends(bench: Bench) -> None:
 @ASYNCHRONOUS.case()
 def a_run_that_has_ended_is_not_cancelled(bench: Bench) -> None:
     """``cancel`` after the end returns False, and the outputs remain."""
-    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pending = _submit(bench, ADD, words(1), words(1, 2))
     _result(pending)
     equal((pending.cancel(), _result(pending)), (False, (words(2, 3),)))
 
@@ -222,22 +212,22 @@ def a_run_that_has_ended_is_not_cancelled(bench: Bench) -> None:
 @ASYNCHRONOUS.case("supports_trap_propagation")
 def a_trap_is_raised_by_wait(bench: Bench) -> None:
     """``submit`` of a program that will trap succeeds; every ``wait`` raises, and leaves no outputs."""
-    pending = _submit(bench, _TRAP, words(1, 2, 9))
+    pending = _submit(bench, TRAP, words(1, 2, 9))
     for _ in range(2):
         storage = Storage()
         error = refusal(TrapError, lambda: pending.wait(storage, timeout=_ENDLESS_S))  # noqa: B023
         equal((error.tag, error.address, storage.outputs), ("nine", 2, ()))
     equal(pending.done(), True, "done()")
-    equal(_result(_submit(bench, _TRAP, words(1, 2))), (words(2, 3),))
+    equal(_result(_submit(bench, TRAP, words(1, 2))), (words(2, 3),))
 
 
 @ASYNCHRONOUS.case("supports_trap_propagation")
 def a_failed_wait_clears_what_was_there(bench: Bench) -> None:
     """An arena with the result of another dispatch is empty after a failed ``wait``."""
     arena = OutputArena()
-    _submit(bench, _TRAP, words(1)).wait(arena, timeout=_ENDLESS_S)
+    _submit(bench, TRAP, words(1)).wait(arena, timeout=_ENDLESS_S)
     equal(len(arena), 1)
-    refusal(TrapError, lambda: _submit(bench, _TRAP, words(9)).wait(arena, timeout=_ENDLESS_S))
+    refusal(TrapError, lambda: _submit(bench, TRAP, words(9)).wait(arena, timeout=_ENDLESS_S))
     equal(len(arena), 0, "outputs after a failure")
 
 
@@ -251,14 +241,14 @@ def a_failed_wait_clears_what_was_there(bench: Bench) -> None:
 def what_is_refused_is_refused(bench: Bench, row: tuple[tuple[bytes, ...], dict[str, Any], type[VyreError]]) -> None:
     """Requests that ``execute`` refuses are refused by ``submit`` or by ``wait``."""
     inputs, config, expected = row
-    refusal(expected, lambda: _result(_submit(bench, _ADD, *inputs, **config)))
-    equal(_result(_submit(bench, _ADD, words(1), words(1))), (words(2),))
+    refusal(expected, lambda: _result(_submit(bench, ADD, *inputs, **config)))
+    equal(_result(_submit(bench, ADD, words(1), words(1))), (words(2),))
 
 
 @ASYNCHRONOUS.case()
 def a_timeout_of_wait_is_no_failure(bench: Bench) -> None:
     """``wait`` with too little time raises ``TimeoutError``, unless the dispatch is done; the dispatch continues."""
-    pending = _submit(bench, _ADD, words(1), words(*range(1000)))
+    pending = _submit(bench, ADD, words(1), words(*range(1000)))
     with suppress(TimeoutError):
         pending.wait(Storage(), timeout=0.0)
     equal(_result(pending), (words(*range(1, 1001)),))
@@ -270,15 +260,15 @@ def threads_submit_and_wait(bench: Bench) -> None:
     """Every thread gets its own results."""
 
     def work(number: int) -> None:
-        pending = [_submit(bench, _ADD, words(number), words(*range(k * 10))) for k in range(5)]
+        pending = [_submit(bench, ADD, words(number), words(*range(k * 10))) for k in range(5)]
         for k in reversed(range(5)):
             equal(_result(pending[k]), (words(*range(number, number + k * 10)),), f"thread {number}, dispatch {k}")
 
-    each([lambda n=n: work(n) for n in range(6)])  # type: ignore[misc]
+    at_once(6, work)
 
 
 @ASYNCHRONOUS.case()
 def threads_wait_for_one_dispatch(bench: Bench) -> None:
     """Several threads that wait for one dispatch all get its outputs."""
-    pending = _submit(bench, _ADD, words(1), words(*range(100)))
-    each([lambda: equal(u32s(_result(pending)[0]), list(range(1, 101)))] * 6)
+    pending = _submit(bench, ADD, words(1), words(*range(100)))
+    at_once(6, lambda _: equal(u32s(_result(pending)[0]), list(range(1, 101))))

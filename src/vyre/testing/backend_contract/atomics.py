@@ -43,39 +43,33 @@ def _rows(element: ScalarType) -> list[tuple[int, int, int]]:
     return [(a, a if k % 2 else b, b) for k, (a, b) in enumerate(pairs)]
 
 
-def _answers(kind: _Kind) -> tuple[list[tuple[int, int, int]], bytes]:
-    rows = _rows(kind.element)
-    return rows, stored(kind.element, tuple(scalar.atomic(kind.op, kind.element, *row) for row in rows))
+def _check_rows(bench: Bench, kind: _Kind, body: str) -> None:
+    """Checks a kernel whose lanes update an element of ``x`` each, by ``e`` and ``v``, and store its old value."""
+    t, rows = kind.element.text, _rows(kind.element)
+    kernel = f"""
+    workgroup_size 32, 1, 1
+    buffer x @0 read_write {t}[runtime]
+    buffer e @1 read {t}[runtime]
+    buffer v @2 read {t}[runtime]
+    buffer old @3 write {t}[runtime] like x
+    {body}
+    """
+    given = [stored(kind.element, tuple(row[i] for row in rows)) for i in range(3)]
+    new = stored(kind.element, tuple(scalar.atomic(kind.op, kind.element, *row) for row in rows))
+    equal(bench.run(kernel, *given), (new, given[0]))
 
 
 @ATOMICS.table(_KINDS)
 def each_lane_its_own_element(bench: Bench, kind: _Kind) -> None:
     """An atomic returns the old value and stores the new one."""
-    t = kind.element.text
-    kernel = f"""
-    workgroup_size 32, 1, 1
-    buffer x @0 read_write {t}[runtime]
-    buffer e @1 read {t}[runtime]
-    buffer v @2 read {t}[runtime]
-    buffer old @3 write {t}[runtime] like x
-    body {{ old[gid.x] = {_call(kind.op, "x", "gid.x", "v[gid.x]")} }}
-    """
-    rows, new = _answers(kind)
-    given = [stored(kind.element, tuple(row[i] for row in rows)) for i in range(3)]
-    equal(bench.run(kernel, *given), (new, given[0]))
+    _check_rows(bench, kind, f"""body {{ old[gid.x] = {_call(kind.op, "x", "gid.x", "v[gid.x]")} }}""")
 
 
 @ATOMICS.table(_KINDS)
 def in_workgroup_memory(bench: Bench, kind: _Kind) -> None:
     """Atomics on workgroup memory follow the same rules."""
-    t = kind.element.text
-    kernel = f"""
-    workgroup_size 32, 1, 1
-    buffer x @0 read_write {t}[runtime]
-    buffer e @1 read {t}[runtime]
-    buffer v @2 read {t}[runtime]
-    buffer old @3 write {t}[runtime] like x
-    buffer shared @- workgroup {t}[32]
+    body = f"""
+    buffer shared @- workgroup {kind.element.text}[32]
     body {{
       shared[lid.x] = x[gid.x]
       barrier(seq_cst)
@@ -84,9 +78,7 @@ def in_workgroup_memory(bench: Bench, kind: _Kind) -> None:
       x[gid.x] = shared[lid.x]
     }}
     """
-    rows, new = _answers(kind)
-    given = [stored(kind.element, tuple(row[i] for row in rows)) for i in range(3)]
-    equal(bench.run(kernel, *given), (new, given[0]))
+    _check_rows(bench, kind, body)
 
 
 @ATOMICS.table(_COMMUTING_KINDS)
@@ -175,6 +167,3 @@ def a_compare_exchange_has_one_winner(bench: Bench) -> None:
     """
     lock, winners = bench.run(kernel, words(0), words(0), grid=(4, 1, 1))
     equal((1 <= u32s(lock)[0] <= 256, u32s(winners)), (True, [1]))
-
-
-# ---------------------------------------------------------------- in the canonical order

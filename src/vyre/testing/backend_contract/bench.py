@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
@@ -203,8 +203,9 @@ class Bench:
 
     @contextmanager
     def elsewhere(self) -> Iterator[Bench]:
-        """Yields a bench on a fresh backend, for cases that close or damage it."""
+        """Yields a bench on a fresh backend, which is prepared, for cases that close or damage it."""
         with self.subject.fresh() as backend:
+            backend.lifecycle.prepare()
             bench = Bench(self.subject, backend)
             try:
                 yield bench
@@ -259,6 +260,12 @@ class Bench:
         """Compiles the kernel.  ``config``: fields of ``DispatchConfig``."""
         return self.compiler.compile(self.program(kernel), DispatchConfig(**config)).pipeline
 
+    def dispatch(self, pipeline: CompiledPipeline, *inputs: Data) -> tuple[bytes, ...]:
+        """Returns the outputs of one dispatch of a pipeline."""
+        storage = Storage()
+        pipeline.dispatch(tuple(map(view, inputs)), storage)
+        return storage.outputs
+
     # ---- resident memory
     def allocate(self, nbytes: int, *, label: str | None = None) -> ResidentBuffer:
         """Allocates device memory that is closed with the bench."""
@@ -301,12 +308,12 @@ class Bench:
             self._open.clear()
 
 
-def each(calls: Sequence[Callable[[], object]]) -> None:
-    """Runs all functions at once, one thread each; raises the first failure."""
+def at_once(count: int, work: Callable[[int], object]) -> None:
+    """Runs ``work(0)`` to ``work(count - 1)`` at once, one thread each; raises the first failure."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(len(calls)) as threads:
-        for future in [threads.submit(call) for call in calls]:
+    with ThreadPoolExecutor(count) as threads:
+        for future in [threads.submit(work, number) for number in range(count)]:
             try:
                 future.result()
             except (Skipped, Violation):

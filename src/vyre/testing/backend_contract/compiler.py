@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.specialization import SpecMap
 from vyre.ports.execution import CacheOutcome
-from vyre.testing.backend_contract.bench import Bench, Storage, each, parsed, program_of, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, Storage, at_once, parsed, program_of, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import ADD, SCALE, TRAP
 
 COMPILER: Final = Group("compiler", "compiler")
-_MAP: Final = """
-    workgroup_size 8, 1, 1
-    buffer x @0 read u32[runtime]
-    buffer y @1 write u32[runtime] like x
-    body { y[gid.x] = x[gid.x] * spec(factor, 3u) + wid.x }
-    """
 _REDUCE: Final = """
     workgroup_size 32, 1, 1
     buffer x @0 read u32[runtime]
@@ -30,22 +26,11 @@ _REDUCE: Final = """
       if lid.x == 0u { let sum = 0u for k in 0u..32u { sum := sum + sh[k] } let old = atomic_add(y, 0u, sum) }
     }
     """
-_UPDATE: Final = """
-    workgroup_size 4, 1, 1
-    param a @0 u32
-    buffer x @1 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + a }
-    """
 _SYNC: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[runtime]
     buffer y @1 write u32[runtime] like x
     body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) y[gid.x] = x[len(x) - 1u - gid.x] }
-    """
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
     """
 
 
@@ -56,29 +41,24 @@ class _Work(NamedTuple):
 
 
 _WORK: Final = {
-    "map": _Work(_MAP, (words(*range(50)),)),
-    "map_specialized": _Work(_MAP, (words(*range(50)),), {"spec": SpecMap({"factor": 7})}),
-    "map_of_another_workgroup": _Work(_MAP, (words(*range(50)),), {"workgroup": (16, 1, 1)}),
-    "map_of_a_given_grid": _Work(_MAP, (words(*range(50)),), {"grid": (2, 1, 1)}),
-    "map_of_an_extent": _Work(_MAP, (words(*range(50)),), {"extent": (17,)}),
+    "map": _Work(SCALE, (words(*range(50)),)),
+    "map_specialized": _Work(SCALE, (words(*range(50)),), {"spec": SpecMap({"factor": 7})}),
+    "map_of_another_workgroup": _Work(SCALE, (words(*range(50)),), {"workgroup": (16, 1, 1)}),
+    "map_of_a_given_grid": _Work(SCALE, (words(*range(50)),), {"grid": (2, 1, 1)}),
+    "map_of_an_extent": _Work(SCALE, (words(*range(50)),), {"extent": (17,)}),
     "reduction": _Work(_REDUCE, (words(*range(100)),)),
-    "update": _Work(_UPDATE, (words(5), words(1, 2, 3))),
-    "update_repeated": _Work(_UPDATE, (words(5), words(1, 2, 3)), {"fixpoint_iterations": 4}),
+    "update": _Work(ADD, (words(5), words(1, 2, 3))),
+    "update_repeated": _Work(ADD, (words(5), words(1, 2, 3)), {"fixpoint_iterations": 4}),
     "grid_barrier": _Work(_SYNC, (words(*range(20)),)),
-    "empty": _Work(_MAP, (b"",)),
+    "empty": _Work(SCALE, (b"",)),
 }
-
-
-def _dispatch(bench: Bench, work: _Work) -> tuple[bytes, ...]:
-    storage = Storage()
-    bench.compile(work.kernel, **work.config).dispatch(tuple(map(view, work.inputs)), storage)
-    return storage.outputs
 
 
 @COMPILER.table(_WORK)
 def a_pipeline_equals_execute(bench: Bench, work: _Work) -> None:
     """A compiled dispatch returns the bytes of ``execute`` under the same config."""
-    equal(_dispatch(bench, work), bench.run(work.kernel, *work.inputs, **work.config))
+    pipeline = bench.compile(work.kernel, **work.config)
+    equal(bench.dispatch(pipeline, *work.inputs), bench.run(work.kernel, *work.inputs, **work.config))
 
 
 @COMPILER.table(_WORK)
@@ -97,17 +77,16 @@ def a_pipeline_runs_again_and_again(bench: Bench, work: _Work) -> None:
 @COMPILER.table({"growing": (0, 1, 8, 9, 100), "shrinking": (100, 9, 8, 1, 0), "in_turn": (5, 50, 5, 50, 5)})
 def input_lengths_may_differ(bench: Bench, sizes: tuple[int, ...]) -> None:
     """One pipeline serves inputs of any length."""
-    pipeline = bench.compile(_MAP)
+    pipeline = bench.compile(SCALE)
     for size in sizes:
-        storage = Storage()
-        pipeline.dispatch((view(words(*range(size))),), storage)
-        equal(u32s(storage.outputs[0]), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
+        (found,) = bench.dispatch(pipeline, words(*range(size)))
+        equal(u32s(found), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
 
 
 @COMPILER.case()
 def many_lengths(bench: Bench) -> None:
     """A pipeline serves more lengths than any cache of launches holds."""
-    pipeline = bench.compile(_MAP)
+    pipeline = bench.compile(SCALE)
     arena = OutputArena()
     for size in range(0, 160, 2):
         pipeline.dispatch((view(words(*range(size))),), arena)
@@ -120,7 +99,7 @@ def many_lengths(bench: Bench) -> None:
 def a_pipeline_checks_its_inputs(bench: Bench, row: tuple[tuple[bytes, ...], type[VyreError]]) -> None:
     """Arity and lengths are checked on every dispatch; a failure leaves no outputs, and the pipeline usable."""
     inputs, expected = row
-    pipeline = bench.compile(_MAP)
+    pipeline = bench.compile(SCALE)
     storage = Storage()
     refusal(expected, lambda: pipeline.dispatch(tuple(map(view, inputs)), storage))
     equal(storage.outputs, (), "the outputs of a refused dispatch")
@@ -131,7 +110,7 @@ def a_pipeline_checks_its_inputs(bench: Bench, row: tuple[tuple[bytes, ...], typ
 @COMPILER.case("supports_trap_propagation")
 def a_pipeline_survives_a_trap(bench: Bench) -> None:
     """After a trap the same pipeline works as before."""
-    pipeline = bench.compile(_TRAP)
+    pipeline = bench.compile(TRAP)
     for _ in range(2):
         storage = Storage()
         error = refusal(TrapError, lambda: pipeline.dispatch((view(words(1, 9, 9)),), storage))  # noqa: B023
@@ -143,20 +122,17 @@ def a_pipeline_survives_a_trap(bench: Bench) -> None:
 @COMPILER.case()
 def a_pipeline_enforces_its_config(bench: Bench) -> None:
     """Bounds of the config are checked when lengths are known."""
-    pipeline = bench.compile(_MAP, max_output_bytes=12)
-    storage = Storage()
-    pipeline.dispatch((view(words(1, 2, 3)),), storage)
-    refusal(InvalidConfig, lambda: pipeline.dispatch((view(words(1, 2, 3, 4)),), Storage()))
+    pipeline = bench.compile(SCALE, max_output_bytes=12)
+    bench.dispatch(pipeline, words(1, 2, 3))
+    refusal(InvalidConfig, lambda: bench.dispatch(pipeline, words(1, 2, 3, 4)))
 
 
 @COMPILER.case()
 def the_config_of_a_pipeline_is_its_own(bench: Bench) -> None:
     """Pipelines of one program under different configs are distinct."""
-    pipelines = [bench.compile(_MAP, spec=SpecMap({"factor": k})) for k in (2, 5, 2, 9)]
+    pipelines = [bench.compile(SCALE, spec=SpecMap({"factor": k})) for k in (2, 5, 2, 9)]
     for factor, pipeline in ((2, pipelines[0]), (9, pipelines[3]), (2, pipelines[2]), (5, pipelines[1])):
-        storage = Storage()
-        pipeline.dispatch((view(words(10)),), storage)
-        equal(u32s(storage.outputs[0]), [10 * factor])
+        equal(bench.dispatch(pipeline, words(10)), (words(10 * factor),))
 
 
 @COMPILER.case()
@@ -165,9 +141,7 @@ def pipelines_of_different_programs_do_not_mix(bench: Bench) -> None:
     text = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body {{ y[0u] = {}u }}"
     pipelines = [bench.compile(text.format(k)) for k in range(12)]
     for k, pipeline in enumerate(pipelines):
-        storage = Storage()
-        pipeline.dispatch((), storage)
-        equal(u32s(storage.outputs[0]), [k])
+        equal(bench.dispatch(pipeline), (words(k),))
 
 
 @COMPILER.case()
@@ -175,14 +149,13 @@ def names_are_interface(bench: Bench) -> None:
     """Programs that differ only in names of buffers are distinguished wherever names are visible."""
     text = "workgroup_size 1, 1, 1 buffer {0} @0 write u32[runtime] body {{ {0}[gid.x] = len({0}) }}"
     for name, count in (("first", 2), ("second", 3), ("first", 1)):
-        storage = Storage()
-        bench.compile(text.format(name), output_counts={name: count}).dispatch((), storage)
-        equal(u32s(storage.outputs[0]), [count] * count)
+        pipeline = bench.compile(text.format(name), output_counts={name: count})
+        equal(bench.dispatch(pipeline), (words(*[count] * count),))
     refusal(InvalidConfig, lambda: bench.run(text.format("second"), output_counts={"first": 1}))
     sized = "workgroup_size 1, 1, 1 buffer {0} @0 read_write u32[2] body {{ {0}[gid.x] = 1u }}"
     for name in ("first", "second"):
         pipeline = bench.compile(sized.format(name))
-        error = refusal(InvalidInput, lambda: pipeline.dispatch((view(words(1)),), Storage()))  # noqa: B023
+        error = refusal(InvalidInput, partial(bench.dispatch, pipeline, words(1)))
         holds(f"`{name}`" in error.message, f"`{name}` is not named: {error}")
 
 
@@ -190,8 +163,8 @@ def names_are_interface(bench: Bench) -> None:
 @COMPILER.case()
 def an_id_is_stable(bench: Bench) -> None:
     """The same program under the same config has the same id, also when it is parsed anew; it names the backend."""
-    twin = program_of(parsed(_MAP)).from_text(_MAP)
-    first, second = bench.compile(_MAP).id, bench.compile(twin).id
+    twin = program_of(parsed(SCALE)).from_text(SCALE)
+    first, second = bench.compile(SCALE).id, bench.compile(twin).id
     equal(second, first, "the id of the same program")
     holds(bool(first) and str(bench.backend.id) in first, f"the id {first!r} does not name the backend")
 
@@ -199,7 +172,7 @@ def an_id_is_stable(bench: Bench) -> None:
 @COMPILER.case()
 def ids_tell_programs_apart(bench: Bench) -> None:
     """Different programs have different ids."""
-    ids = {bench.compile(kernel).id for kernel in (_MAP, _REDUCE, _UPDATE, _SYNC, _TRAP)}
+    ids = {bench.compile(kernel).id for kernel in (SCALE, _REDUCE, ADD, _SYNC, TRAP)}
     equal(len(ids), 5, "the number of ids of five programs")
 
 
@@ -238,9 +211,7 @@ def a_forgotten_program_is_compiled_again(bench: Bench, everything: bool) -> Non
         holds(forgotten >= len(configs), f"{forgotten} pipelines were forgotten, {len(configs)} were there")
         equal(compiler.cache_counters().misses - before, len(configs), "the misses after forgetting")
     for made in (*held, *again):
-        storage = Storage()
-        made.pipeline.dispatch((view(words(1, 2, 3, 4)),), storage)
-        equal(u32s(storage.outputs[0]), [40964 + k for k in (1, 2, 3, 4)])
+        equal(bench.dispatch(made.pipeline, words(1, 2, 3, 4)), (words(40965, 40966, 40967, 40968),))
 
 
 @COMPILER.case()
@@ -258,12 +229,11 @@ def other_programs_are_not_forgotten(bench: Bench) -> None:
 @COMPILER.case()
 def a_refused_config_is_not_cached(bench: Bench) -> None:
     """A config that is refused once is refused again, at compile time or at the first dispatch."""
-
-    def attempt() -> None:
-        bench.compile(_UPDATE, profile="no such profile").dispatch((view(words(1)), view(words(1))), Storage())
-
-    refusal(UnsupportedFeature, attempt)
-    refusal(UnsupportedFeature, attempt)
+    for _ in range(2):
+        refusal(
+            UnsupportedFeature,
+            lambda: bench.dispatch(bench.compile(ADD, profile="no such profile"), words(1), words(1)),
+        )
 
 
 @COMPILER.case()
@@ -279,20 +249,18 @@ def a_label_does_not_make_a_pipeline(bench: Bench) -> None:
 @COMPILER.case()
 def a_pipeline_outlives_its_result(bench: Bench) -> None:
     """Compiling many others does not disturb a pipeline that is held."""
-    pipeline = bench.compile(_UPDATE)
+    pipeline = bench.compile(ADD)
     text = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body {{ y[0u] = {}u }}"
     for k in range(100, 130):
         bench.compile(text.format(k))
-    storage = Storage()
-    pipeline.dispatch((view(words(4)), view(words(1, 2))), storage)
-    equal(storage.outputs, (words(5, 6),))
+    equal(bench.dispatch(pipeline, words(4), words(1, 2)), (words(5, 6),))
 
 
 # ---------------------------------------------------------------- threads
 @COMPILER.table({"one_length": (64,), "several_lengths": (1, 30, 64, 65, 200)})
 def one_pipeline_serves_many_threads(bench: Bench, sizes: tuple[int, ...]) -> None:
     """Concurrent dispatches of one pipeline are independent."""
-    pipeline = bench.compile(_UPDATE)
+    pipeline = bench.compile(ADD)
 
     def work(number: int) -> None:
         storage = OutputArena()
@@ -301,7 +269,7 @@ def one_pipeline_serves_many_threads(bench: Bench, sizes: tuple[int, ...]) -> No
             pipeline.dispatch((view(words(number)), view(words(*range(size)))), storage)
             equal(u32s(storage[0]), [k + number for k in range(size)], f"thread {number}, round {round_}")
 
-    each([lambda n=n: work(n) for n in range(8)])  # type: ignore[misc]
+    at_once(8, work)
 
 
 @COMPILER.case()
@@ -310,12 +278,10 @@ def threads_may_compile_the_same_program(bench: Bench) -> None:
     kernel = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { x[gid.x] = x[gid.x] * 40963u }"
     ids: list[str] = []
 
-    def work() -> None:
+    def work(number: int) -> None:
         pipeline = bench.compile(kernel)
-        storage = Storage()
-        pipeline.dispatch((view(words(1, 2, 3, 4)),), storage)
-        equal(u32s(storage.outputs[0]), [40963 * k for k in (1, 2, 3, 4)])
+        equal(bench.dispatch(pipeline, words(1, 2, 3, 4)), (words(*[40963 * k for k in (1, 2, 3, 4)]),))
         ids.append(pipeline.id)
 
-    each([work] * 8)
+    at_once(8, work)
     equal(len(set(ids)), 1, "the number of ids")

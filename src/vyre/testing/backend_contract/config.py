@@ -22,15 +22,11 @@ from vyre.ports.backend import BackendRole
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import check_error, equal, holds
+from vyre.testing.backend_contract.kernels import INCREMENT
 from vyre.testing.backend_contract.programs import add_programs
 
 CONFIG: Final = Group("config")
 add_programs(CONFIG)
-_UPDATE: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 _LOOP: Final = """
     workgroup_size 4, 1, 1
     buffer n @0 read u32[runtime]
@@ -70,9 +66,9 @@ def step_budget(bench: Bench, budget: int) -> None:
 def race_check(bench: Bench) -> None:
     """A data race is reported, or the check is refused."""
     racy = "workgroup_size 4, 1, 1 buffer y @0 write u32[1] body { y[0u] = gid.x }"
-    if _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), race_check=True)):
+    if _refused(bench, lambda: bench.run(INCREMENT, words(1, 2), race_check=True)):
         return
-    equal(bench.words(_UPDATE, words(1, 2), race_check=True), [2, 3])
+    equal(bench.words(INCREMENT, words(1, 2), race_check=True), [2, 3])
     error = bench.refuses(DataRaceError, racy, grid=(2, 1, 1), race_check=True)
     equal({race.buffer for race in error.races}, {"y"}, "the buffers with races")
 
@@ -81,9 +77,9 @@ def race_check(bench: Bench) -> None:
 def chunk_workgroups(bench: Bench, chunk: int) -> None:
     """The number of workgroups run at once changes no answer."""
     values = list(range(50))
-    if _refused(bench, lambda: bench.run(_UPDATE, words(*values), chunk_workgroups=chunk)):
+    if _refused(bench, lambda: bench.run(INCREMENT, words(*values), chunk_workgroups=chunk)):
         return
-    equal(bench.words(_UPDATE, words(*values), chunk_workgroups=chunk), [v + 1 for v in values])
+    equal(bench.words(INCREMENT, words(*values), chunk_workgroups=chunk), [v + 1 for v in values])
 
 
 class _Mode(NamedTuple):
@@ -114,24 +110,24 @@ class _Mode(NamedTuple):
 def modes(bench: Bench, mode: _Mode) -> None:
     """AUTO and DISABLE are accepted everywhere; FORCE is honoured or refused, and changes no answer."""
     for value in mode.accepted:
-        equal(bench.words(_UPDATE, words(1, 2), **{mode.field: value}), [2, 3], value.value)
+        equal(bench.words(INCREMENT, words(1, 2), **{mode.field: value}), [2, 3], value.value)
     forced = {mode.field: mode.forced}
-    if not _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), **forced)):
+    if not _refused(bench, lambda: bench.run(INCREMENT, words(1, 2), **forced)):
         holds(getattr(bench.backend.profile, mode.flag), f"{mode.field} is forced, but {mode.flag} is not claimed")
-        equal(bench.words(_UPDATE, words(1, 2), **forced), [2, 3], "force")
+        equal(bench.words(INCREMENT, words(1, 2), **forced), [2, 3], "force")
 
 
 @CONFIG.case()
 def cooperative(bench: Bench) -> None:
     """A cooperative launch changes no answer, or is refused."""
-    if not _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), cooperative=True)):
-        equal(bench.words(_UPDATE, words(1, 2, 3), cooperative=True), [2, 3, 4])
+    if not _refused(bench, lambda: bench.run(INCREMENT, words(1, 2), cooperative=True)):
+        equal(bench.words(INCREMENT, words(1, 2, 3), cooperative=True), [2, 3, 4])
 
 
 @CONFIG.case()
 def an_unknown_profile_is_refused(bench: Bench) -> None:
     """A code generation profile that does not exist is unsupported."""
-    bench.refuses(UnsupportedFeature, _UPDATE, words(1), profile="no such profile")
+    bench.refuses(UnsupportedFeature, INCREMENT, words(1), profile="no such profile")
 
 
 @CONFIG.table({"0": 0, "1": 1, "255": 255})
@@ -153,7 +149,7 @@ def ulp_budget(bench: Bench, budget: int) -> None:
 def label(bench: Bench) -> None:
     """A label changes nothing."""
     for text in ("first", "", "ünïcode \0 and \n"):
-        equal(bench.words(_UPDATE, words(5), label=text), [6])
+        equal(bench.words(INCREMENT, words(5), label=text), [6])
 
 
 _LONG_WINDED: Final = """
@@ -192,7 +188,7 @@ _SLOW: Final = """
 @CONFIG.case()
 def a_timeout_that_does_not_pass(bench: Bench) -> None:
     """A sufficient timeout changes nothing."""
-    equal(bench.words(_UPDATE, words(1, 2), timeout_s=3600.0), [2, 3])
+    equal(bench.words(INCREMENT, words(1, 2), timeout_s=3600.0), [2, 3])
 
 
 @CONFIG.case()
@@ -201,10 +197,9 @@ def a_timeout_that_passes(bench: Bench) -> None:
     if bench.subject.registration.role is BackendRole.EMULATION:
         raise Skipped(f"`{bench.backend.id}` emulates a kernel within one call, during which no deadline can pass")
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         other.run(_SLOW, words(1))
         other.refuses(DispatchTimeout, _SLOW, words(1 << 27), timeout_s=0.05)
-        equal(other.words(_UPDATE, words(1)), [2])
+        equal(other.words(INCREMENT, words(1)), [2])
 
 
 # ---------------------------------------------------------------- specialization
@@ -278,9 +273,9 @@ def a_refused_config_does_not_stick(bench: Bench) -> None:
     """A program runs normally after one of its configs was refused."""
     for bad in ({"profile": "no such profile"}, {"max_output_bytes": 0}, {"output_counts": {"q": 1}}):
         try:
-            bench.run(_UPDATE, words(1), **bad)
+            bench.run(INCREMENT, words(1), **bad)
         except VyreError:
             pass
         else:
             holds(False, f"{bad} is ignored")
-        equal(bench.words(_UPDATE, words(1)), [2])
+        equal(bench.words(INCREMENT, words(1)), [2])

@@ -9,14 +9,10 @@ from vyre.ports.cost_probe import CostExperiment
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import INCREMENT
 
 COSTS: Final = Group("costs", "cost_probe")
 _SIZES: Final = (1, 3, 1, 257)
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 
 
 @COSTS.table({experiment.value: experiment for experiment in CostExperiment})
@@ -41,10 +37,10 @@ def experiments_change_no_byte(bench: Bench) -> None:
     if not probe.experiments:
         raise Skipped("experiments")
     some = min(probe.experiments, key=lambda found: found.value)
-    equal(bench.words(_ADD, words(1, 2)), [2, 3])
+    equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
     for _ in range(2):
         with probe.measuring() as timed:
             timed(some, 2)
-            equal(bench.words(_ADD, words(1, 2)), [2, 3])
+            equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
             timed(some, 2)
-    equal(bench.words(_ADD, words(1, 2)), [2, 3])
+    equal(bench.words(INCREMENT, words(1, 2)), [2, 3])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
 from typing import Final
 
 from vyre.domain.ir.types import ScalarType, i32, i64, u32, u64
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
-from vyre.testing.backend_contract.known import check_known, mapping
+from vyre.testing.backend_contract.kernels import mapped
 from vyre.testing.backend_contract.programs import add_programs
 
 FLOW: Final = Group("flow")
@@ -100,8 +102,9 @@ def a_switch_of_256_arms(bench: Bench) -> None:
     """A switch may have many arms."""
     arms = " ".join(f"case {k * 3}u {{ y[i] = {k + 1}u }}" for k in range(256))
     x = (0, 3, 4, 300, 765, 766, 768, 0xFFFF_FFFF)
-    wanted = (1, 2, 1000, 101, 256, 1000, 1000, 1000)
-    check_known(bench, mapping(f"switch x[i] {{ {arms} else {{ y[i] = 1000u }} }}", x, wanted))
+    wanted = [1, 2, 1000, 101, 256, 1000, 1000, 1000]
+    kernel = mapped(f"switch x[i] {{ {arms} else {{ y[i] = 1000u }} }}")
+    equal(bench.words(kernel, words(*x)), wanted)
 
 
 @FLOW.table({"20": 20, "256": 256})
@@ -109,8 +112,8 @@ def long_chains(bench: Bench, links: int) -> None:
     """A chain of ``else if`` may be long: its links are not nested."""
     chain = " else ".join(f"if x[i] < {3 * k + 3}u {{ y[i] = {k + 1}u }}" for k in range(links))
     x = (0, 2, 3, 3 * links - 1, 3 * links, 31)
-    wanted = tuple(v // 3 + 1 if v < 3 * links else 7 for v in x)
-    check_known(bench, mapping(f"{chain} else {{ y[i] = 7u }}", x, wanted))
+    wanted = [v // 3 + 1 if v < 3 * links else 7 for v in x]
+    equal(bench.words(mapped(f"{chain} else {{ y[i] = 7u }}"), words(*x)), wanted)
 
 
 @FLOW.table({"4": 4, "16": 16, "40": 40, "60": 60})
@@ -119,9 +122,8 @@ def deep_nesting(bench: Bench, depth: int) -> None:
     body = "y[i] = y[i] + 1u"
     for level in range(depth):
         body = f"if x[i] > {level}u {{ {body} }} else {{ y[i] = y[i] + 2u }}"
-    check_known(
-        bench, mapping(body, (0, 1, depth, depth + 1), tuple(2 if v < depth else 1 for v in (0, 1, depth, depth + 1)))
-    )
+    x = (0, 1, depth, depth + 1)
+    equal(bench.words(mapped(body), words(*x)), [2 if v < depth else 1 for v in x])
 
 
 @FLOW.table({"16": 16, "100": 100, "120": 120})
@@ -131,8 +133,8 @@ def deep_expressions(bench: Bench, depth: int) -> None:
     for level in range(depth):
         left, right = f"({left} + {level}u)", f"({level}u + {right})"
     total = sum(range(depth))
-    check_known(bench, mapping(f"y[i] = {left} * 2u", (0, 5), (2 * total, 2 * total + 10)))
-    check_known(bench, mapping(f"y[i] = {right} * 3u", (0, 5), (3 * total, 3 * total + 15)))
+    equal(bench.words(mapped(f"y[i] = {left} * 2u"), words(0, 5)), [2 * total, 2 * total + 10])
+    equal(bench.words(mapped(f"y[i] = {right} * 3u"), words(0, 5)), [3 * total, 3 * total + 15])
 
 
 @FLOW.case()
@@ -140,14 +142,9 @@ def many_statements(bench: Bench) -> None:
     """A program may be long, with many live locals at once."""
     count = 150
     body = " ".join(f"let v{k} = x[i] * {k + 1}u" for k in range(count))
-    total = " ^ ".join(f"v{k}" for k in range(60)) + " ^ " + " ^ ".join(f"v{k}" for k in range(60, 120))
-    wanted = []
-    for value in (1, 9):
-        result = 0
-        for k in range(120):
-            result ^= value * (k + 1)
-        wanted.append(result)
-    check_known(bench, mapping(f"{body} y[i] = {total}", (1, 9), (wanted[0], wanted[1])))
+    total = " ^ ".join(f"v{k}" for k in range(120))
+    wanted = [reduce(xor, [value * (k + 1) for k in range(120)]) for value in (1, 9)]
+    equal(bench.words(mapped(f"{body} y[i] = {total}"), words(1, 9)), wanted)
 
 
 @FLOW.case()
@@ -165,5 +162,5 @@ def equal_stores_of_many_lanes_are_one(bench: Bench) -> None:
 @FLOW.table({"1": 1, "63": 63, "64": 64, "65": 65, "1000": 1000})
 def every_lane_runs_once(bench: Bench, count: int) -> None:
     """A grid whose extent is not a multiple of the workgroup covers its elements exactly."""
-    known = mapping("y[i] = y[i] + x[i] + 1u", tuple(range(count)), tuple(range(1, count + 1)), lanes=64)
-    check_known(bench, known)
+    kernel = mapped("y[i] = y[i] + x[i] + 1u", lanes=64)
+    equal(bench.words(kernel, words(*range(count))), list(range(1, count + 1)))

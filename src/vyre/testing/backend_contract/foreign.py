@@ -16,10 +16,10 @@ from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, view, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import DOUBLE
 
 FOREIGN: Final = Group("foreign", "memory", "foreign_memory")
 _INTERFACE: Final = "__cuda_array_interface__"
-_DOUBLE: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[runtime] body { x[gid.x] = x[gid.x] * 2u }"
 _COPY: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read u32[runtime]
@@ -112,7 +112,7 @@ def adopted_memory_is_bound_like_any(bench: Bench) -> None:
     """Launches read and write adopted memory."""
     owner, result = bench.holding(1, 2, 3, 4), bench.allocate(16)
     with _foreign(bench).adopt(Exporter(_interface(owner), owner)) as lent:
-        bench.launch(_DOUBLE, lent)
+        bench.launch(DOUBLE, lent)
         bench.launch(_COPY, lent, result)
     equal((bench.content(owner), bench.content(result)), ([2, 4, 6, 8], [3, 5, 7, 9]))
 
@@ -170,7 +170,7 @@ def read_only_memory_is_not_written(bench: Bench) -> None:
     with _foreign(bench).adopt(Exporter({**interface, "data": (interface["data"][0], True)}, owner)) as lent:
         bench.launch(_COPY, lent, result)
         refusal(InvalidResource, lambda: bench.memory.upload([Upload(lent, view(words(9)))]))
-        refusal(InvalidResource, lambda: bench.launch(_DOUBLE, lent))
+        refusal(InvalidResource, lambda: bench.launch(DOUBLE, lent))
         refusal(InvalidResource, lambda: bench.launch(_COPY, result, lent))
     equal((bench.content(owner), bench.content(result)), ([1, 2], [2, 3]))
 

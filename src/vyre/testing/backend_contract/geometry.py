@@ -9,7 +9,7 @@ from vyre.domain.ir.program import Dim3
 from vyre.testing.backend_contract.bench import Bench, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, refusal
-from vyre.testing.backend_contract.known import check_known, mapping
+from vyre.testing.backend_contract.kernels import mapped
 from vyre.testing.backend_contract.programs import add_programs
 
 GEOMETRY: Final = Group("geometry")
@@ -85,10 +85,8 @@ def an_extent_is_rounded_up_to_workgroups(bench: Bench, shape: tuple[Dim3, tuple
 @GEOMETRY.table({"smaller": (8, 1, 1), "larger": (64, 1, 1), "odd": (7, 1, 1), "single": (1, 1, 1)})
 def a_workgroup_override_changes_no_answer(bench: Bench, size: Dim3) -> None:
     """A kernel that maps elements returns the same bytes under any workgroup size."""
-    known = mapping(
-        "y[i] = x[i] * 3u + gid.x", tuple(range(50)), tuple(4 * k for k in range(50)), lanes=16, workgroup=size
-    )
-    check_known(bench, known)
+    kernel = mapped("y[i] = x[i] * 3u + gid.x", lanes=16)
+    equal(bench.words(kernel, words(*range(50)), workgroup=size), [4 * k for k in range(50)])
 
 
 # ---------------------------------------------------------------- inferred grids
@@ -109,7 +107,8 @@ def a_map_covers_its_output(bench: Bench, count: int) -> None:
 @GEOMETRY.case()
 def an_element_count_replaces_the_inferred_one(bench: Bench) -> None:
     """``element_count_override`` replaces the inferred number of elements that the grid covers."""
-    check_known(bench, mapping("y[i] = num_groups.x", (0,) * 9, (2,) * 8 + (0,), element_count_override=7))
+    kernel = mapped("y[i] = num_groups.x")
+    equal(bench.words(kernel, bytes(36), element_count_override=7), [2] * 8 + [0])
 
 
 @GEOMETRY.table({"x": ("x", 65_540), "y": ("y", 700), "z": ("z", 700)})

@@ -78,7 +78,6 @@ def a_timeout_ends_the_rounds(bench: Bench) -> None:
     if bench.subject.registration.role is BackendRole.EMULATION:
         raise Skipped(f"`{bench.backend.id}` emulates a kernel within one call, during which no deadline can pass")
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         other.run(_MANY, words(0), words(1), grid=(1, 1, 1))
         other.refuses(DispatchTimeout, _MANY, words(0), words(1 << 27), grid=(1, 1, 1), timeout_s=0.05)
         equal(other.words(_MANY, words(0), words(3), grid=(1, 1, 1)), [1])

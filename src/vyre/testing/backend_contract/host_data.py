@@ -10,6 +10,7 @@ from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import INCREMENT, SUM
 from vyre.testing.backend_contract.programs import add_programs
 
 INPUTS: Final = Group("inputs")
@@ -17,18 +18,6 @@ add_programs(INPUTS)
 OUTPUTS: Final = Group("outputs")
 add_programs(OUTPUTS)
 
-_ADD: Final = """
-    workgroup_size 8, 1, 1
-    buffer a @0 read u32[runtime]
-    buffer b @1 read u32[runtime]
-    buffer y @2 write u32[runtime] like a
-    body { y[gid.x] = a[gid.x] + b[gid.x] }
-    """
-_UPDATE: Final = """
-    workgroup_size 8, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 _FIXED: Final = """
     workgroup_size 8, 1, 1
     buffer a @0 read u32[4]
@@ -49,7 +38,7 @@ _NOTHING_IN: Final = "workgroup_size 4, 1, 1 buffer y @0 write u32[3] body { y[g
 )
 def the_wrong_number_is_refused(bench: Bench, inputs: tuple[bytes, ...]) -> None:
     """A dispatch takes as many inputs as buffers that take one; the message says which."""
-    error = bench.refuses(InvalidInput, _ADD, *inputs)
+    error = bench.refuses(InvalidInput, SUM, *inputs)
     holds("`a`" in error.fix or "`a`" in error.message, f"the buffers are not named: {error}")
 
 
@@ -123,14 +112,14 @@ def inputs_are_not_changed_by_a_failure(bench: Bench) -> None:
 @INPUTS.case()
 def read_only_memory_may_be_passed_for_an_update(bench: Bench) -> None:
     """An updated buffer is returned as an output; the memory passed for it may be read-only."""
-    equal(bench.words(_UPDATE, words(1, 2)), [2, 3])
+    equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
 
 
 @INPUTS.case()
 def one_memory_may_be_passed_twice(bench: Bench) -> None:
     """Inputs may share memory."""
     data = words(1, 2, 3)
-    equal(bench.words(_ADD, data, data), [2, 4, 6])
+    equal(bench.words(SUM, data, data), [2, 4, 6])
 
 
 @INPUTS.case()
@@ -184,7 +173,7 @@ def an_update_in_place(bench: Bench, start: int) -> None:
 def overlapping_inputs_are_read_alike(bench: Bench) -> None:
     """Inputs may be overlapping parts of one memory."""
     data = memoryview(words(1, 2, 3, 4))
-    equal(bench.words(_ADD, data[:12], data[4:]), [3, 5, 7])
+    equal(bench.words(SUM, data[:12], data[4:]), [3, 5, 7])
 
 
 @INPUTS.table({"ascending": (0, 1, 2), "descending": (2, 1, 0), "sparse": (900, 3, 77)})
@@ -248,9 +237,9 @@ def a_large_input(bench: Bench) -> None:
 @OUTPUTS.table(
     {
         "one": (_NOTHING_IN, (), (12,)),
-        "updated": (_UPDATE, (words(1, 2),), (8,)),
-        "sized_like_an_input": (_ADD, (words(1, 2, 3), words(1)), (12,)),
-        "empty": (_UPDATE, (b"",), (0,)),
+        "updated": (INCREMENT, (words(1, 2),), (8,)),
+        "sized_like_an_input": (SUM, (words(1, 2, 3), words(1)), (12,)),
+        "empty": (INCREMENT, (b"",), (0,)),
         "none": ("workgroup_size 4, 1, 1 buffer x @0 read u32[2] body {}", (words(1, 2),), ()),
         "several": (
             """workgroup_size 4, 1, 1
@@ -284,13 +273,13 @@ _REFUSALS: Final = {
     "trap": _Refusal(
         'workgroup_size 4, 1, 1 buffer y @0 write u32[4] body { y[gid.x] = 1u trap(0u, "t") }', (), TrapError, {}
     ),
-    "missing_input": _Refusal(_ADD, (words(1),), InvalidInput, {}),
-    "wrong_length": _Refusal(_UPDATE, (b"123",), InvalidInput, {}),
-    "too_many_output_bytes": _Refusal(_UPDATE, (words(1, 2),), InvalidConfig, {"max_output_bytes": 7}),
+    "missing_input": _Refusal(SUM, (words(1),), InvalidInput, {}),
+    "wrong_length": _Refusal(INCREMENT, (b"123",), InvalidInput, {}),
+    "too_many_output_bytes": _Refusal(INCREMENT, (words(1, 2),), InvalidConfig, {"max_output_bytes": 7}),
     "unsized_output": _Refusal(
         "workgroup_size 4, 1, 1 buffer y @0 write u32[runtime] body { y[gid.x] = 1u }", (), InvalidProgram, {}
     ),
-    "unsupported": _Refusal(_UPDATE, (words(1),), UnsupportedFeature, {"profile": "no such profile"}),
+    "unsupported": _Refusal(INCREMENT, (words(1),), UnsupportedFeature, {"profile": "no such profile"}),
 }
 
 
@@ -316,12 +305,12 @@ def a_storage_that_fails_is_cleared(bench: Bench) -> None:
             raise KeyError("no room")
 
     try:
-        bench.execute(Broken(), _UPDATE, words(1))
+        bench.execute(Broken(), INCREMENT, words(1))
     except (KeyError, VyreError):
         pass
     else:
         holds(False, "an error of the storage is swallowed")
-    equal(bench.words(_UPDATE, words(1)), [2])
+    equal(bench.words(INCREMENT, words(1)), [2])
 
 
 @OUTPUTS.case()
@@ -329,7 +318,7 @@ def an_arena_is_used_again(bench: Bench) -> None:
     """Results of different sizes in one arena replace each other."""
     arena = OutputArena()
     for size in (4, 1, 9, 0, 3):
-        bench.backend.executor.execute(DispatchRequest(bench.program(_UPDATE), (view(words(*range(size))),)), arena)
+        bench.backend.executor.execute(DispatchRequest(bench.program(INCREMENT), (view(words(*range(size))),)), arena)
         equal(u32s(arena[0]), list(range(1, size + 1)), f"{size} elements")
 
 
@@ -337,7 +326,7 @@ def an_arena_is_used_again(bench: Bench) -> None:
 def a_trap_forgets_the_outputs_of_before(bench: Bench) -> None:
     """An arena that held a result holds none after a dispatch that began and failed."""
     arena = OutputArena()
-    bench.backend.executor.execute(DispatchRequest(bench.program(_UPDATE), (view(words(1)),)), arena)
+    bench.backend.executor.execute(DispatchRequest(bench.program(INCREMENT), (view(words(1)),)), arena)
     trap = _REFUSALS["trap"]
     refusal(TrapError, lambda: bench.backend.executor.execute(DispatchRequest(bench.program(trap.kernel), ()), arena))
     equal(len(arena), 0, "outputs after a failure")
@@ -423,6 +412,6 @@ def max_output_bytes(bench: Bench, row: tuple[int, bool]) -> None:
 @OUTPUTS.case()
 def the_same_bytes_each_time(bench: Bench) -> None:
     """Repeating a dispatch returns the same bytes."""
-    first = bench.run(_ADD, words(*range(100)), words(*range(5, 105)))
+    first = bench.run(SUM, words(*range(100)), words(*range(5, 105)))
     for _ in range(4):
-        equal(bench.run(_ADD, words(*range(100)), words(*range(5, 105))), first)
+        equal(bench.run(SUM, words(*range(100)), words(*range(5, 105))), first)

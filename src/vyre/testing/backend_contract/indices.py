@@ -130,35 +130,26 @@ def that_are_literals(bench: Bench, dtype: ScalarType) -> None:
     equal(bench.run(kernel, words(*values), grid=(1, 1, 1)), (words(*(_at(values, index) for index in indices)),))
 
 
-_STRIDES: Final = {
-    "i32_below_the_start": "bitcast<i32>(gid.x) - 3i",
-    "i32_backward": "2i - bitcast<i32>(gid.x)",
-    "i64_below_the_start": "cast<i64>(gid.x) - 3i64",
-    "i64_backward": "cast<i64>(4u) - cast<i64>(gid.x) * 2i64",
-    "u64_from_2_to_the_32": "cast<u64>(gid.x) + 0x100000000u64",
-    "u64_that_wraps": "cast<u64>(gid.x) - 3u64",
-    "u64_times_2_to_the_61": "cast<u64>(gid.x) * 0x2000000000000000u64",
-    "i64_times_2_to_the_32": "cast<i64>(gid.x) << 32u",
+_STRIDES: Final[dict[str, tuple[str, Callable[[int], int]]]] = {
+    "i32_below_the_start": ("bitcast<i32>(gid.x) - 3i", lambda lane: lane - 3),
+    "i32_backward": ("2i - bitcast<i32>(gid.x)", lambda lane: 2 - lane),
+    "i64_below_the_start": ("cast<i64>(gid.x) - 3i64", lambda lane: lane - 3),
+    "i64_backward": ("cast<i64>(4u) - cast<i64>(gid.x) * 2i64", lambda lane: 4 - lane * 2),
+    "u64_from_2_to_the_32": ("cast<u64>(gid.x) + 0x100000000u64", lambda lane: lane + (1 << 32)),
+    "u64_that_wraps": ("cast<u64>(gid.x) - 3u64", lambda lane: (lane - 3) % (1 << 64)),
+    "u64_times_2_to_the_61": (
+        "cast<u64>(gid.x) * 0x2000000000000000u64",
+        lambda lane: lane * (1 << 61) % (1 << 64),
+    ),
+    "i64_times_2_to_the_32": ("cast<i64>(gid.x) << 32u", lambda lane: lane << 32),
 }
 
 
-def _strided(name: str, lane: int) -> int:
-    return {
-        "i32_below_the_start": lane - 3,
-        "i32_backward": 2 - lane,
-        "i64_below_the_start": lane - 3,
-        "i64_backward": 4 - lane * 2,
-        "u64_from_2_to_the_32": lane + (1 << 32),
-        "u64_that_wraps": (lane - 3) % (1 << 64),
-        "u64_times_2_to_the_61": lane * (1 << 61) % (1 << 64),
-        "i64_times_2_to_the_32": lane << 32,
-    }[name]
-
-
-@INDICES.table({name: name for name in _STRIDES})
-def that_follow_the_lane(bench: Bench, name: str) -> None:
+@INDICES.table(_STRIDES)
+def that_follow_the_lane(bench: Bench, stride: tuple[str, Callable[[int], int]]) -> None:
     """An index worked out from the position of the lane follows the rule, whatever an engine finds out about it."""
-    lanes, index = 8, _STRIDES[name]  # so few that no two of them have one index
+    lanes = 8  # so few that no two of them have one index
+    index, index_of_lane = stride
     kernel = f"""
     workgroup_size {lanes}, 1, 1
     buffer x @0 read f64[runtime]
@@ -167,7 +158,7 @@ def that_follow_the_lane(bench: Bench, name: str) -> None:
     body {{ y[gid.x] = x[{index}] z[{index}] = gid.x + 1u }}
     """
     values = tuple((0x4000 + k) << 48 for k in range(_COUNT))
-    at = [_strided(name, lane) for lane in range(lanes)]
+    at = list(map(index_of_lane, range(lanes)))
     wanted = [0] * _COUNT
     for lane, index_of in enumerate(at):
         if 0 <= index_of < _COUNT:

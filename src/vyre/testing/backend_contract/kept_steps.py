@@ -12,6 +12,7 @@ from vyre.ports.requests import ResidentStep
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import TRAP
 
 KEPT_STEPS: Final = Group("kept_steps", "persistent_steps", "memory")
 _MIX: Final = """
@@ -26,11 +27,6 @@ _REPLACE: Final = """
     buffer x @0 read u32[runtime]
     buffer y @1 write u32[4] output
     body { if gid.x < 2u { y[gid.x] = x[gid.x] + 1u } }
-    """
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
     """
 
 
@@ -89,7 +85,7 @@ def a_failure_keeps_later_waves_from_running(bench: Bench) -> None:
     """A trap is raised as that of a dispatch; what the waves before wrote remains, and the steps can be run again."""
     x, y, zeros = bench.holding(1, 8, 2, 3), bench.holding(1, 1, 1, 1), bench.holding(0, 0, 0, 0)
     more = bench.step(_MIX, words(0), zeros, y)
-    with _kept(bench, [[more], [bench.step(_TRAP, x)], [more]], [[more]]) as steps:
+    with _kept(bench, [[more], [bench.step(TRAP, x)], [more]], [[more]]) as steps:
         error = refusal(TrapError, lambda: steps.run(0, 5))
         equal((error.tag, error.address, error.global_id), ("nine", 1, (1, 0, 0)))
         equal(bench.content(y), [27, 27, 27, 27])

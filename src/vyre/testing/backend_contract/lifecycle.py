@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource, TrapError, UnsupportedFeature
 from vyre.ports.requests import DispatchRequest, Readback, Upload
 from vyre.testing.backend_contract.bench import Bench, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import check_error, equal, holds, refusal
+from vyre.testing.backend_contract.kernels import INCREMENT
 
 LIFECYCLE: Final = Group("lifecycle")
 METRICS: Final = Group("metrics", "metric_source")
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 
 
 # ---------------------------------------------------------------- prepare, flush, close
@@ -27,11 +22,10 @@ def prepare_is_idempotent(bench: Bench) -> None:
     """``prepare`` is idempotent."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
-        lifecycle.prepare()
         epoch = lifecycle.epoch
-        equal(other.words(_ADD, words(1)), [2])
+        equal(other.words(INCREMENT, words(1)), [2])
         lifecycle.prepare()
-        equal((other.words(_ADD, words(1)), lifecycle.epoch), ([2], epoch))
+        equal((other.words(INCREMENT, words(1)), lifecycle.epoch), ([2], epoch))
 
 
 @LIFECYCLE.case()
@@ -39,13 +33,12 @@ def flush_is_idempotent(bench: Bench) -> None:
     """``flush`` waits for all queued work, also when there is none, and keeps memory."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
-        lifecycle.prepare()
         lifecycle.flush()
         buffer = other.holding(1, 2) if other.backend.memory is not None else None
-        equal(other.words(_ADD, words(1)), [2])
+        equal(other.words(INCREMENT, words(1)), [2])
         lifecycle.flush()
         lifecycle.flush()
-        equal(other.words(_ADD, words(1)), [2])
+        equal(other.words(INCREMENT, words(1)), [2])
         if buffer is not None:
             equal(other.content(buffer), [1, 2])
 
@@ -54,8 +47,7 @@ def flush_is_idempotent(bench: Bench) -> None:
 def close_is_idempotent(bench: Bench) -> None:
     """``close`` is idempotent."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        equal(other.words(_ADD, words(1)), [2])
+        equal(other.words(INCREMENT, words(1)), [2])
         other.backend.lifecycle.close()
         other.backend.lifecycle.close()
 
@@ -63,20 +55,18 @@ def close_is_idempotent(bench: Bench) -> None:
 @LIFECYCLE.case()
 def close_without_prepare(bench: Bench) -> None:
     """A backend that was never used can be closed."""
-    with bench.elsewhere() as other:
-        other.backend.lifecycle.close()
+    with bench.subject.fresh() as backend:
+        backend.lifecycle.close()
 
 
 @LIFECYCLE.case()
 def closing_one_backend_leaves_the_others(bench: Bench) -> None:
     """Backends of one registration are independent."""
     with bench.elsewhere() as one, bench.elsewhere() as two:
-        one.backend.lifecycle.prepare()
-        two.backend.lifecycle.prepare()
-        equal((one.words(_ADD, words(1)), two.words(_ADD, words(2))), ([2], [3]))
+        equal((one.words(INCREMENT, words(1)), two.words(INCREMENT, words(2))), ([2], [3]))
         one.backend.lifecycle.close()
-        equal(two.words(_ADD, words(3)), [4])
-    equal(bench.words(_ADD, words(4)), [5])
+        equal(two.words(INCREMENT, words(3)), [4])
+    equal(bench.words(INCREMENT, words(4)), [5])
 
 
 @LIFECYCLE.case()
@@ -84,8 +74,7 @@ def opening_and_closing_again_and_again(bench: Bench) -> None:
     """Backends may be made, used and closed in succession."""
     for k in range(4):
         with bench.elsewhere() as other:
-            other.backend.lifecycle.prepare()
-            equal(other.words(_ADD, words(k)), [k + 1])
+            equal(other.words(INCREMENT, words(k)), [k + 1])
 
 
 # ---------------------------------------------------------------- after close
@@ -105,19 +94,17 @@ def _typed_or_right(call: Callable[[], object], wanted: object) -> None:
 def a_dispatch_after_close(bench: Bench) -> None:
     """A closed backend refuses dispatches with a typed error, or returns right answers if it owns nothing."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        other.run(_ADD, words(1))
+        other.run(INCREMENT, words(1))
         other.backend.lifecycle.close()
-        _typed_or_right(lambda: other.words(_ADD, words(1)), [2])
+        _typed_or_right(lambda: other.words(INCREMENT, words(1)), [2])
 
 
 @LIFECYCLE.case("compiler")
 def a_pipeline_after_close(bench: Bench) -> None:
     """A pipeline of a closed backend refuses dispatches with a typed error, or returns right answers."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        pipeline = other.compile(_ADD)
-        pipeline.dispatch((view(words(1)),), Storage())
+        pipeline = other.compile(INCREMENT)
+        other.dispatch(pipeline, words(1))
         other.backend.lifecycle.close()
 
         def dispatch() -> tuple[bytes, ...]:
@@ -130,14 +117,13 @@ def a_pipeline_after_close(bench: Bench) -> None:
             return storage.outputs
 
         _typed_or_right(dispatch, (words(2),))
-        _typed_or_right(lambda: other.compile(_ADD) and None, None)
+        _typed_or_right(lambda: other.compile(INCREMENT) and None, None)
 
 
 @LIFECYCLE.case("memory")
 def memory_after_close(bench: Bench) -> None:
     """A buffer that outlives its backend is refused, or still valid; closing it raises nothing."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         buffer = other.holding(1, 2)
         other.backend.lifecycle.close()
         _typed_or_right(lambda: other.content(buffer), [1, 2])
@@ -152,8 +138,7 @@ def memory_after_close(bench: Bench) -> None:
 def a_pending_dispatch_after_close(bench: Bench) -> None:
     """Waiting for a dispatch of a closed backend returns its outputs or raises a typed error, and does not hang."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        pending = other.asynchronous.submit(DispatchRequest(other.program(_ADD), (view(words(1)),)))
+        pending = other.asynchronous.submit(DispatchRequest(other.program(INCREMENT), (view(words(1)),)))
         other.backend.lifecycle.close()
 
         def wait() -> tuple[bytes, ...]:
@@ -170,7 +155,7 @@ def the_epoch_is_steady(bench: Bench) -> None:
     """Dispatches, failures, allocations and flushes do not change the epoch."""
     lifecycle = bench.backend.lifecycle
     epoch = lifecycle.epoch
-    bench.run(_ADD, words(1))
+    bench.run(INCREMENT, words(1))
     bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }')
     lifecycle.flush()
     equal(lifecycle.epoch, epoch)
@@ -179,9 +164,9 @@ def the_epoch_is_steady(bench: Bench) -> None:
 @LIFECYCLE.case()
 def a_healthy_device_is_not_lost(bench: Bench) -> None:
     """``device_lost`` is False while dispatches work, after refused and trapped ones too."""
-    bench.run(_ADD, words(1))
+    bench.run(INCREMENT, words(1))
     bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }')
-    bench.refuses(UnsupportedFeature, _ADD, words(1), profile="no such profile")
+    bench.refuses(UnsupportedFeature, INCREMENT, words(1), profile="no such profile")
     equal(bench.backend.lifecycle.device_lost(), False)
 
 
@@ -190,25 +175,23 @@ def recovery_starts_a_new_epoch(bench: Bench) -> None:
     """After ``recover`` the epoch has grown, the device is present, and dispatches work."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
-        lifecycle.prepare()
-        other.run(_ADD, words(1))
+        other.run(INCREMENT, words(1))
         before = lifecycle.epoch
         other.recover()
         holds(lifecycle.epoch > before, f"the epoch is {lifecycle.epoch}, it was {before}")
-        equal((lifecycle.device_lost(), other.words(_ADD, words(1))), (False, [2]))
+        equal((lifecycle.device_lost(), other.words(INCREMENT, words(1))), (False, [2]))
 
 
 @LIFECYCLE.case("memory")
 def buffers_of_an_older_epoch_are_refused(bench: Bench) -> None:
     """Memory does not survive recovery: it is refused, and closing it raises nothing; new memory works."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         old = other.holding(1)
         other.recover()
         refusal(InvalidResource, lambda: other.content(old))
         refusal(InvalidResource, lambda: other.memory.upload([Upload(old, view(words(1)))]))
         if other.backend.resident_executor is not None:
-            refusal(InvalidResource, lambda: other.launch(_ADD, old))
+            refusal(InvalidResource, lambda: other.launch(INCREMENT, old))
         new = other.holding(2)
         equal((other.content(new), new.epoch), ([2], other.backend.lifecycle.epoch))
         old.close()
@@ -220,17 +203,11 @@ def pipelines_of_an_older_epoch_are_refused(bench: Bench) -> None:
     bytes.
     """
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        pipeline = other.compile(_ADD)
+        pipeline = other.compile(INCREMENT)
         other.recover()
 
-        def dispatch() -> tuple[bytes, ...]:
-            storage = Storage()
-            pipeline.dispatch((view(words(1)),), storage)
-            return storage.outputs
-
-        _typed_or_right(dispatch, (words(2),))
-        equal(other.words(_ADD, words(5)), [6])
+        _typed_or_right(lambda: other.dispatch(pipeline, words(1)), (words(2),))
+        equal(other.words(INCREMENT, words(5)), [6])
 
 
 # ---------------------------------------------------------------- metrics
@@ -246,7 +223,7 @@ def metrics_are_counts(bench: Bench) -> None:
 def metrics_have_the_same_names_always(bench: Bench) -> None:
     """A dispatch adds no metric names."""
     before = set(bench.metric_source.metrics())
-    bench.run(_ADD, words(1))
+    bench.run(INCREMENT, words(1))
     equal(set(bench.metric_source.metrics()), before)
 
 
@@ -260,11 +237,11 @@ def metrics_only_grow(bench: Bench) -> None:
     source = bench.metric_source
     before = dict(source.metrics())
     steps: tuple[Callable[[], object], ...] = (
-        lambda: bench.run(_ADD, words(*range(100))),
+        lambda: bench.run(INCREMENT, words(*range(100))),
         lambda: bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }'),
-        lambda: bench.refuses(UnsupportedFeature, _ADD, words(1), profile="no such profile"),
+        lambda: bench.refuses(UnsupportedFeature, INCREMENT, words(1), profile="no such profile"),
         lambda: bench.backend.lifecycle.flush(),
-        lambda: bench.run(_ADD, words(1), workgroup=(1, 1, 1)),
+        lambda: bench.run(INCREMENT, words(1), workgroup=(1, 1, 1)),
     )
     for step in steps:
         step()
@@ -279,7 +256,7 @@ def a_dispatch_is_counted(bench: Bench) -> None:
     """Some counter grows with a dispatch."""
     source = bench.metric_source
     before = dict(source.metrics())
-    bench.run(_ADD, words(1))
+    bench.run(INCREMENT, words(1))
     holds(dict(source.metrics()) != before, "no metric changed")
 
 
@@ -288,7 +265,7 @@ def metrics_are_a_snapshot(bench: Bench) -> None:
     """Metrics that were read do not change later."""
     first = bench.metric_source.metrics()
     copy = dict(first)
-    bench.run(_ADD, words(1))
+    bench.run(INCREMENT, words(1))
     equal(dict(first), copy)
 
 
@@ -296,9 +273,6 @@ def metrics_are_a_snapshot(bench: Bench) -> None:
 def metrics_of_backends_are_their_own(bench: Bench) -> None:
     """A dispatch on one backend counts on no other."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         before = dict(bench.metric_source.metrics())
-        other.backend.executor.execute(
-            DispatchRequest(other.program(_ADD), (view(words(1)),), DispatchConfig()), Storage()
-        )
+        other.run(INCREMENT, words(1))
         equal(dict(bench.metric_source.metrics()), before)

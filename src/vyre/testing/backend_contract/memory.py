@@ -10,7 +10,7 @@ from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.ir.program import BackendId
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.bench import Bench, each, view, words
+from vyre.testing.backend_contract.bench import Bench, at_once, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
 
@@ -342,13 +342,13 @@ def threads_have_memory_of_their_own(bench: Bench) -> None:
                 bench.memory.upload([Upload(buffer, view(words(*values)))])
                 equal(bench.content(buffer), values, f"the buffer of thread {number}")
 
-    each([lambda n=n: work(n) for n in range(6)])  # type: ignore[misc]
+    at_once(6, work)
 
 
 @MEMORY.case()
 def one_buffer_is_closed_once_by_many_threads(bench: Bench) -> None:
     """Closing from several threads at once releases the memory once."""
     buffer = bench.allocate(64)
-    each([buffer.close] * 6)
+    at_once(6, lambda _: buffer.close())
     holds(buffer.closed, "it is still open")
     equal(bench.content(bench.holding(7)), [7])

@@ -128,9 +128,3 @@ def subgroup_sums(bench: Bench, element: ScalarType) -> None:
             wanted += [total] * size
     found = bench.run(_SUMMED.format(element.text), stored(element, tuple(values)))
     equal(found, (b"".join(scalar.store_element(element, w) for w in wanted),))
-
-
-# ---------------------------------------------------------------- grid barriers
-
-
-# ---------------------------------------------------------------- asynchronous copies

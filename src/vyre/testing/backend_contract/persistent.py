@@ -13,6 +13,7 @@ from vyre.ports.requests import HostBytes, OutputStorage
 from vyre.testing.backend_contract.bench import Bench, Data, Storage, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import TRAP
 
 PERSISTENT: Final = Group("persistent", "persistent")
 _LIMIT_S: Final = 60.0
@@ -22,11 +23,6 @@ _ADD: Final = """
     buffer x @1 read_write u32[runtime]
     buffer y @2 write u32[4] output
     body { y[gid.x] = x[gid.x]  x[gid.x] = x[gid.x] + a }
-    """
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
     """
 _ENDLESS: Final = """
     workgroup_size 4, 1, 1
@@ -174,7 +170,7 @@ def a_batch_equals_its_jobs(bench: Bench) -> None:
 @PERSISTENT.case()
 def an_error_is_that_of_its_ticket(bench: Bench) -> None:
     """A trap ends its own job; the others have their results."""
-    with _opened(bench, _TRAP, _ROW, capacity=8) as engine:
+    with _opened(bench, TRAP, _ROW, capacity=8) as engine:
         tickets = [_submitted(engine, words(1, number, 2, 3)) for number in (8, 9, 10)]
         equal(_result(engine, tickets[0]), (words(2, 9, 3, 4),))
         error = refusal(TrapError, lambda: _result(engine, tickets[1]))
@@ -192,7 +188,7 @@ def an_error_is_that_of_its_ticket(bench: Bench) -> None:
 @PERSISTENT.case()
 def wrong_inputs_are_refused(bench: Bench) -> None:
     """Columns of other lengths are refused, and harm nothing."""
-    with _opened(bench, _TRAP, _ROW) as engine:
+    with _opened(bench, TRAP, _ROW) as engine:
         into = [memoryview(bytearray(3 * _ROW))]
         for wrong in ((), (words(1),), (words(1, 2, 3, 4, 5),), (words(1, 2, 3, 4),) * 2):
             columns = tuple(map(view, wrong))
@@ -221,7 +217,7 @@ def a_full_queue_is_told_and_closing_ends_every_job(bench: Bench) -> None:
 @PERSISTENT.case()
 def jobs_are_counted(bench: Bench) -> None:
     """The counters tell jobs, submissions and refusals."""
-    with _opened(bench, _TRAP, _ROW) as engine:
+    with _opened(bench, TRAP, _ROW) as engine:
         for number in range(5):
             _result(engine, _submitted(engine, words(number, 0, 0, 0)))
         first = engine.submit_many([view(words(1, 1, 1, 1))], 3, [memoryview(bytearray(3 * _ROW))])

@@ -16,15 +16,11 @@ from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecutio
 from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import INCREMENT
 
 PLANNING: Final = Group("planning", "planning")
 RUNS: Final = 40
 """Number of dispatches of one shape after which a decision about it exists."""
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 
 
 def _costing(ns: int) -> LaunchCosts:
@@ -42,7 +38,7 @@ def _planning(bench: Bench) -> ExecutionPlanning:
 
 def _work(bench: Bench, **config: Any) -> DispatchWork:
     """Returns the work of a dispatch of two elements.  ``config``: fields of ``DispatchConfig``."""
-    return _planning(bench).work(bench.program(_ADD), DispatchConfig(**config), (8,))
+    return _planning(bench).work(bench.program(INCREMENT), DispatchConfig(**config), (8,))
 
 
 def _need_decisions(bench: Bench) -> None:
@@ -56,7 +52,7 @@ def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, .
     _need_decisions(bench)
     planning = _planning(bench)
     for _ in range(RUNS):
-        equal(bench.words(_ADD, words(1, 2)), [2, 3])
+        equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
     found = planning.plans()
     holds(len(found) > 0, f"nothing was decided in {RUNS} dispatches")
     return planning, found
@@ -82,7 +78,6 @@ def a_plan_is_one_that_can_be_executed(bench: Bench) -> None:
 def costs_are_those_at_hand(bench: Bench, ns: int) -> None:
     """The next run is planned with the costs set last, and returns the same bytes."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         planning, before = _planned(other)
         costs = _costing(ns)
         planning.use_costs(costs)
@@ -98,7 +93,7 @@ def plans_are_a_snapshot(bench: Bench) -> None:
     kept = tuple(first)
     for size in range(1, 9):
         for _ in range(RUNS // 8):
-            bench.run(_ADD, words(*range(size)))
+            bench.run(INCREMENT, words(*range(size)))
     equal(first, kept)
 
 
@@ -106,11 +101,10 @@ def plans_are_a_snapshot(bench: Bench) -> None:
 def work_is_what_plans_are_made_of(bench: Bench, iterations: int) -> None:
     """A dispatch is planned with as many nodes, and for the same modes, as ``work`` reports before the run."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         work = _work(other, fixpoint_iterations=iterations)
         _need_decisions(other)
         for _ in range(RUNS):
-            other.run(_ADD, words(1, 2), fixpoint_iterations=iterations)
+            other.run(INCREMENT, words(1, 2), fixpoint_iterations=iterations)
         inputs = _planning(other).plans()[-1].inputs
         equal(inputs.workload.nodes, work.operations, "nodes")
         equal(inputs.executable, work.executable, "modes besides plain launches")
@@ -125,7 +119,7 @@ def kernels_are_counted(bench: Bench) -> None:
         work = _work(bench, fixpoint_iterations=iterations)
         equal(work.kernels, iterations * once, f"kernels of {iterations} iterations")
         holds(work.kernels <= work.operations, f"{work.kernels} kernels among {work.operations} operations")
-        timing = bench.execute(Storage(), _ADD, words(1, 2), fixpoint_iterations=iterations)
+        timing = bench.execute(Storage(), INCREMENT, words(1, 2), fixpoint_iterations=iterations)
         holds(timing.launches in (None, 0, work.kernels), f"{timing.launches} were launched, {work.kernels} told")
 
 
@@ -133,10 +127,9 @@ def kernels_are_counted(bench: Bench) -> None:
 def asking_for_work_decides_nothing(bench: Bench) -> None:
     """``work`` plans nothing, and the sink receives the verdicts of the policies."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
         journal = DecisionJournal()
         for _ in range(RUNS):
-            _planning(other).work(other.program(_ADD), DispatchConfig(), (8,), journal)
+            _planning(other).work(other.program(INCREMENT), DispatchConfig(), (8,), journal)
         equal(_planning(other).plans(), (), "plans")
         for policy, arguments, verdict in journal.decisions:
             equal(policy(*arguments), verdict, policy.__name__)
@@ -146,4 +139,4 @@ def asking_for_work_decides_nothing(bench: Bench) -> None:
 def what_cannot_be_run_has_no_work(bench: Bench) -> None:
     """Inputs that a dispatch refuses are refused by ``work``."""
     for input_nbytes in ((), (7,), (8, 8)):
-        refusal(InvalidInput, partial(_planning(bench).work, bench.program(_ADD), DispatchConfig(), input_nbytes))
+        refusal(InvalidInput, partial(_planning(bench).work, bench.program(INCREMENT), DispatchConfig(), input_nbytes))

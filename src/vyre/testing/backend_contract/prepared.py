@@ -7,17 +7,12 @@ from typing import Any, Final
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, VyreError
 from vyre.ports.execution import PreparablePipeline
-from vyre.testing.backend_contract.bench import Bench, Storage, each, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, Storage, at_once, u32s, view, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import SCALE
 
 PREPARED: Final = Group("prepared", "compiler")
-_MAP: Final = """
-    workgroup_size 8, 1, 1
-    buffer x @0 read u32[runtime]
-    buffer y @1 write u32[runtime] like x
-    body { y[gid.x] = x[gid.x] * 3u + wid.x }
-    """
 _TRAP: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[runtime]
@@ -27,7 +22,7 @@ MANY: Final = 160
 """A number of lengths that exceeds every cache of launches."""
 
 
-def _pipeline(bench: Bench, kernel: str = _MAP, **config: Any) -> PreparablePipeline:
+def _pipeline(bench: Bench, kernel: str = SCALE, **config: Any) -> PreparablePipeline:
     pipeline = bench.compile(kernel, **config)
     if not isinstance(pipeline, PreparablePipeline):
         raise Skipped(f"pipelines of `{bench.backend.id}` prepare nothing")
@@ -113,5 +108,5 @@ def threads_prepare_what_others_dispatch(bench: Bench) -> None:
             else:
                 _check(pipeline, size)
 
-    each([lambda n=n: work(n) for n in range(8)])  # type: ignore[misc]
+    at_once(8, work)
     _check(pipeline, 40)

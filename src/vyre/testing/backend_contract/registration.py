@@ -15,6 +15,7 @@ from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group, Skipped
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import INCREMENT
 
 REGISTRATION: Final = Group("registration")
 PROFILE: Final = Group("profile")
@@ -49,8 +50,8 @@ def probing_twice_gives_the_same(bench: Bench) -> None:
     """``probe`` changes nothing: it is repeatable, also beside an open backend."""
     probe = bench.subject.registration.probe
     first = probe()
-    before = bench.words(_ADD, words(1))
-    equal((probe(), bench.words(_ADD, words(1))), (first, before))
+    before = bench.words(INCREMENT, words(1))
+    equal((probe(), bench.words(INCREMENT, words(1))), (first, before))
 
 
 @REGISTRATION.case()
@@ -106,11 +107,6 @@ def facets_that_run_programs_come_with_memory(bench: Bench) -> None:
 
 
 # ---------------------------------------------------------------- the profile
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + 1u }
-    """
 _MARK: Final = """
     workgroup_size {}, {}, {}
     buffer y @0 read_write u32[3]
@@ -236,7 +232,7 @@ def too_many_lanes_together_are_refused(bench: Bench) -> None:
     if x * y <= most:
         raise Skipped(f"`{bench.backend.id}` has no two axes that exceed it")
     bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=(1, 1, 1), workgroup=(x, y, 1))
-    equal(bench.words(_ADD, words(1)), [2])
+    equal(bench.words(INCREMENT, words(1)), [2])
 
 
 @PROFILE.table(_GRIDS)
@@ -280,7 +276,7 @@ def more_workgroup_memory_is_refused(bench: Bench) -> None:
     """A program that needs more than the limit is refused by a typed error, and the next one runs."""
     most = _limit(bench, _Limit("max_shared_memory_bytes"))
     bench.refuses(VyreError, _with_workgroup_memory(most + 1), grid=(1, 1, 1))
-    equal(bench.words(_ADD, words(1)), [2])
+    equal(bench.words(INCREMENT, words(1)), [2])
 
 
 # ---------------------------------------------------------------- clocks
@@ -288,7 +284,7 @@ def more_workgroup_memory_is_refused(bench: Bench) -> None:
 def times_are_as_good_as_claimed(bench: Bench) -> None:
     """A backend with device timestamps reports the device's time of every dispatch; no time is negative."""
     profile = bench.backend.profile
-    timing = bench.execute(Storage(), _ADD, words(*range(100)))
+    timing = bench.execute(Storage(), INCREMENT, words(*range(100)))
     parts = (timing.wall_ns, timing.device_ns, timing.enqueue_ns, timing.wait_ns)
     holds(all(part is None or part >= 0 for part in parts), f"a time is negative: {timing}")
     if profile.supports_device_timestamps:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import InvalidInput, InvalidResource, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.specialization import SpecMap
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.bench import Bench, each, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, at_once, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import ADD, DOUBLE, SUM, TRAP
 
 RESIDENT: Final = Group("resident", "memory", "resident_executor")
 BINDER: Final = Group("binder", "memory", "resident_executor", "resident_binder")
 
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    param a @0 u32
-    buffer x @1 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + a }
-    """
-_DOUBLE: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[runtime] body { x[gid.x] = x[gid.x] * 2u }"
 _COPY: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read u32[runtime]
@@ -34,13 +29,6 @@ _THREE: Final = """
     buffer x @0 read u32[3]
     buffer y @1 write u32[3]
     body { y[gid.x] = x[gid.x] + len(x) }
-    """
-_SUM: Final = """
-    workgroup_size 4, 1, 1
-    buffer a @0 read u32[runtime]
-    buffer b @1 read u32[runtime]
-    buffer y @2 write u32[runtime] like a
-    body { y[gid.x] = a[gid.x] + b[gid.x] }
     """
 _UNSIZED: Final = "workgroup_size 1, 1, 1 buffer y @0 write u32[runtime] body { if gid.x == 0u { y[0u] = len(y) } }"
 _NEXT: Final = """
@@ -60,7 +48,7 @@ def _read(buffer: ResidentBuffer, into: bytearray, offset: int = 0) -> Readback:
 def what_a_launch_writes_stays(bench: Bench) -> None:
     """An updated buffer is changed in place."""
     x = bench.holding(1, 2, 3)
-    timing = bench.launch(_ADD, words(10), x)
+    timing = bench.launch(ADD, words(10), x)
     equal(bench.content(x), [11, 12, 13])
     holds(timing.wall_ns >= 0, f"a launch took {timing.wall_ns} ns")
 
@@ -70,7 +58,7 @@ def a_launch_is_a_part_of_submitting_them(bench: Bench) -> None:
     """The reported time of a launch, times the number of launches, is at most the time before the wait."""
     x = bench.holding(1, 2, 3)
     for _ in range(5):  # some of them may be replays
-        timing = bench.launch(_DOUBLE, x, fixpoint_iterations=64)
+        timing = bench.launch(DOUBLE, x, fixpoint_iterations=64)
         holds((timing.launches or 0) >= 0, f"a count is negative: {timing}")
         if timing.launch_ns is not None:
             holds(bool(timing.launches) and timing.launch_ns >= 0, f"a launch is timed that was none: {timing}")
@@ -142,7 +130,7 @@ def an_output_takes_the_size_of_its_memory(bench: Bench) -> None:
 def one_memory_may_be_read_twice(bench: Bench) -> None:
     """Reading one buffer through two bindings is legal."""
     x, y = bench.holding(1, 2, 3), bench.allocate(12)
-    bench.launch(_SUM, x, x, y)
+    bench.launch(SUM, x, x, y)
     equal(bench.content(y), [2, 4, 6])
 
 
@@ -150,7 +138,7 @@ def one_memory_may_be_read_twice(bench: Bench) -> None:
 def host_bytes_serve_what_is_read(bench: Bench) -> None:
     """Read-only buffers may be bound to host bytes, which need no alignment."""
     y = bench.allocate(12)
-    bench.launch(_SUM, words(1, 2, 3), memoryview(b"\xff" + words(10, 20, 30))[1:], y)
+    bench.launch(SUM, words(1, 2, 3), memoryview(b"\xff" + words(10, 20, 30))[1:], y)
     equal(bench.content(y), [11, 22, 33])
 
 
@@ -159,7 +147,7 @@ def host_bytes_are_taken_at_the_call(bench: Bench) -> None:
     """Host bytes that change after the run do not change its result."""
     data = bytearray(words(*range(512)))
     x, y = bench.holding(*[1] * 512), bench.allocate(2048)
-    bench.launch(_SUM, x, view(data), y)
+    bench.launch(SUM, x, view(data), y)
     data[:] = b"\xff" * len(data)
     equal(bench.content(y), [k + 1 for k in range(512)])
 
@@ -210,7 +198,7 @@ def a_step_has_a_config(bench: Bench, row: _Configured) -> None:
 def a_step_is_repeated_by_its_config(bench: Bench) -> None:
     """``fixpoint_iterations`` launches a step again on the buffers that it left."""
     x = bench.holding(1, 2)
-    bench.launch(_DOUBLE, x, fixpoint_iterations=3)
+    bench.launch(DOUBLE, x, fixpoint_iterations=3)
     equal(bench.content(x), [8, 16])
 
 
@@ -218,7 +206,7 @@ def a_step_is_repeated_by_its_config(bench: Bench) -> None:
 def a_config_that_cannot_be_honoured_is_refused(bench: Bench) -> None:
     """A step refuses a config that a dispatch refuses."""
     x = bench.holding(1)
-    refusal(UnsupportedFeature, lambda: bench.launch(_DOUBLE, x, profile="no such profile"))
+    refusal(UnsupportedFeature, lambda: bench.launch(DOUBLE, x, profile="no such profile"))
     equal(bench.content(x), [1])
 
 
@@ -226,7 +214,7 @@ def a_config_that_cannot_be_honoured_is_refused(bench: Bench) -> None:
 def empty_memory(bench: Bench) -> None:
     """Launches on memory of no bytes do nothing."""
     empty = bench.allocate(0)
-    bench.launch(_DOUBLE, empty)
+    bench.launch(DOUBLE, empty)
     bench.launch(_COPY, empty, bench.allocate(0))
     equal(bench.content(empty), [])
 
@@ -263,19 +251,19 @@ class _Bad(NamedTuple):
         "output_too_short": _Bad(InvalidResource, lambda b: b.launch(_THREE, b.allocate(12), b.allocate(8))),
         "shorter_than_like": _Bad(InvalidResource, lambda b: b.launch(_COPY, b.allocate(12), b.allocate(8))),
         "host_bytes_written": _Bad(InvalidResource, lambda b: b.launch(_THREE, b.allocate(12), words(1, 2, 3))),
-        "host_bytes_updated": _Bad(InvalidResource, lambda b: b.launch(_DOUBLE, words(1, 2, 3))),
+        "host_bytes_updated": _Bad(InvalidResource, lambda b: b.launch(DOUBLE, words(1, 2, 3))),
         "host_bytes_too_short": _Bad(InvalidInput, lambda b: b.launch(_THREE, words(1, 2), b.allocate(12))),
         "host_bytes_too_long": _Bad(InvalidInput, lambda b: b.launch(_THREE, words(1, 2, 3, 4), b.allocate(12))),
         "host_bytes_of_half_an_element": _Bad(InvalidInput, lambda b: b.launch(_COPY, b"12345", b.allocate(12))),
-        "parameter_too_short": _Bad(InvalidInput, lambda b: b.launch(_ADD, b"12", b.allocate(12))),
-        "parameter_in_memory": _Bad(InvalidResource, lambda b: b.launch(_ADD, b.holding(10), b.allocate(12))),
+        "parameter_too_short": _Bad(InvalidInput, lambda b: b.launch(ADD, b"12", b.allocate(12))),
+        "parameter_in_memory": _Bad(InvalidResource, lambda b: b.launch(ADD, b.holding(10), b.allocate(12))),
     }
 )
 def what_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:
     """Every non-workgroup buffer needs memory of a fitting size."""
     refusal(bad.error, lambda: bad.run(bench))
     x = bench.holding(1)
-    bench.launch(_DOUBLE, x)
+    bench.launch(DOUBLE, x)
     equal(bench.content(x), [2], "a launch after the refusal")
 
 
@@ -302,11 +290,11 @@ def a_closed_buffer_is_refused(bench: Bench) -> None:
     """A closed buffer cannot be bound, wherever it stands in the sequence."""
     x, closed = bench.holding(1), bench.holding(2)
     closed.close()
-    refusal(InvalidResource, lambda: bench.launch(_DOUBLE, closed))
-    steps = (bench.step(_DOUBLE, closed),)
+    refusal(InvalidResource, lambda: bench.launch(DOUBLE, closed))
+    steps = (bench.step(DOUBLE, closed),)
     refusal(InvalidResource, lambda: bench.sequence(repeated=steps, repeat_count=1))
     refusal(InvalidResource, lambda: bench.sequence(reads=(_read(closed, bytearray(4)),)))
-    bench.launch(_DOUBLE, x)
+    bench.launch(DOUBLE, x)
     equal(bench.content(x), [2])
 
 
@@ -339,8 +327,8 @@ def prefix_repeat_reads(bench: Bench, times: int) -> None:
     """The prefix runs once, then the repeated steps the given number of times, then the reads."""
     x, y, into = bench.holding(1, 2), bench.holding(5, 5), bytearray(8)
     bench.sequence(
-        prefix=(bench.step(_ADD, words(1), x),),
-        repeated=(bench.step(_ADD, words(10), x), bench.step(_COPY, x, y)),
+        prefix=(bench.step(ADD, words(1), x),),
+        repeated=(bench.step(ADD, words(10), x), bench.step(_COPY, x, y)),
         repeat_count=times,
         reads=(_read(y, into),),
     )
@@ -353,7 +341,7 @@ def prefix_repeat_reads(bench: Bench, times: int) -> None:
 def steps_go_in_order(bench: Bench) -> None:
     """Each step sees the writes of the one before it."""
     x = bench.holding(1)
-    add, double = bench.step(_ADD, words(3), x), bench.step(_DOUBLE, x)
+    add, double = bench.step(ADD, words(3), x), bench.step(DOUBLE, x)
     bench.sequence(prefix=(add, double, double, add, double), repeated=(double, add), repeat_count=3)
     value = (((1 + 3) * 4) + 3) * 2
     for _ in range(3):
@@ -378,10 +366,10 @@ def host_bytes_of_each_step(bench: Bench) -> None:
     """Steps of one program with different host bytes keep them apart."""
     x, y = bench.holding(100, 200), bench.allocate(8)
     outputs = [bench.allocate(8) for _ in range(5)]
-    bench.sequence(prefix=tuple(bench.step(_SUM, x, words(k, 2 * k), out) for k, out in enumerate(outputs)))
+    bench.sequence(prefix=tuple(bench.step(SUM, x, words(k, 2 * k), out) for k, out in enumerate(outputs)))
     for k, out in enumerate(outputs):
         equal(bench.content(out), [100 + k, 200 + 2 * k], f"step {k}")
-    bench.sequence(prefix=tuple(bench.step(_ADD, words(k), x) for k in range(10)))
+    bench.sequence(prefix=tuple(bench.step(ADD, words(k), x) for k in range(10)))
     equal((bench.content(x), bench.content(y)), ([145, 245], [0, 0]))
 
 
@@ -399,7 +387,7 @@ def many_reads(bench: Bench) -> None:
     """Reads of many ranges, also overlapping ones, each arrive at their destination."""
     x = bench.holding(*range(64))
     into = [bytearray(8) for _ in range(20)]
-    bench.sequence(prefix=(bench.step(_DOUBLE, x),), reads=tuple(_read(x, data, 4 * k) for k, data in enumerate(into)))
+    bench.sequence(prefix=(bench.step(DOUBLE, x),), reads=tuple(_read(x, data, 4 * k) for k, data in enumerate(into)))
     equal([u32s(data) for data in into], [[2 * k, 2 * k + 2] for k in range(20)])
 
 
@@ -407,7 +395,7 @@ def many_reads(bench: Bench) -> None:
 def a_long_sequence(bench: Bench) -> None:
     """A sequence may have hundreds of launches."""
     x = bench.holding(0, 1)
-    bench.sequence(repeated=(bench.step(_ADD, words(1), x),), repeat_count=200)
+    bench.sequence(repeated=(bench.step(ADD, words(1), x),), repeat_count=200)
     equal(bench.content(x), [200, 201])
 
 
@@ -428,21 +416,16 @@ def a_grid_barrier_on_resident_memory(bench: Bench) -> None:
 
 
 # ---------------------------------------------------------------- traps
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
-    """
 
 
 @RESIDENT.case("supports_trap_propagation")
 def a_trap_is_raised(bench: Bench) -> None:
     """A launch that traps raises, and the backend keeps working."""
     x = bench.holding(1, 9, 9)
-    error = refusal(TrapError, lambda: bench.launch(_TRAP, x))
+    error = refusal(TrapError, lambda: bench.launch(TRAP, x))
     equal((error.tag, error.address, error.global_id), ("nine", 1, (1, 0, 0)))
     bench.memory.upload([Upload(x, view(words(1, 2, 3)))])
-    bench.launch(_TRAP, x)
+    bench.launch(TRAP, x)
     equal(bench.content(x), [2, 3, 4])
 
 
@@ -450,7 +433,7 @@ def a_trap_is_raised(bench: Bench) -> None:
 def nothing_runs_behind_a_trap(bench: Bench) -> None:
     """Steps after a trap do not run, and nothing is read."""
     x, y, into = bench.holding(9), bench.holding(5), bytearray(b"\xee" * 4)
-    steps = (bench.step(_TRAP, x), bench.step(_DOUBLE, y))
+    steps = (bench.step(TRAP, x), bench.step(DOUBLE, y))
     refusal(TrapError, lambda: bench.sequence(prefix=steps, reads=(_read(y, into),)))
     equal((bench.content(y), bytes(into)), ([5], b"\xee" * 4))
 
@@ -459,7 +442,7 @@ def nothing_runs_behind_a_trap(bench: Bench) -> None:
 def a_trap_in_a_later_round(bench: Bench) -> None:
     """A repeated step that traps in its third round has run twice."""
     x, y = bench.holding(7), bench.holding(1)
-    steps = (bench.step(_TRAP, x), bench.step(_DOUBLE, y))
+    steps = (bench.step(TRAP, x), bench.step(DOUBLE, y))
     refusal(TrapError, lambda: bench.sequence(repeated=steps, repeat_count=10))
     equal(bench.content(y), [4])
 
@@ -474,11 +457,11 @@ def threads_run_sequences_at_once(bench: Bench) -> None:
         into = bytearray(40)
         for round_ in range(1, 5):
             bench.sequence(
-                prefix=(bench.step(_ADD, words(number), buffers[number]),), reads=(_read(buffers[number], into),)
+                prefix=(bench.step(ADD, words(number), buffers[number]),), reads=(_read(buffers[number], into),)
             )
             equal(u32s(into), [number * (round_ + 1) + k for k in range(10)], f"thread {number}, round {round_}")
 
-    each([lambda n=n: work(n) for n in range(6)])  # type: ignore[misc]
+    at_once(6, work)
 
 
 @RESIDENT.case()
@@ -488,10 +471,10 @@ def threads_share_what_they_read(bench: Bench) -> None:
 
     def work(number: int) -> None:
         with bench.memory.allocate(200) as y:
-            bench.launch(_SUM, x, words(*[number] * 50), y)
+            bench.launch(SUM, x, words(*[number] * 50), y)
             equal(bench.content(y), [number + k for k in range(50)])
 
-    each([lambda n=n: work(n) for n in range(6)])  # type: ignore[misc]
+    at_once(6, work)
 
 
 # ---------------------------------------------------------------- bound steps
@@ -505,14 +488,11 @@ def _bound(bench: Bench, kernel: str, *resources: Any, **config: Any) -> Any:
 def a_bound_step_runs_when_called(bench: Bench) -> None:
     """Binding does not launch; every call does, and returns after the launch has ended."""
     x = bench.holding(1, 2)
-    step = _bound(bench, _ADD, words(10), x)
-    try:
+    with closing(_bound(bench, ADD, words(10), x)) as step:
         equal(bench.content(x), [1, 2], "the memory after binding")
         for round_ in range(1, 4):
             step()
             equal(bench.content(x), [1 + 10 * round_, 2 + 10 * round_])
-    finally:
-        step.close()
 
 
 @BINDER.case()
@@ -520,13 +500,10 @@ def host_bytes_are_taken_at_the_bind(bench: Bench) -> None:
     """Host bytes of a bound step are copied when it is bound."""
     data = bytearray(words(1, 2))
     x, y = bench.holding(10, 20), bench.allocate(8)
-    step = _bound(bench, _SUM, x, view(data), y)
-    try:
+    with closing(_bound(bench, SUM, x, view(data), y)) as step:
         data[:] = bytes(8)
         step()
         equal(bench.content(y), [11, 22])
-    finally:
-        step.close()
 
 
 @BINDER.case()
@@ -534,35 +511,29 @@ def a_bound_output_is_zeroed_in_each_call(bench: Bench) -> None:
     """A bound step does not see its previous output."""
     kernel = "workgroup_size 4, 1, 1 buffer y @0 read_write u32[4] output body { y[gid.x] = y[gid.x] + gid.x + 1u }"
     y = bench.holding(9, 9, 9, 9)
-    step = _bound(bench, kernel, y)
-    try:
+    with closing(_bound(bench, kernel, y)) as step:
         for _ in range(3):
             step()
         equal(bench.content(y), [1, 2, 3, 4])
-    finally:
-        step.close()
 
 
 @BINDER.case("supports_trap_propagation")
 def a_bound_step_traps_each_time(bench: Bench) -> None:
     """A trap is raised by the call that caused it, and the step can be called again."""
     x = bench.holding(9)
-    step = _bound(bench, _TRAP, x)
-    try:
+    with closing(_bound(bench, TRAP, x)) as step:
         for _ in range(2):
             equal(refusal(TrapError, step).tag, "nine")
         bench.memory.upload([Upload(x, view(words(1)))])
         step()
         equal(bench.content(x), [2])
-    finally:
-        step.close()
 
 
 @BINDER.case()
 def a_bound_step_closes_twice(bench: Bench) -> None:
     """``close`` is idempotent; the step's memory stays, and it does not run any more."""
     x = bench.holding(1)
-    step = _bound(bench, _DOUBLE, x)
+    step = _bound(bench, DOUBLE, x)
     step()
     step.close()
     step.close()
@@ -574,14 +545,13 @@ def a_bound_step_closes_twice(bench: Bench) -> None:
 def bound_steps_of_an_older_epoch_are_refused(bench: Bench) -> None:
     """A step that was bound before recovery does not run, and closing it raises nothing; new steps work."""
     with bench.elsewhere() as other:
-        other.backend.lifecycle.prepare()
-        step = _bound(other, _DOUBLE, other.holding(1))
+        step = _bound(other, DOUBLE, other.holding(1))
         step()
         other.recover()
         refusal(InvalidResource, step)
         step.close()
         x = other.holding(3)
-        again = _bound(other, _DOUBLE, x)
+        again = _bound(other, DOUBLE, x)
         again()
         again.close()
         equal(other.content(x), [6])
@@ -591,8 +561,8 @@ def bound_steps_of_an_older_epoch_are_refused(bench: Bench) -> None:
     {
         "too_short": _Bad(InvalidResource, lambda b: _bound(b, _THREE, b.allocate(8), b.allocate(12))),
         "too_few": _Bad(InvalidInput, lambda b: _bound(b, _THREE, b.allocate(12))),
-        "written_host_bytes": _Bad(InvalidResource, lambda b: _bound(b, _DOUBLE, words(1))),
-        "unsupported": _Bad(UnsupportedFeature, lambda b: _bound(b, _DOUBLE, b.holding(1), profile="none")),
+        "written_host_bytes": _Bad(InvalidResource, lambda b: _bound(b, DOUBLE, words(1))),
+        "unsupported": _Bad(UnsupportedFeature, lambda b: _bound(b, DOUBLE, b.holding(1), profile="none")),
     }
 )
 def a_step_that_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:

@@ -11,6 +11,7 @@ from vyre.ports.requests import Readback, Upload
 from vyre.testing.backend_contract.bench import Bench, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.kernels import ADD
 
 ROUNDS: Final = Group("rounds", "memory", "resident_executor")
 
@@ -24,12 +25,6 @@ _DOWN: Final = """
     } } }
     """
 """Counts every element down to 0, and says so while there is something to count."""
-_ADD: Final = """
-    workgroup_size 4, 1, 1
-    param a @0 u32
-    buffer x @1 read_write u32[runtime]
-    body { x[gid.x] = x[gid.x] + a }
-    """
 _SQUARES: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read u32[runtime]
@@ -73,8 +68,8 @@ def rounds_end_when_nothing_changes(bench: Bench, row: _Ended) -> None:
         fresh = ((x, row.start), (flag, [7, 8]), (y, [0]))
         bench.memory.upload([Upload(buffer, view(words(*values))) for buffer, values in fresh])
         timing = bench.sequence(
-            prefix=(bench.step(_ADD, words(5), y),),
-            repeated=(bench.step(_ADD, words(10), y), bench.step(_DOWN, x, flag)),
+            prefix=(bench.step(ADD, words(5), y),),
+            repeated=(bench.step(ADD, words(10), y), bench.step(_DOWN, x, flag)),
             repeat_count=row.limit,
             reads=(Readback(y, memoryview(into)),),
             flag=flag,
@@ -114,7 +109,7 @@ def outputs_are_zeroed_in_every_round(bench: Bench) -> None:
 def a_flag_that_nobody_sets(bench: Bench) -> None:
     """Steps that do not know the flag run once."""
     x, flag = bench.holding(1), bench.holding(1)
-    timing = bench.sequence(repeated=(bench.step(_ADD, words(1), x),), repeat_count=9, flag=flag)
+    timing = bench.sequence(repeated=(bench.step(ADD, words(1), x),), repeat_count=9, flag=flag)
     equal((timing.rounds, timing.converged, bench.content(x), bench.content(flag)), (1, True, [2], [0]))
 
 
@@ -150,7 +145,7 @@ def a_trap_in_a_later_round_ends_them(bench: Bench) -> None:
 def a_flag_without_rounds_is_refused(bench: Bench) -> None:
     """A flag needs steps to repeat."""
     x, flag = bench.holding(1), bench.holding(1)
-    refusal(InvalidInput, lambda: bench.sequence(prefix=(bench.step(_ADD, words(1), x),), repeat_count=1, flag=flag))
+    refusal(InvalidInput, lambda: bench.sequence(prefix=(bench.step(ADD, words(1), x),), repeat_count=1, flag=flag))
     equal(bench.content(x), [1])
 
 
@@ -159,7 +154,7 @@ def a_flag_that_is_too_short_or_closed_is_refused(bench: Bench) -> None:
     """A flag has at least four bytes, and is open; nothing runs without it."""
     x, closed = bench.holding(1), bench.holding(1)
     closed.close()
-    steps = (bench.step(_ADD, words(1), x),)
+    steps = (bench.step(ADD, words(1), x),)
     for flag in (bench.allocate(3), closed):
         run = partial(bench.sequence, prefix=steps, repeated=steps, repeat_count=1, flag=flag)
         refusal(InvalidResource, run)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidInput, TrapError
 from vyre.domain.specialization import SpecMap
 from vyre.ports.requests import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, each, u32s, view, words
+from vyre.testing.backend_contract.bench import Bench, at_once, u32s, view, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
+from vyre.testing.backend_contract.kernels import TRAP
 
 THREADS: Final = Group("threads")
 _THREADS: Final = 8
@@ -29,11 +30,6 @@ _REVERSE: Final = """
     buffer sh @- workgroup u32[32]
     body { sh[lid.x] = x[gid.x] barrier(seq_cst) y[gid.x] = sh[31u - lid.x] }
     """
-_TRAP: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read_write u32[runtime]
-    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
-    """
 _COUNT: Final = """
     workgroup_size 16, 1, 1
     buffer x @0 read_write u32[1]
@@ -41,10 +37,8 @@ _COUNT: Final = """
     """
 
 
-class _Work(NamedTuple):
-    """The dispatch of thread ``n`` in round ``r``, with its check."""
-
-    run: Callable[[Bench, int, int], None]
+_Work: TypeAlias = Callable[[Bench, int, int], None]
+"""Dispatches once in a thread, given by its number, and a round, and checks the answer."""
 
 
 def _scale(bench: Bench, thread: int, round_: int) -> None:
@@ -68,10 +62,10 @@ def _workgroup_memory(bench: Bench, thread: int, round_: int) -> None:
 
 def _traps(bench: Bench, thread: int, round_: int) -> None:
     if thread % 2:
-        error = bench.refuses(TrapError, _TRAP, words(*[9 if k == thread else 0 for k in range(10)]))
+        error = bench.refuses(TrapError, TRAP, words(*[9 if k == thread else 0 for k in range(10)]))
         equal(error.address, thread, "the address of the trap")
     else:
-        equal(bench.words(_TRAP, words(1, 2, thread + 10)), [2, 3, thread + 11])
+        equal(bench.words(TRAP, words(1, 2, thread + 10)), [2, 3, thread + 11])
 
 
 def _refusals(bench: Bench, thread: int, round_: int) -> None:
@@ -92,14 +86,14 @@ def _atomics(bench: Bench, thread: int, round_: int) -> None:
 
 @THREADS.table(
     {
-        "one_program": _Work(_scale),
-        "one_program_specialized": _Work(_specialized),
-        "different_programs": _Work(_different_programs),
-        "workgroup_memory": _Work(_workgroup_memory),
-        "traps": _Work(_traps),
-        "refusals": _Work(_refusals),
-        "lengths": _Work(_lengths),
-        "atomics": _Work(_atomics),
+        "one_program": _scale,
+        "one_program_specialized": _specialized,
+        "different_programs": _different_programs,
+        "workgroup_memory": _workgroup_memory,
+        "traps": _traps,
+        "refusals": _refusals,
+        "lengths": _lengths,
+        "atomics": _atomics,
     }
 )
 def dispatches_at_once(bench: Bench, work: _Work) -> None:
@@ -107,16 +101,16 @@ def dispatches_at_once(bench: Bench, work: _Work) -> None:
 
     def thread(number: int) -> None:
         for round_ in range(_ROUNDS):
-            work.run(bench, number, round_)
+            work(bench, number, round_)
 
-    each([lambda n=n: thread(n) for n in range(_THREADS)])  # type: ignore[misc]
+    at_once(_THREADS, thread)
 
 
 @THREADS.case()
 def inputs_may_be_shared(bench: Bench) -> None:
     """Threads may pass the same memory."""
     data = words(*range(200))
-    each([lambda: equal(bench.words(_SCALE, data), [3 * k for k in range(200)])] * _THREADS)
+    at_once(_THREADS, lambda _: equal(bench.words(_SCALE, data), [3 * k for k in range(200)]))
 
 
 @THREADS.case()
@@ -131,11 +125,11 @@ def arenas_are_one_per_thread(bench: Bench) -> None:
             bench.backend.executor.execute(request, arena)
             equal(u32s(arena[0]), [3 * number] * size, f"thread {number}, round {round_}")
 
-    each([lambda n=n: thread(n) for n in range(_THREADS)])  # type: ignore[misc]
+    at_once(_THREADS, thread)
 
 
 @THREADS.case()
 def a_thread_may_end(bench: Bench) -> None:
     """State that one thread set up serves the next, after the first has ended."""
     for number in range(6):
-        each([lambda n=number: equal(bench.words(_SCALE, words(n)), [3 * n])])  # type: ignore[misc]
+        at_once(1, lambda _, n=number: equal(bench.words(_SCALE, words(n)), [3 * n]))  # type: ignore[misc]

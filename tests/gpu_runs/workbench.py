@@ -23,7 +23,7 @@ from vyre.adapters.cuda.runtime.code import CodeMaker
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, plan_scratch
-from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, Event, LaunchShape, ParameterBlock, Stream
 from vyre.adapters.kernel_source import KernelSource
 from vyre.app.opening import open as open_session

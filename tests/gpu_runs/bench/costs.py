@@ -20,7 +20,7 @@ from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Workbench, backend_with, has_driver, session_on
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
-from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.domain.launch_costs import Measured, Provenance, of_samples, to_json
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.outcomes import Outcome, Verdict

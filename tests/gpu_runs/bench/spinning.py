@@ -12,7 +12,7 @@ from gpu_runs.bench import programs
 from gpu_runs.bench.predictions import Shape
 from gpu_runs.workbench import Workbench
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
-from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.policies.launching.execution_prices import ExecutionMode
 
 SALTS: Final = (1, 2)

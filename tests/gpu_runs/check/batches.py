@@ -10,7 +10,7 @@ import numpy as np
 from gpu_runs.workbench import Workbench
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
-from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import launch_limits
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.domain.binding import plan_bindings

@@ -23,7 +23,7 @@ from vyre.adapters.cuda.registration import CUDA_MACHINE
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.launch import check_launch
-from vyre.adapters.cuda.runtime.modules import LoadedKernel
+from vyre.adapters.cuda.runtime.loaded import LoadedKernel
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.app.resident import ResidentArray
 from vyre.app.sequences.steps import Step

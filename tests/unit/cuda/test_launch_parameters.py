@@ -17,7 +17,7 @@ from vyre.adapters.cuda.runtime.launch import (
     plan_scratch,
     read_trap,
 )
-from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.domain.binding import BindingPlan, plan_bindings
 

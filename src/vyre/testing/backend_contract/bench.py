@@ -23,8 +23,7 @@ from vyre.ports.cost_probe import CostProbe
 from vyre.ports.execution import AsyncExecutor, CompiledPipeline, MetricSource, PipelineCompiler, ResidentMemory
 from vyre.ports.requests import DispatchRequest, HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.case import Skipped
-from vyre.testing.backend_contract.expect import Violation, check_error, equal, holds, refusal
+from vyre.testing.backend_contract.expect import Skipped, Violation, check_error, equal, holds, refusal
 
 ErrorT = TypeVar("ErrorT", bound=VyreError)
 Data: TypeAlias = "bytes | bytearray | memoryview"

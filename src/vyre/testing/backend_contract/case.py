@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from vyre.testing.backend_contract.bench import Bench
+from vyre.testing.backend_contract.bench import Bench
 
 Row = TypeVar("Row")
 Check: TypeAlias = "Callable[[Bench], None]"
-
-
-class Skipped(Exception):
-    """The backend lacks what the case needs; the text names it."""
 
 
 class Case(NamedTuple):

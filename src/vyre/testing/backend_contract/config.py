@@ -20,8 +20,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.ports.backend import BackendRole
 from vyre.testing.backend_contract.bench import Bench, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import check_error, equal, holds
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, check_error, equal, holds
 from vyre.testing.backend_contract.kernels import INCREMENT
 from vyre.testing.backend_contract.programs import add_programs
 

@@ -7,8 +7,8 @@ from typing import Final
 from vyre.domain.errors import UnsupportedFeature
 from vyre.ports.cost_probe import CostExperiment
 from vyre.testing.backend_contract.bench import Bench, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import INCREMENT
 
 COSTS: Final = Group("costs", "cost_probe")

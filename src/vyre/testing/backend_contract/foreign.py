@@ -14,8 +14,8 @@ from vyre.ports.execution import ForeignMemory
 from vyre.ports.requests import Upload
 from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, view, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import DOUBLE
 
 FOREIGN: Final = Group("foreign", "memory", "foreign_memory")

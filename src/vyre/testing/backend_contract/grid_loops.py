@@ -7,8 +7,8 @@ from typing import Final
 from vyre.domain.errors import DispatchTimeout
 from vyre.ports.backend import BackendRole
 from vyre.testing.backend_contract.bench import GRID_BARRIERS, Bench, u32s, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal
 from vyre.testing.backend_contract.programs import add_programs
 
 GRID_LOOPS: Final = Group("grid_loops", GRID_BARRIERS)

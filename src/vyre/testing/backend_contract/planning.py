@@ -14,8 +14,8 @@ from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.plan_execution import plan_execution
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
 from vyre.testing.backend_contract.bench import Bench, Storage, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import INCREMENT
 
 PLANNING: Final = Group("planning", "planning")

@@ -8,8 +8,8 @@ from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, VyreError
 from vyre.ports.execution import PreparablePipeline
 from vyre.testing.backend_contract.bench import Bench, Storage, at_once, u32s, view, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import SCALE
 
 PREPARED: Final = Group("prepared", "compiler")

@@ -13,8 +13,8 @@ from vyre.domain.op_ids import ALL_OPS
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import Bench, Storage, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import INCREMENT
 
 REGISTRATION: Final = Group("registration")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from vyre.testing.backend_contract.bench import Bench, Subject
-from vyre.testing.backend_contract.case import Case, Skipped
+from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.expect import Skipped
 from vyre.testing.outcomes import Outcome, Verdict
 
 

@@ -9,8 +9,8 @@ from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing.backend_contract.bench import Bench, u32s, view, words
-from vyre.testing.backend_contract.case import Group, Skipped
-from vyre.testing.backend_contract.expect import equal, holds, refusal
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 
 VIEWS: Final = Group("views", "memory")
 _ADD: Final = """

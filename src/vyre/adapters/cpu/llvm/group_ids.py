@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from vyre.adapters.cpu.llvm.writer import Section
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.writer import Section, Writer
 
 _AXES: Final = "xyz"
 
@@ -19,9 +17,11 @@ class GroupIds:
     are written after the body of the loop, for the axes up to the last one that the body has read.
     """
 
-    def __init__(self, k: Kernel) -> None:
-        self._k: Final = k
-        self._results: Final = [(k.w.result(), k.w.result()) for _ in _AXES]
+    def __init__(self, w: Writer, word: Callable[[int], str]) -> None:
+        """``word`` returns a word of the frame, an i64 operand; the first ones are the workgroups along x, y and z."""
+        self._w: Final = w
+        self._word: Final = word
+        self._results: Final = [(w.result(), w.result()) for _ in _AXES]
         """The counter of each axis, an i64, and the id, an i32."""
         self._axes: int = 0
 
@@ -35,15 +35,15 @@ class GroupIds:
 
         ``before`` stands in front of the loop, in the block ``entered``, and ``head`` behind the first phi of the loop.
         """
-        k, w = self._k, self._k.w
+        w, word = self._w, self._word
         number, starts = "%begin", list[str]()
         for place in range(self._axes):
             start = number
             if place < 2:
                 start, rest = f"%group.start.{_AXES[place]}", f"%group.rest.{_AXES[place]}"
-                before.append(f"  {start} = urem i64 {number}, {k.word(place)}")
+                before.append(f"  {start} = urem i64 {number}, {word(place)}")
                 if place + 1 < self._axes:
-                    before.append(f"  {rest} = udiv i64 {number}, {k.word(place)}")
+                    before.append(f"  {rest} = udiv i64 {number}, {word(place)}")
                 number = rest
             starts.append(start)
         axes = list(zip(_AXES, self._results, starts, strict=False))
@@ -58,7 +58,7 @@ class GroupIds:
                 w.line(f"%group.next.z = add i64 {counter}, {carry}")
                 break
             w.line(f"%group.{axis} = add i64 {counter}, {carry}")
-            w.line(f"%group.wrap.{axis} = icmp eq i64 %group.{axis}, {k.word(place)}")
+            w.line(f"%group.wrap.{axis} = icmp eq i64 %group.{axis}, {word(place)}")
             w.line(f"%group.next.{axis} = select i1 %group.wrap.{axis}, i64 0, i64 %group.{axis}")
             if place + 1 < len(axes):
                 carry = f"%group.carry.{axis}"

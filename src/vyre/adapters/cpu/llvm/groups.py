@@ -74,7 +74,7 @@ class Groups:
         before = w.reserve()
         entered = w.block
         w.open_loop("group")
-        k.group = ids = GroupIds(k)
+        k.group = ids = GroupIds(w, k.word)
         number = w.here(f"phi i64 [ %begin, %{entered} ], [ %group.next, %group.latch ]")
         head = w.reserve()
         budget.poll(k)

@@ -11,8 +11,9 @@ from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.host_slot import SlotPool
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
-from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
+from vyre.adapters.cuda.runtime.modules import ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.slot import Resources

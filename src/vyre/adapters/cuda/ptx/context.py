@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.abi import CONTROL, MAILBOX, inlined_uniforms, pointer_bindings, uses_table
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
@@ -20,11 +20,10 @@ from vyre.domain.cached import cached_property
 from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
+from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, Loop, walk_statements
 from vyre.domain.scoped_names import ScopedNames
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.ptx.mailbox import Mailbox
     from vyre.domain.analysis.wide_access import WideGroup
     from vyre.domain.ir.node import SourceLocation
     from vyre.policies.journal import DecisionSink
@@ -56,6 +55,19 @@ class Tag(NamedTuple):
 
     selector: Register
     copies: dict[int, tuple[int, Copy]]
+
+
+class LoopLooks(Protocol):
+    """The looks by which loops of a kernel that stays end when their job is stopped."""
+
+    def counts(self, loop: Loop) -> Register | None:
+        """Writes the start of a count of rounds if the lanes of a loop must stay together; returns its register."""
+
+    def look(self, loop: Loop, rounds: Register | None, end: str) -> None:
+        """Writes the look at the end of a round of a loop, which jumps to ``end`` if the loop has to end.
+
+        ``rounds`` is what ``counts`` returned for the loop.
+        """
 
 
 class Kernel:
@@ -114,8 +126,8 @@ class Kernel:
         self.control: Final = hidden_control(program)
         self.end: Final = self.w.label() if options.mailbox else None
         """The label at which lanes that leave the body meet, in a kernel that stays."""
-        self.mailbox: Mailbox | None = None
-        """The mailbox loop around the body of a persistent kernel."""
+        self.looks: LoopLooks | None = None
+        """The looks that loops have in a kernel that stays."""
         self.folded: Final = options.folded
         self.groups: tuple[Register, ...] = ()
         """The index of the workgroup along each axis, in a kernel that stays."""

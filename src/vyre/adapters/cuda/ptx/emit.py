@@ -151,20 +151,19 @@ def _kernel(
     k = Kernel(entry, program, options, spec, sink, traced=traced)
     if options.folded:
         k.leave_empty_grid()
-    if options.mailbox:
-        k.mailbox = Mailbox(k)
-    head = [] if k.mailbox is None else k.mailbox.begin()
+    k.looks = mailbox = Mailbox(k) if options.mailbox else None
+    head = [] if mailbox is None else mailbox.begin()
     memory.begin_private(k)
     barriers.zero_shared(k)
     write_body(k, program.body)
-    if k.mailbox is not None:
-        k.mailbox.end()
+    if mailbox is not None:
+        mailbox.end()
     features = abi.Features(
         trap=k.uses_trap,
         barrier=k.uses_grid_barrier,
         zero=k.uses_zero,
         control=k.control,
-        mailbox=k.mailbox is not None,
+        mailbox=mailbox is not None,
         folded=options.folded,
     )
     parameters = abi.layout(program, k.inlined, table=k.table, features=features)
@@ -176,7 +175,7 @@ def _kernel(
         shared.append(
             f"{'.extern ' if k.shared.dynamic else ''}.shared .align {ALIGNMENT} .b8 {shared_symbol(k)}[{size}];"
         )
-    board = [] if k.mailbox is None else [f".shared .align {ALIGNMENT} .b8 {BOARD}[{Board.NBYTES}];"]
+    board = [] if mailbox is None else [f".shared .align {ALIGNMENT} .b8 {BOARD}[{Board.NBYTES}];"]
     lines = [*w.module_scope, *(shared if k.shared.dynamic else ())]
     lines.append(f".visible .entry {entry}(")
     lines.append(",\n".join(f"\t{line}" for line in abi.declaration(parameters)))
@@ -190,7 +189,7 @@ def _kernel(
         program.workgroup_size,
         parameters.parameters,
         parameters.nbytes,
-        (0 if k.shared.dynamic else k.shared.nbytes) + (0 if k.mailbox is None else Board.NBYTES),
+        (0 if k.shared.dynamic else k.shared.nbytes) + (0 if mailbox is None else Board.NBYTES),
         k.shared.nbytes if k.shared.dynamic else 0,
         k.uses_grid_barrier,
         k.assumptions.made,

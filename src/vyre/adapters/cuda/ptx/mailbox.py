@@ -246,10 +246,7 @@ class Mailbox:
 
     # ------------------------------------------------------------ looks
     def look(self, loop: Loop, rounds: Register | None, end: str) -> None:
-        """Writes the look at the end of a round of a loop, which jumps to ``end`` if the loop has to end.
-
-        ``rounds`` is what ``counts`` returned for the loop.
-        """
+        """Implements ``LoopLooks.look``."""
         if rounds is None:
             self._alone(end)
         elif self._k.facts.keeps_together(loop) is Uniformity.SUBGROUP:
@@ -258,7 +255,7 @@ class Mailbox:
             self._together(rounds, end)
 
     def counts(self, loop: Loop) -> Register | None:
-        """Writes the start of a count of rounds if the lanes of a loop must stay together; returns its register."""
+        """Implements ``LoopLooks.counts``."""
         alone = self._k.facts.keeps_together(loop) is Uniformity.LANE
         return None if alone else self._w.emit("r", "mov.b32", 0)
 

@@ -158,7 +158,7 @@ def _loop(k: Kernel, stmt: Loop) -> None:
         counter = w.emit(CLASS_OF[dtype], f"add.u{dtype.bits}", bounds.first, nothing)
     else:
         counter = w.emit(CLASS_OF[dtype], f"mov.b{dtype.bits}", bounds.first)
-    rounds = None if k.mailbox is None else k.mailbox.counts(stmt)
+    rounds = None if k.looks is None else k.looks.counts(stmt)
     w.place(again)
     mark = k.locals.mark
     k.locals.declare(stmt.var, Value(counter, dtype))
@@ -169,8 +169,8 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     if w.traced:
         w.mark(Site((stmt.loc,)))
     w.place(advance)
-    if k.mailbox is not None:
-        k.mailbox.look(stmt, rounds, end)
+    if k.looks is not None:
+        k.looks.look(stmt, rounds, end)
     more = bounds.more(counter)
     w.line(f"add.u{dtype.bits} {counter}, {counter}, {bounds.stride};")
     w.line(f"@{more} bra {again};")

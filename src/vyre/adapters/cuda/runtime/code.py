@@ -19,7 +19,8 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.artifact_keys import cubin_keys, ptx_keys
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.modules import SiteFinder, text_image
+from vyre.adapters.cuda.runtime.loaded import SiteFinder
+from vyre.adapters.cuda.runtime.modules import text_image
 from vyre.adapters.host.stored_code import KeyMakers, StoredCode
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.optimizing import prepared

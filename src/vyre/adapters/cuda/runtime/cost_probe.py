@@ -19,8 +19,8 @@ from vyre.adapters.cuda.runtime.device import MIB, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import DeviceBlock
-from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, HostAddress, HostBlock

@@ -51,7 +51,7 @@ from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.interrupts import undisturbed, whole
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.runtime.modules import LoadedModule
+    from vyre.adapters.cuda.runtime.loaded import LoadedModule
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.host_slot import DispatchPlan, SlotPool, SlotSpec, plan_dispatch
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
-from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.grid_kernels import kernel_plan

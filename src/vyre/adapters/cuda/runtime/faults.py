@@ -25,7 +25,7 @@ from vyre.domain.errors import (
 )
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.runtime.modules import LoadedModule
+    from vyre.adapters.cuda.runtime.loaded import LoadedModule
 
 _NOTHING: Final[Mapping[str, LoadedModule]] = {}
 

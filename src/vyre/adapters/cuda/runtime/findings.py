@@ -16,7 +16,7 @@ from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.races import DataRace, RacingAccess, place_text
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.runtime.modules import LoadedModule
+    from vyre.adapters.cuda.runtime.loaded import LoadedModule
     from vyre.adapters.cuda.seam import FoundAccess, KernelFinding
 
 _POINTER: Final = struct.Struct("<Q")

@@ -23,8 +23,8 @@ from vyre.adapters.cuda.runtime.launch import (
     pack_table,
     plan_scratch,
 )
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
-from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.slot import Resources, Slot, Track
 from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed

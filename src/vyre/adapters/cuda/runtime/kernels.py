@@ -16,7 +16,8 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.artifact_keys import interface_names
 from vyre.adapters.cuda.runtime.code import Code, CodeMaker
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
-from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
+from vyre.adapters.cuda.runtime.loaded import LoadedModule
+from vyre.adapters.cuda.runtime.modules import ModuleLoader
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.pipelines import Compilation

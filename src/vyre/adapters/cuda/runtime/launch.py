@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
 from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan

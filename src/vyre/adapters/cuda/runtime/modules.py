@@ -1,50 +1,19 @@
-"""Code in the driver: images are loaded, their entries found and compared with the emitter's description."""
+"""Loading code: images are passed to the driver, their entries found and compared with the emitter's description."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel
-from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
-from vyre.adapters.cuda.seam import CudaCallError, Kernel, KernelFacts, Library
+from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule, SiteFinder
+from vyre.adapters.cuda.seam import CudaCallError, Library
 from vyre.domain.errors import KernelCompileFailed
-from vyre.domain.unique import Unique
 
-SiteFinder: TypeAlias = "Callable[[], Mapping[str, KernelSites]]"
 STATIC_SHARED_LIMIT: Final = 48 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedKernel:
-    """One entry of a loaded module: its handle, the emitter's description of it, and the driver's facts about it."""
-
-    handle: Kernel
-    emitted: EmittedKernel
-    facts: KernelFacts
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class LoadedModule(Unique):
-    """A module in the driver.  ``kernels`` are launched in order.
-
-    A launch keeps a reference to its module, which keeps it loaded.  ``sites`` returns, by entry, the source lines that
-    the text was written for; it is None where the program is not available.
-    """
-
-    library: Library
-    kernels: tuple[LoadedKernel, ...]
-    log: str = ""
-    sites: SiteFinder | None = None
-
-    @property
-    def cooperative(self) -> bool:
-        """Whether some kernel of the module needs a cooperative launch."""
-        return any(kernel.emitted.cooperative for kernel in self.kernels)
 
 
 def text_image(ptx: str) -> bytes:

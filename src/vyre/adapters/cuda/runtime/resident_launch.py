@@ -266,6 +266,13 @@ class StepLaunch:
         self._resources.memory.free(block, self._stream)
 
 
+class Prepared(NamedTuple):
+    """A launch, and the step that it runs next."""
+
+    launch: StepLaunch
+    step: Step
+
+
 def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
     """Copies host bytes to the device, and waits for the copies."""
     chunks = PinnedChunks.to_send(resources.device, resources.pinned, stream, pieces)

@@ -15,8 +15,7 @@ from vyre.adapters.cuda.seam import Condition, CudaCallError, DeviceAddress, Str
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.memory import DeviceBlock
-    from vyre.adapters.cuda.runtime.resident_launch import StepLaunch
-    from vyre.adapters.cuda.runtime.resident_slot import Prepared
+    from vyre.adapters.cuda.runtime.resident_launch import Prepared, StepLaunch
     from vyre.adapters.cuda.runtime.slot import Resources
 
 LOOPS: Final = 8

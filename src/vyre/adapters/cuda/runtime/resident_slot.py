@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
-from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
+from vyre.adapters.cuda.runtime.resident_launch import Key, Prepared, Step, StepLaunch
 from vyre.adapters.cuda.runtime.resident_loops import SlotLoops
 from vyre.adapters.cuda.runtime.slot import Resources, Slot, Track
 from vyre.adapters.cuda.runtime.streams import StreamLease
@@ -31,13 +31,6 @@ SEQUENCES: Final = 32
 """The sequences of which a slot remembers how often they were run, and which of their copies overlap."""
 SHORT: Final = 512
 """The launches of a run for which no driver makes the host wait; the queue of a stream holds some more."""
-
-
-class Prepared(NamedTuple):
-    """A launch, and the step that it runs next."""
-
-    launch: StepLaunch
-    step: Step
 
 
 Launches: TypeAlias = "tuple[StepLaunch, ...]"

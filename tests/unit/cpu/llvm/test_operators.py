@@ -111,7 +111,7 @@ def _by_constants() -> Iterator[Application]:
             yield Application(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
 
 
-@pytest.mark.parametrize("pipeline", [Effort.LIGHT, pytest.param(Effort.FULL, marks=_THOROUGH)])
+@pytest.mark.parametrize("effort", [Effort.LIGHT, pytest.param(Effort.FULL, marks=_THOROUGH)])
 @pytest.mark.parametrize("lanes", [None, 8], ids=str)
 def test_literals_on_one_side_change_no_bit(lanes: int | None, effort: Effort) -> None:
     assert wrong_results(list(_by_constants()), lanes, effort) == []
@@ -262,7 +262,7 @@ _FUSED: Final = re.compile(r"^\s+(v?fn?m(add|sub)|fml[as])|\bfmaf?\b", re.MULTIL
 
 
 @pytest.mark.parametrize(("features", "lanes"), [(_X86_64, 16), (_X86_64, None), (_AARCH64, 4)], ids=["v", "s", "arm"])
-@pytest.mark.parametrize("pipeline", [Effort.QUICK, Effort.FULL])
+@pytest.mark.parametrize("effort", [Effort.QUICK, Effort.FULL])
 def test_no_fma_is_formed_where_none_is_asked_for(features: CpuFeatures, lanes: int | None, effort: Effort) -> None:
     cases = [case for case in all_cases() if not case.name.startswith("fma")]
     products = [Application("product_sum", _product_and_sum(), (LANES,) * 3, [(0, 0, 0)])]

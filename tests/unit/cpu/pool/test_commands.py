@@ -240,7 +240,7 @@ def test_workers_do_not_inherit_a_mode() -> None:
         pool.submit(job)
     finally:
         exchange_mode(before)
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert frame.data[0] == 0x0040_0000
     assert pool.close()
 

@@ -247,7 +247,7 @@ def interrupt():
 thread = threading.Thread(target=interrupt)
 thread.start()
 try:
-    job.wait()
+    pool.wait(job)
 except KeyboardInterrupt:
     assert not job.done
     job.halt()
@@ -273,7 +273,7 @@ EXITS = {
         0,
     ),
     "led by a daemon": (LED + "lead('endless'); print('passed')", 0),
-    "with a callback": ("begun().add_done_callback(lambda: None); print('passed')", 0),
+    "with a callback": ("pool.call_when_done(begun(), lambda: None); print('passed')", 0),
     "with a deadline": (
         "j, f = made('endless', 2); j.set_timeout(3600); pool.submit(j); until(lambda: f.data[0]); print('passed')",
         0,

@@ -163,7 +163,7 @@ def test_endless_rounds_are_stopped(pool: WorkerPool, body: str, cleared: bool) 
     pool.submit(job)
     until(lambda: rounds.value > 100)
     job.stop(StopReason.REQUESTED)
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert (job.outcome, job.stop_reason) == (Outcome.STOPPED, StopReason.REQUESTED)
 
 

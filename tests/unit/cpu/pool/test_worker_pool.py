@@ -79,20 +79,20 @@ def test_a_submitted_job_ends(pool: WorkerPool) -> None:
     job, frame = adding(pool)
     assert job.done
     pool.submit(job)
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert job.done
     assert (job.outcome, job.executed, frame.data[0]) == (Outcome.COMPLETED, 1, SUM)
     assert job.elapsed_ns > 0
-    assert job.wait(0)
+    assert pool.wait(job, 0)
 
 
 def test_waiting_ends_before_the_job(pool: WorkerPool) -> None:
     (job,) = begun(pool, 1)
     assert not job.done
-    assert not job.wait(0)
-    assert not job.wait(0.001)
+    assert not pool.wait(job, 0)
+    assert not pool.wait(job, 0.001)
     job.stop()
-    assert job.wait()
+    assert pool.wait(job)
     assert job.stop_reason is StopReason.REQUESTED
     assert job.outcome is Outcome.STOPPED
     assert job.executed == 1
@@ -107,7 +107,7 @@ def test_jobs_in_an_order(pool: WorkerPool) -> None:
         pool.submit(job, after=before)
     free, frame = adding(pool)
     pool.submit(free)
-    assert free.wait(LIMIT_S)
+    assert pool.wait(free, LIMIT_S)
     assert frame.data[0] == SUM
     assert [frame.data[1] for frame in frames] == [0, 0, 0, 0]
     first.stop()
@@ -115,10 +115,10 @@ def test_jobs_in_an_order(pool: WorkerPool) -> None:
         until(lambda number=number: bool(frames[number].data[1]))  # type: ignore[misc]
         assert [frame.data[1] for frame in frames] == [int(i <= number) for i in range(4)]
         frames[number].data[0] = 1
-        assert job.wait(LIMIT_S)
+        assert pool.wait(job, LIMIT_S)
     late, frame = adding(pool)
     pool.submit(late, after=chain[0])  # which has ended
-    assert late.wait(LIMIT_S)
+    assert pool.wait(late, LIMIT_S)
     assert frame.data[0] == SUM
 
 
@@ -128,11 +128,11 @@ def test_several_jobs_after_one(pool: WorkerPool) -> None:
     for job, _ in made:
         pool.submit(job, after=first)
     made[2][0].stop()
-    assert made[2][0].wait(LIMIT_S)
+    assert pool.wait(made[2][0], LIMIT_S)
     assert (made[2][0].outcome, made[2][0].executed) == (Outcome.STOPPED, 0)
     assert not any(job.done for i, (job, _) in enumerate(made) if i != 2)
     first.stop()
-    assert all(job.wait(LIMIT_S) for job, _ in made)
+    assert all(pool.wait(job, LIMIT_S) for job, _ in made)
     assert [frame.data[0] for _, frame in made] == [SUM, SUM, 0, SUM, SUM]
 
 
@@ -228,7 +228,7 @@ def test_a_timeout_in_the_queue(pool: WorkerPool) -> None:
     assert not later.done
     for other in running:
         other.halt()
-    assert later.wait(LIMIT_S)
+    assert pool.wait(later, LIMIT_S)
     assert later.outcome is Outcome.COMPLETED
 
 
@@ -254,7 +254,7 @@ def test_stopping_a_queued_job(pool: WorkerPool) -> None:
     pool.submit(last)
     for job in running:
         job.stop()
-    assert made[1][0].wait(LIMIT_S) and last.wait(LIMIT_S)
+    assert pool.wait(made[1][0], LIMIT_S) and pool.wait(last, LIMIT_S)
     assert [frame.data[0] for _, frame in made] == [0, SUM, 0]
     assert frame.data[0] == SUM
 
@@ -280,7 +280,7 @@ def test_a_closed_group_stops_its_jobs(pool: WorkerPool) -> None:
     queued, frame = adding(pool, group=group)
     pool.submit(queued, after=others[0])
     group.close()
-    assert mine[0].wait(LIMIT_S)
+    assert pool.wait(mine[0], LIMIT_S)
     assert mine[0].stop_reason is StopReason.CLOSED
     thread.join(LIMIT_S)
     assert outcomes == [Outcome.STOPPED]
@@ -322,7 +322,7 @@ def test_a_forgotten_pool_lets_its_threads_go() -> None:
     pool = WorkerPool(entries(), size=2, cpus=2)
     job, frame = adding(pool)
     job.set_timeout(3600)
-    job.add_done_callback(lambda: None)
+    pool.call_when_done(job, lambda: None)
     assert pool.run(job) is Outcome.COMPLETED
     threads = [thread for thread in threading.enumerate() if thread not in before]
     assert len(threads) >= 3  # workers, and those for deadlines and callbacks
@@ -341,13 +341,13 @@ def test_callbacks(pool: WorkerPool) -> None:
     (job,) = begun(pool, 1)
     called: list[bool] = []
     event = threading.Event()
-    job.add_done_callback(lambda: called.append(job.done))
-    job.add_done_callback(event.set)
+    pool.call_when_done(job, lambda: called.append(job.done))
+    pool.call_when_done(job, event.set)
     assert not event.is_set()
     job.stop()
     assert event.wait(LIMIT_S)
     until(lambda: called == [True])
-    job.add_done_callback(lambda: called.append(False))
+    pool.call_when_done(job, lambda: called.append(False))
     assert called == [True, False]
 
 
@@ -363,7 +363,7 @@ def test_many_callbacks_are_called_once_each(pool: WorkerPool) -> None:
     for number in range(500):
         job, _ = adding(pool)
         pool.submit(job)
-        job.add_done_callback(lambda number=number: call(number))  # type: ignore[misc]
+        pool.call_when_done(job, lambda number=number: call(number))  # type: ignore[misc]
     assert done.wait(LIMIT_S)
     assert sorted(calls) == list(range(500))
 
@@ -376,12 +376,12 @@ def test_a_callback_may_run_jobs(pool: WorkerPool) -> None:
         results.append(pool.run(adding(pool, 8)[0]))
         submitted, _ = adding(pool)
         pool.submit(submitted)
-        results.append(submitted.wait(LIMIT_S))
-        submitted.add_done_callback(done.set)
+        results.append(pool.wait(submitted, LIMIT_S))
+        pool.call_when_done(submitted, done.set)
 
     job, _ = adding(pool)
     pool.submit(job)
-    job.add_done_callback(callback)
+    pool.call_when_done(job, callback)
     assert done.wait(LIMIT_S)
     assert results == [Outcome.COMPLETED, True]
 
@@ -395,8 +395,8 @@ def test_an_error_in_a_callback_is_told_and_hurts_no_other(pool: WorkerPool, mon
     def failing() -> None:
         raise error
 
-    job.add_done_callback(failing)
-    job.add_done_callback(event.set)
+    pool.call_when_done(job, failing)
+    pool.call_when_done(job, event.set)
     job.stop()
     assert event.wait(LIMIT_S)
     assert told == [error]
@@ -422,12 +422,12 @@ def test_queued_jobs_come_before_help(pool: WorkerPool) -> None:
     job, added = adding(pool)
     pool.submit(job)
     frame.data[0] = 2
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert added.data[0] == SUM
     assert not long.done
     until(lambda: frame.data[1] == 4)  # it helps again
     frame.data[0] = 1000
-    assert long.wait(LIMIT_S)
+    assert pool.wait(long, LIMIT_S)
     assert frame.data[1] == 1000
 
 
@@ -444,7 +444,7 @@ def test_no_more_threads_take_part_than_are_allowed(pool: WorkerPool, threads: i
         assert pool.run(wide) is Outcome.COMPLETED  # the others are awake, and do not enter
     assert frame.data[1] == threads
     frame.data[0] = 100
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert frame.data[1] == 100
     assert other.data[0] == 21 * SUM
 
@@ -459,10 +459,10 @@ def test_a_command_begins_when_every_group_of_the_one_before_has_ended(pool: Wor
         pool.submit(job)
         until(lambda: gates.data[1] == 2)
         gates.data[0] = 1  # the leader has finished its group, the helper has not
-        assert not job.wait(0.01)
+        assert not pool.wait(job, 0.01)
         assert frame.data[0] == 0
         gates.data[0] = 2
-        assert job.wait(LIMIT_S)
+        assert pool.wait(job, LIMIT_S)
         assert frame.data[0] == SUM
 
 
@@ -504,7 +504,7 @@ def test_many_runs_from_many_threads_without_growth(pool: WorkerPool) -> None:
             assert pool.run_short(big) is Outcome.COMPLETED
             if i % 4 == 0:
                 pool.submit(job)
-                assert job.wait(LIMIT_S)
+                assert pool.wait(job, LIMIT_S)
         return frame.data[0] + other.data[0]
 
     def all_work() -> None:
@@ -542,7 +542,7 @@ def test_jobs_begin_while_every_worker_runs_one_that_does_not_end() -> None:
     assert pool.counts["workers"] > SIZE
     job, frame = adding(pool)
     pool.submit(job)
-    assert job.wait(LIMIT_S)
+    assert pool.wait(job, LIMIT_S)
     assert pool.run(adding(pool)[0]) is Outcome.COMPLETED
     assert frame.data[0] == SUM
     assert not any(each.done for each in busy)
@@ -560,7 +560,7 @@ def test_no_more_workers_are_started_for_queued_jobs_than_are_allowed() -> None:
     assert pool.counts["workers"] == 3
     assert not waiting.done
     busy[0].stop()
-    assert waiting.wait(LIMIT_S)
+    assert pool.wait(waiting, LIMIT_S)
     assert pool.relieve(0, 0) is None
     assert pool.close()
 
@@ -576,7 +576,7 @@ def test_handing_a_job_to_a_worker_is_measured(pool: WorkerPool) -> None:
     (busy, waiting), (last, _) = begun(pool, 2), adding(pool)
     pool.submit(last)
     last.stop()
-    assert last.wait(LIMIT_S)
+    assert pool.wait(last, LIMIT_S)
     assert last.handoff_ns is None  # it has not begun
     busy.stop()
     waiting.stop()
@@ -667,7 +667,7 @@ def test_a_thread_that_spins_until_its_job_has_ended_goes_on_to_spin() -> None:
         (job,) = begun(pool, 1)
         c_int32.from_address(pool.block + at.Pool.habit + at.Habit.length).value = 7
         stopping = elsewhere(job.stop)
-        assert job.wait(LIMIT_S)
+        assert pool.wait(job, LIMIT_S)
         stopping.join()
         return habit(pool) == (0, 0)
 
@@ -695,7 +695,7 @@ def test_sleeping_without_a_futex() -> None:
     job.set_timeout(0.01)
     assert pool.run(job) is Outcome.STOPPED
     (job,) = begun(pool, 1)
-    assert not job.wait(0.01)
+    assert not pool.wait(job, 0.01)
     job.halt()
     assert pool.close()
 

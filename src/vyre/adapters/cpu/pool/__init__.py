@@ -15,8 +15,8 @@ Ways to run a job
                                 proved short.
     ``pool.run(job)``           waits.  The main thread leaves the work to the workers and stays interruptible;
                                 another thread leads the run itself.
-    ``pool.submit(job)``        returns at once.  ``job.done`` reads one word; ``job.wait(timeout_s)`` waits;
-                                ``job.add_done_callback`` calls.  ``after=other`` orders two jobs.
+    ``pool.submit(job)``        returns at once.  ``job.done`` reads one word; ``pool.wait(job, timeout_s)``
+                                waits; ``pool.call_when_done`` calls.  ``after=other`` orders two jobs.
 
 After a run ``job.outcome`` says how it ended, ``job.executed`` how many commands had begun, ``job.trap`` and
 ``job.budget_lane`` which lane was to blame, and ``job.stop_reason`` who stopped it.  No outcome but ``OUT_OF_MEMORY``

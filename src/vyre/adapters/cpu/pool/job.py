@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import c_int32, c_int64
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
+from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.domain.unique import Unique
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
 _I32: Final = c_int32 * (at.Job.BYTES // 4)
 _I64: Final = c_int64 * (at.Job.BYTES // 8)
@@ -29,42 +27,57 @@ class Trap(NamedTuple):
     tag: int
 
 
-class JobGroup(Unique):
+class PoolRecord(Unique):
+    """A record in the native memory of a pool, which ``recycle(block, address)`` takes back when nobody knows it any
+    longer.
+    """
+
+    __slots__ = ("__weakref__", "_recycle", "address", "block", "entries")
+
+    def __init__(self, entries: Entries, block: int, address: int, recycle: Callable[[int, int], None]) -> None:
+        self.entries: Final = entries
+        self.block: Final = block
+        self.address: Final = address
+        self._recycle: Final = recycle
+
+    def __del__(self) -> None:
+        self._recycle(self.block, self.address)
+
+
+class JobGroup(PoolRecord):
     """Jobs that are stopped together, such as those of one session.  ``WorkerPool.group`` makes one."""
 
-    __slots__ = ("__weakref__", "_pool", "address", "block")
-
-    def __init__(self, pool: WorkerPool, address: int) -> None:
-        self._pool = pool
-        self.block: Final = pool.block
-        self.address: Final = address
+    __slots__ = ()
 
     def close(self, reason: StopReason = StopReason.CLOSED) -> None:
         """Stops every job of the group that runs or is queued, and every one that is begun later."""
-        self._pool.entries.close_group(self.block, self.address, reason)
-
-    def __del__(self) -> None:
-        self._pool.recycle(self.block, self.address)
+        self.entries.close_group(self.block, self.address, reason)
 
 
-class Job(Unique):
+class Job(PoolRecord):
     """A command list that can be run any number of times, by one run at a time.  ``WorkerPool.job`` makes one.
 
     A job that was dropped while it runs is kept by the pool until its end; ``keep`` holds what must live as long.
     """
 
-    __slots__ = ("__weakref__", "_halves", "_words", "address", "block", "commands", "group", "keep", "pool")
+    __slots__ = ("_halves", "_words", "commands", "group", "keep")
 
-    def __init__(self, pool: WorkerPool, address: int, commands: CommandList, group: JobGroup | None) -> None:
-        self.pool: Final = pool
-        self.block: Final = pool.block
-        self.address: Final = address
+    def __init__(
+        self,
+        entries: Entries,
+        block: int,
+        address: int,
+        recycle: Callable[[int, int], None],
+        commands: CommandList,
+        group: JobGroup | None,
+    ) -> None:
+        super().__init__(entries, block, address, recycle)
         self.keep: object = None
         self._words = _I64.from_address(address)
         self._halves = _I32.from_address(address)
         self.group: Final = group
         words = self._words
-        words[at.Job.pool // 8] = pool.block
+        words[at.Job.pool // 8] = block
         words[at.Job.group // 8] = 0 if group is None else group.address
         words[at.Job.notify // 8] = 0
         words[at.Job.timeout // 8] = 0
@@ -80,7 +93,7 @@ class Job(Unique):
         words[at.Job.repeated // 8] = commands.repeated
         words[at.Job.repetitions // 8] = commands.repetitions
         words[at.Job.scratch // 8] = commands.scratch_bytes
-        words[at.Job.threads // 8] = max(1, min(commands.threads, self.pool.most_threads))
+        words[at.Job.threads // 8] = max(1, min(commands.threads, at.MOST_WORKERS))
 
     def set_repetitions(self, repetitions: int) -> None:
         """Sets how often the repeated part of the command list runs.  No run of the job may be under way."""
@@ -165,24 +178,10 @@ class Job(Unique):
         return self._words[at.Job.ended // 8] - started if started else 0
 
     # ------------------------------------------------------------ runs
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until a submitted run has ended, at most so many seconds; returns whether it has.
-
-        An exception of a signal handler, such as ``KeyboardInterrupt``, ends the waiting and leaves the run under way.
-        """
-        return self.pool.wait(self, timeout_s)
-
     def stop(self, reason: StopReason = StopReason.REQUESTED) -> None:
         """Stops a run that is under way: it ends at its next loop back edge, or at once if it has not begun."""
-        self.pool.entries.stop(self.address, reason)
+        self.entries.stop(self.address, reason)
 
     def halt(self, reason: StopReason = StopReason.REQUESTED) -> None:
         """Stops a run that is under way, and waits until it has ended."""
-        self.pool.entries.halt(self.address, reason)
-
-    def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Calls ``callback`` once when the run has ended, on a thread of the pool, or at once if none is under way."""
-        self.pool.call_when_done(self, callback)
-
-    def __del__(self) -> None:
-        self.pool.recycle(self.block, self.address)
+        self.entries.halt(self.address, reason)

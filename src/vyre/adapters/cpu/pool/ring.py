@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import Array, addressof, c_int32, c_int64, c_uint64
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
+from vyre.adapters.cpu.pool.job import JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.unique import Unique
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.pool.job import JobGroup
-    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
 MOST_ROWS: Final = at.MOST_ROWS
 _WORDS: Final = at.Entry.BYTES // 8
@@ -234,7 +232,7 @@ class Ring(Unique):
         for number in range(self.spec.runners):
             job = (c_int64 * (at.Job.BYTES // 8)).from_address(self._runners + self._runner_bytes * number)
             job[at.Job.scratch // 8] = scratch
-            job[at.Job.threads // 8] = max(1, min(threads, self.pool.most_threads))
+            job[at.Job.threads // 8] = max(1, min(threads, at.MOST_WORKERS))
 
     # ------------------------------------------------------------ descriptors
     def add_fd(self, fd: int) -> bool:

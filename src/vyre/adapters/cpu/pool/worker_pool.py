@@ -12,7 +12,7 @@ from contextlib import suppress
 from ctypes import c_int32, c_int64, c_uint64
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from weakref import ReferenceType, WeakSet, finalize, ref
 
 from vyre.adapters.callbacks import call_back
@@ -27,9 +27,6 @@ from vyre.domain.float_mode import in_default_mode
 from vyre.domain.shared_dicts import entries_of, members_of
 from vyre.domain.unique import Unique
 from vyre.ports.interrupts import leave_signals, sealed, undisturbed
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.pool.ring import Ring
 
 SLICE_NS: Final = 50_000_000
 """How long the main thread waits natively before it lets Python handle signals that arrived on other threads."""
@@ -51,6 +48,21 @@ _ALL_BITS: Final = (1 << 64) - 1
 
 _Called: TypeAlias = "tuple[Job, Callable[[], object]]"
 """A job, and a function that is called when it is done."""
+
+
+class Ring(Protocol):
+    """What a pool does with a ring that its workers serve."""
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Returns the number of published entries and the cursor, which grows with every job that is begun."""
+
+    @property
+    def waits(self) -> bool:
+        """Returns whether a published job has not begun, and no worker is there to begin it when its time has come."""
+
+    def shut(self) -> None:
+        """Has submissions refused from now on."""
 
 
 class WorkerPool(Unique):
@@ -77,7 +89,6 @@ class WorkerPool(Unique):
         self.size: Final = size
         self.cpus: Final = cpus
         self.affinity: Final = affinity
-        self.most_threads: Final = at.MOST_WORKERS
         self._spin_ns: Final = spin_ns
         self._most_relief: Final = relief
         self._parent = 0
@@ -110,13 +121,13 @@ class WorkerPool(Unique):
     # ------------------------------------------------------------ records
     def job(self, commands: CommandList, *, group: JobGroup | None = None) -> Job:
         """Returns a job that runs ``commands``.  The memory that these name must live until its last run has ended."""
-        return Job(self, self._record(), commands, group)
+        return Job(self.entries, self.block, self._record(), self._recycle, commands, group)
 
     def group(self) -> JobGroup:
         """Returns a new group of jobs."""
         address = self._record()
         c_int64.from_address(address).value = 0
-        return JobGroup(self, address)
+        return JobGroup(self.entries, self.block, address, self._recycle)
 
     def _record(self) -> int:
         while True:
@@ -129,7 +140,7 @@ class WorkerPool(Unique):
                         self._blocks.append(slab)
                         self._free.extend(slab + at.Job.BYTES * number for number in range(_RECORDS))
 
-    def recycle(self, block: int, address: int) -> None:
+    def _recycle(self, block: int, address: int) -> None:
         """Takes back the record of a job or group that no thread knows any longer."""
         if block == self.block:
             self._free.append(address)
@@ -187,7 +198,7 @@ class WorkerPool(Unique):
     def submit(self, job: Job, *, after: Job | None = None) -> None:
         """Queues a job, and returns.  It begins when the run of ``after`` that is under way, if any, has ended.
 
-        ``job.done`` and ``job.wait`` tell when it has ended, and ``outcome`` says how.  Raises as ``run`` does, except
+        ``job.done`` and ``wait`` tell when it has ended, and ``outcome`` says how.  Raises as ``run`` does, except
         that a lack of memory is told by ``outcome``.
         """
         self._provide(job)
@@ -201,8 +212,11 @@ class WorkerPool(Unique):
         if self.is_unwatched():
             self.await_begin()
 
-    def wait(self, job: Job, timeout_s: float | None) -> bool:
-        """Implements ``Job.wait``."""
+    def wait(self, job: Job, timeout_s: float | None = None) -> bool:
+        """Waits until a submitted run has ended, at most so many seconds; returns whether it has.
+
+        An exception of a signal handler, such as ``KeyboardInterrupt``, ends the waiting and leaves the run under way.
+        """
         wait, address = self.entries.wait, job.address
         code = wait(address, 0) if timeout_s is not None and timeout_s <= 0 else at.STILL_RUNNING
         end = None if timeout_s is None else time.monotonic_ns() + round(timeout_s * 1e9)
@@ -334,7 +348,7 @@ class WorkerPool(Unique):
         self._threads.append(thread)
 
     def call_when_done(self, job: Job, callback: Callable[[], object]) -> None:
-        """Implements ``Job.add_done_callback``."""
+        """Calls ``callback`` once when the run has ended, on a thread of the pool, or at once if none is under way."""
         number = next(self._numbers)
         self._called[number] = job, callback
         if self.entries.notify(job.address) == at.DONE:

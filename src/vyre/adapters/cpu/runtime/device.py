@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakSet
 
 from vyre.adapters.cpu.pool.options import default_threads
@@ -30,9 +30,17 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.layout import Outcome
     from vyre.adapters.cpu.pool.ring import Ring, RingCode, RingSpec
     from vyre.adapters.cpu.pool.worker_pool import WorkerPool
-    from vyre.adapters.cpu.runtime.kept_steps import CpuKeptSteps
-    from vyre.adapters.cpu.runtime.persistent import CpuEngine
     from vyre.ports.cancellation import Cancellation
+
+
+class Engine(Protocol):
+    """Work that goes on between calls, which a device ends with its backend."""
+
+    def drain(self) -> object:
+        """Waits until all work that was begun has ended."""
+
+    def close(self) -> None:
+        """Stops all work, and refuses any other from then on."""
 
 
 class CpuDevice(Unique):
@@ -54,7 +62,7 @@ class CpuDevice(Unique):
         self._lock = process_lock()
         self._pid = os.getpid()
         self._running: set[Job] = set()
-        self._engines: WeakSet[CpuEngine | CpuKeptSteps] = WeakSet()
+        self._engines: WeakSet[Engine] = WeakSet()
         self._rings: WeakSet[Ring] = WeakSet()
         counters.jobs_of_open_rings = self._jobs_of_rings
         self.closed: bool = False
@@ -122,7 +130,7 @@ class CpuDevice(Unique):
         if self.closed or os.getpid() != self._pid:
             self.check()
         self.counters.caller_runs += 1
-        return job.pool.run_short(job)
+        return (self._pool or self.open()).run_short(job)
 
     def run(self, job: Job) -> Outcome:
         """Runs a job and waits for its end.  Raises as ``run_short`` does, and what a signal handler raises."""
@@ -131,7 +139,7 @@ class CpuDevice(Unique):
         self.counters.worker_runs += 1
         self._running.add(job)
         try:
-            return job.pool.run(job)
+            return (self._pool or self.open()).run(job)
         except KeyboardInterrupt:
             self.counters.interrupts += 1
             raise
@@ -145,13 +153,13 @@ class CpuDevice(Unique):
         self.pool.submit(job)
         try:
             with cancellation.stops(job.stop):
-                job.wait()
+                self.pool.wait(job)
         except BaseException:
             job.halt()
             raise
         finally:
             self.ended(job)
-        return job.pool.checked(job)
+        return self.pool.checked(job)
 
     def submit(self, job: Job) -> None:
         """Queues a job.  Raises as ``run`` does."""
@@ -160,7 +168,7 @@ class CpuDevice(Unique):
 
     def ended(self, job: Job) -> None:
         """Releases a submitted job if it has ended; else the pool keeps it, and what it uses, until then."""
-        job.pool.forget(job)
+        self.pool.forget(job)
 
     # ---------------------------------------------------------------- persistent engines
     def ring(self, spec: RingSpec, code: RingCode) -> Ring:
@@ -181,7 +189,7 @@ class CpuDevice(Unique):
         with self._lock, sealed:
             return sum(ring.counts["jobs"] for ring in members_of(self._rings) if not ring.closed)
 
-    def opened_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
+    def opened_engine(self, engine: Engine) -> None:
         """Has a persistent engine flushed and closed with the backend."""
         with self._lock, sealed:
             refused = self.closed
@@ -191,7 +199,7 @@ class CpuDevice(Unique):
             engine.close()
             self.check()
 
-    def closed_engine(self, engine: CpuEngine | CpuKeptSteps) -> None:
+    def closed_engine(self, engine: Engine) -> None:
         """Forgets a persistent engine."""
         with self._lock, sealed:
             self._engines.discard(engine)
@@ -201,7 +209,7 @@ class CpuDevice(Unique):
         """Waits until all work that was begun before this call has ended."""
         if os.getpid() == self._pid and self._pool is not None:
             for job in (*tuple(self._running), *self._pool.submitted(self._group)):
-                job.wait()
+                self._pool.wait(job)
             for engine in members_of(self._engines):
                 engine.drain()
 

@@ -203,7 +203,7 @@ class CpuPending(Unique):
             self._users.remove(callback)
             callback()
 
-        slot.job.add_done_callback(call)
+        self._device.pool.call_when_done(slot.job, call)
 
     def cancel(self) -> bool:
         """Stops the run: before it begins, else at the next look of a lane at the stop flag."""
@@ -222,7 +222,7 @@ class CpuPending(Unique):
                 return
             self._users.append(slot)
         try:
-            if not slot.job.wait(timeout):
+            if not self._device.pool.wait(slot.job, timeout):
                 raise TimeoutError(f"{self!r} did not finish within {timeout} s")
         finally:
             self._users.remove(slot)

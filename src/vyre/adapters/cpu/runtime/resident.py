@@ -606,7 +606,7 @@ class BoundStep:
         self._job = job
         self._address = job.address
         self._turn = turn_of(prepared.counted) if prepared.counted else None
-        enter: Callable[[int], int] = job.pool.entries.enter
+        enter: Callable[[int], int] = job.entries.enter
         self._enter = enter if self._turn is None else _in_turn(self._turn, enter)
 
     def _renew(self) -> None:

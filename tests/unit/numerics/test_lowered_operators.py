@@ -136,9 +136,9 @@ def test_a_constant_product_is_folded() -> None:
         "program p\nworkgroup_size 1, 1, 1\nbuffer y @0 read_write u32[4]\n"
         "body {\n  y[0u] = clmul(11u, 6u)\n  y[1u] = clmul(y[0u], 1u)\n  y[2u] = clmul(y[0u], 0u)\n}\n"
     )
-    from vyre.domain.optimize.folding import fold
+    from vyre.domain.optimize.folding import FOLDING
 
-    folded = fold(program, Counter())
+    folded = FOLDING.run(program, Counter())
     assert [getattr(stmt, "value", None) for stmt in folded.body][::2] == [
         Literal(ScalarType.U32, 0b111010),
         Literal(ScalarType.U32, 0),

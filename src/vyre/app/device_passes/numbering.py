@@ -67,7 +67,7 @@ def _found(flat: FlatProgram, rounds: Rounds) -> list[First]:
             name = None if local == NONE else names[local]
             first = made[number] = First(flat.exprs[node], place + 1, 0, name)
         later = flat.exprs[int(matches[kernels.LATER, match])]
-        first.later.append((int(matches[kernels.LATER_AT, match]) + 1, id(later)))
+        first.later.append((int(matches[kernels.LATER_AT, match]) + 1, later))
     return list(made.values())
 
 

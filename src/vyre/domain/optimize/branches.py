@@ -35,11 +35,11 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.known_conditions import KnownConditions
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.sizes import Depths, is_cheap
 from vyre.domain.optimize.value_table import Value, value_table
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, linked, walking_pass
 
 _BOOL: Final = ScalarType.BOOL
 _COMPARED: Final = 4
@@ -167,7 +167,7 @@ class _Branches(Rewriter):
             made = self._merged(link, condition, then, otherwise)
             if made is not None:
                 return made
-        return (_linked(link, condition, then, otherwise),)
+        return (linked(link, condition, then, otherwise),)
 
     def _merged(self, link: If, condition: Expr, then: Body, otherwise: Body) -> Body | None:
         """Returns what replaces an ``if`` with a pure condition that can be joined with the statement in it."""
@@ -244,17 +244,6 @@ class _Branches(Rewriter):
         return replace(arm, labels=labels, body=body)
 
 
-def _linked(link: If, condition: Expr, then: Body, otherwise: Body) -> If:
-    """Returns a link of a chain with other parts; the link itself if they are its own."""
-    if (
-        condition is link.condition
-        and then is link.then
-        and same_statements(link.otherwise, [*otherwise]) is link.otherwise
-    ):
-        return link
-    return If(condition, then, otherwise, loc=link.loc)
-
-
 def _always_ends(body: Body) -> bool:
     """Returns whether the last statement of a body ends the lane or leaves the body, so that nothing follows it."""
     return bool(body) and type(body[-1]) in LEAVING
@@ -278,9 +267,5 @@ def _chosen(stmt: Switch, selector: int) -> Body:
     return stmt.default
 
 
-def _run(program: Program, counts: Counts) -> Program:
-    return rewritten_by(_Branches, program, counts)
-
-
-BRANCHES: Final = Pass("branches", 1, _run)
+BRANCHES: Final = walking_pass("branches", 1, _Branches)
 """Decides, merges and drops branches."""

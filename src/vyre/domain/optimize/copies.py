@@ -29,18 +29,10 @@ from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.walking import rewritten_by
-
-
-def propagate(program: Program, counts: Counts) -> Program:
-    """Returns the program with copies replaced by what they copy; counts ``propagated`` reads of locals."""
-    return rewritten_by(_Copies, program, counts)
-
-
-COPIES: Final = Pass("copies", 1, propagate)
+from vyre.domain.optimize.walking import walking_pass
 
 _AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
     Literal: lambda e, loc: Literal(e.dtype, e.bits, loc=loc),
@@ -166,3 +158,7 @@ class _Copies(FlowRewriter):
 
     def _is_current(self, copy: _Copy) -> bool:
         return copy.copied in self._visible and copy.copied_time == self.time(copy.copied)
+
+
+COPIES: Final = walking_pass("copies", 1, _Copies)
+"""Replaces copies by what they copy; counts ``propagated`` reads of locals."""

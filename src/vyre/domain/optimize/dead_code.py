@@ -49,6 +49,7 @@ from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.reach import reached
 from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import linked
 
 
 def remove_dead_code(program: Program, counts: Counts) -> Program:
@@ -292,10 +293,7 @@ class _Liveness:
             self._live |= before
             self._read(link.condition)
             before = self._live
-            made = link
-            if then is not link.then or not _is_same(link.otherwise, otherwise):
-                made = If(link.condition, then, otherwise, loc=link.loc)
-            otherwise = (made,)
+            otherwise = (linked(link, link.condition, then, otherwise),)
         self._live = before
         self._overwritten = {}
         self._out += otherwise
@@ -353,10 +351,6 @@ _RULES: Final[dict[type[Node], Callable[[_Liveness, Any], None]]] = {
     Continue: _Liveness._leave,
     **dict.fromkeys((Barrier, AsyncLoad, AsyncStore, AsyncWait, IndirectDispatch), _Liveness._effect),
 }
-
-
-def _is_same(old: Body, new: Body) -> bool:
-    return old is new or (len(old) == len(new) == 1 and old[0] is new[0])
 
 
 def _unseen_buffers(program: Program) -> frozenset[str]:

@@ -30,24 +30,16 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, COMMUTING, COUNTED, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Body, GridLoop, Let, Loop
+from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.constants import FOLD, folded
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, walking_pass
 
 _Simpler = TypeVar("_Simpler", bound=Expr)
 _U32, _BOOL = ScalarType.U32, ScalarType.BOOL
 SUBGROUP_LANES: Final = 32
-
-
-def fold(program: Program, counts: Counts) -> Program:
-    """Returns the program with constants folded; counts ``folded`` and ``simplified`` expressions."""
-    return rewritten_by(_Folding, program, counts)
-
-
-FOLDING: Final = Pass("folding", 2, fold)
 
 
 class _Folding(Rewriter):
@@ -61,18 +53,8 @@ class _Folding(Rewriter):
     def expression(self, expr: Expr) -> Expr:
         return rebuilt(expr, self._rule, self._made)
 
-    # ---- declarations
-    def visit_let(self, stmt: Let) -> None:
-        made = self.operands(stmt)
-        self._types.declare(stmt.name, self._types.of(made.value))
-        self.out.append(made)
-
-    def repeated(self, stmt: Loop | GridLoop) -> Body:
-        if isinstance(stmt, Loop):
-            self._types.declare(stmt.var, self._types.of(stmt.start))
-        else:
-            self._types.declare(stmt.name, _U32)
-        return self.body(stmt.body)
+    def evaluated(self, stmt: Stmt) -> None:
+        self._types.declare_all((stmt,))
 
     # ---- expressions
     def _rule(self, node: Expr) -> Expr:
@@ -180,6 +162,9 @@ _RULES: Final[dict[type[Node], Callable[[_Folding, Any], Expr]]] = {
     Cast: _Folding._cast,
     Bitcast: _Folding._bitcast,
 }
+
+FOLDING: Final = walking_pass("folding", 2, _Folding)
+"""Folds constants; counts ``folded`` and ``simplified`` expressions."""
 
 # ---------------------------------------------------------------- literal operands that decide or change nothing
 

@@ -28,9 +28,9 @@ from vyre.domain.ir.stmt import (
     bodies,
 )
 from vyre.domain.ir.walk import containers, operands_first
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.unique_locals import names_of
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, walking_pass
 
 _NEVER: Final = 1 << 30
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
@@ -218,9 +218,5 @@ class _Hoisting(Rewriter):
         super().visit_grid_loop(stmt)
 
 
-def _run(program: Program, counts: Counts) -> Program:
-    return rewritten_by(_Hoisting, program, counts)
-
-
-HOISTING: Final = Pass("hoisting", 1, _run)
+HOISTING: Final = walking_pass("hoisting", 1, _Hoisting)
 """Computes values that do not change in a loop before it."""

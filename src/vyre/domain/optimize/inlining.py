@@ -9,7 +9,7 @@ change does not move across them.  Expressions stay within the legal depth.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import LEAVES, Expr, Literal, Var, children
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
@@ -18,16 +18,8 @@ from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.optimize.dependences import DependenceFacts, Dependences
 from vyre.domain.optimize.flow import FlowRewriter
-from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.walking import rewritten_by
-
-
-def inline(program: Program, counts: Counts) -> Program:
-    """Returns the program with locals that are read once replaced by their values; counts those ``inlined``."""
-    return rewritten_by(_Inlining, program, counts)
-
-
-INLINING: Pass = Pass("inlining", 2, inline)
+from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.walking import walking_pass
 
 
 class _Pending(NamedTuple):
@@ -132,6 +124,10 @@ class _Inlining(FlowRewriter):
         if pending.loop != self._loop or not self.is_unchanged(changing, pending.time):
             return False
         return not (pending.facts.loads and changing and self.current is not None and self.has_atomic(self.current))
+
+
+INLINING: Final = walking_pass("inlining", 2, _Inlining)
+"""Replaces locals that are read once by their values; counts those ``inlined``."""
 
 
 def read_once(program: Program) -> frozenset[str]:

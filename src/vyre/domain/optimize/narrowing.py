@@ -14,11 +14,11 @@ from vyre.domain.ir.expr import Binary, Cast, Expr, LaunchId, Literal, Load, Sel
 from vyre.domain.ir.operators import COMPARISONS, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import with_children, with_operands
-from vyre.domain.ir.stmt import Assign, Let, Loop, Stmt, Store, operands, walk_statements
+from vyre.domain.ir.stmt import Assign, Body, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.value_table import Value, ValueTable, value_table
-from vyre.domain.optimize.walking import Rewriter, is_misplaced_store, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, is_misplaced_store, walking_pass
 
 _U32: Final = ScalarType.U32
 _I32: Final = ScalarType.I32
@@ -99,8 +99,11 @@ class _Narrowing(Rewriter):
         """The u32 values of locals that only convert an id or another local."""
         for stmt in walk_statements(program.body):
             self._examine(stmt)
-        self.is_useful: bool = self._groups.settle()
+        self._is_useful = self._groups.settle()
         self._is_settled = True
+
+    def body(self, body: Body) -> Body:
+        return super().body(body) if self._is_useful else body
 
     # ---- the first walk
     def _examine(self, stmt: Stmt) -> None:
@@ -348,21 +351,5 @@ class _Narrowing(Rewriter):
         self.out.append(stmt)
 
 
-class _Kept(Rewriter):
-    """A walk that changes nothing."""
-
-    def body(self, body: Any) -> Any:
-        return body
-
-
-def _walk(program: Program, counts: Counts) -> Rewriter:
-    walk = _Narrowing(program, counts)
-    return walk if walk.is_useful else _Kept(program, counts)
-
-
-def _run(program: Program, counts: Counts) -> Program:
-    return rewritten_by(_walk, program, counts)
-
-
-NARROWING: Final = Pass("narrowing", 1, _run)
+NARROWING: Final = walking_pass("narrowing", 1, _Narrowing)
 """Does arithmetic of wider and of signed types in u32."""

@@ -36,26 +36,19 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import with_operands
+from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop
 from vyre.domain.ir.walk import containers
 from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flow import FlowRewriter
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.unique_locals import names_of
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, walking_pass
 from vyre.domain.validation.grid_barriers import splits_grid
 
 _Number: TypeAlias = int
 
-
-def share(program: Program, counts: Counts) -> Program:
-    """Returns the program with equal expressions shared; counts ``shared`` expressions and ``named`` ones."""
-    return rewritten_by(lambda unique, counts: Sharing(unique, counts, found_in(unique)), program, counts)
-
-
-NUMBERING: Final = Pass("numbering", 1, share)
 
 LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
     Literal: lambda e: (Literal, e.dtype, e.bits),
@@ -77,8 +70,8 @@ class First:
         self.place: int = place
         self.segment: int = segment
         self.name: str | None = name
-        self.later: list[tuple[int, int]] = []
-        """The places and the identities of the later expressions."""
+        self.later: list[tuple[int, Expr]] = []
+        """The later expressions, with their places."""
 
 
 class _Numbering(FlowRewriter):
@@ -233,7 +226,7 @@ class _Numbering(FlowRewriter):
     def _match(self, first: First, node: Expr) -> None:
         if not first.later:
             self.found.append(first)
-        first.later.append((self._place, id(node)))
+        first.later.append((self._place, node))
 
 
 def found_in(program: Program) -> Sequence[First]:
@@ -255,16 +248,16 @@ class Sharing(Rewriter):
         self._has_room: bool | None = None
         self._declared: dict[int, dict[int, str]] = {}
         """The expressions that get a local, by place and identity."""
-        self._replaced: dict[int, dict[int, str]] = {}
-        """The expressions that read one."""
+        self._replaced: dict[int, dict[int, Expr]] = {}
+        """What stands for the expressions that read one."""
         for first in found:
             if first.name is None:
                 if not self._pays(first):
                     continue
                 first.name = names.unique("same")
                 self._declared.setdefault(first.place, {})[id(first.node)] = first.name
-            for place, key in first.later:
-                self._replaced.setdefault(place, {})[key] = first.name
+            for place, node in first.later:
+                self._replaced.setdefault(place, {})[id(node)] = Var(first.name, loc=node.loc)
         self._place = 0
 
     def _pays(self, first: First) -> bool:
@@ -283,36 +276,11 @@ class Sharing(Rewriter):
 
     def expression(self, expr: Expr) -> Expr:
         self._place += 1
-        declared, replaced = self._declared.get(self._place), self._replaced.get(self._place)
-        if declared is None and replaced is None:
+        declared, replaced = self._declared.get(self._place, {}), self._replaced.get(self._place, {})
+        if not declared and not replaced:
             return expr
-        return self._shared(expr, declared or {}, replaced or {})
-
-    def _shared(self, root: Expr, declared: dict[int, str], replaced: dict[int, str]) -> Expr:
-        made: dict[int, Expr] = {}
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            name = replaced.get(id(node))
-            if name is not None:
-                self.counts["shared"] += id(node) not in made
-                made[id(node)] = Var(name, loc=node.loc)
-            elif type(node) in LEAVES:
-                made[id(node)] = node
-            else:
-                below = CHILDREN[type(node)](node)
-                waiting = [operand for operand in below if operand is not None and id(operand) not in made]
-                if waiting:
-                    stack += waiting[::-1]
-                    continue
-                if id(node) not in made:
-                    made[id(node)] = self._named(self._with(node, below, made), declared.get(id(node)))
-            stack.pop()
-        return made[id(root)]
-
-    def _with(self, node: Expr, old: tuple[Expr | None, ...], made: dict[int, Expr]) -> Expr:
-        new: Expr = with_operands(node, [made.get(id(operand)) for operand in old])
-        return new
+        self.counts["shared"] += len(replaced)
+        return rebuilt_from(expr, lambda old, new: self._named(new, declared.get(id(old))), {**replaced})
 
     def _named(self, node: Expr, name: str | None) -> Expr:
         if name is None:
@@ -320,3 +288,7 @@ class Sharing(Rewriter):
         self.counts["named"] += 1
         self.out.append(Let(name, node, loc=node.loc))
         return Var(name, loc=node.loc)
+
+
+NUMBERING: Final = walking_pass("numbering", 1, lambda unique, counts: Sharing(unique, counts, found_in(unique)))
+"""Shares equal expressions; counts ``shared`` expressions and ``named`` ones."""

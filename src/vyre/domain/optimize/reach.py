@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.rebuilding import same_statements, with_body
+from vyre.domain.ir.rebuilding import same_statements, with_body, with_branches
 from vyre.domain.ir.stmt import (
     LEAVING,
-    Arm,
     Block,
     Body,
     Continue,
@@ -22,6 +21,7 @@ from vyre.domain.ir.stmt import (
     if_chain,
 )
 from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.walking import linked
 
 
 class Reached(NamedTuple):
@@ -100,11 +100,8 @@ class _Reach:
         ends = rest.ends and all(then.ends for _, then in kept)
         otherwise = rest.body
         for link, then in reversed(kept):
-            made = link
-            if then.body is not link.then or not _is_same(link.otherwise, otherwise):
-                made = If(link.condition, then.body, otherwise, loc=link.loc)
-            otherwise = (made,)
-        out.append(made)
+            otherwise = (linked(link, link.condition, then.body, otherwise),)
+        out += otherwise
         return ends
 
     def _switch(self, stmt: Switch, out: list[Stmt]) -> bool:
@@ -113,13 +110,10 @@ class _Reach:
             self._counts["decided"] += 1
             chosen = [arm.body for arm in stmt.arms if any(label.bits == selector.bits for label in arm.labels)]
             return self._splice(self.body(chosen[0] if chosen else stmt.default), out)
-        arms = [(arm, self.body(arm.body)) for arm in stmt.arms]
+        arms = [self.body(arm.body) for arm in stmt.arms]
         default = self.body(stmt.default)
-        if default.body is not stmt.default or any(made.body is not arm.body for arm, made in arms):
-            new = tuple([Arm(arm.labels, made.body, loc=arm.loc) for arm, made in arms])
-            stmt = Switch(selector, new, default.body, loc=stmt.loc)
-        out.append(stmt)
-        return default.ends and all(made.ends for _, made in arms)
+        out.append(with_branches(stmt, [arm.body for arm in arms], default.body))
+        return default.ends and all(arm.ends for arm in arms)
 
     def _loop(self, stmt: Loop, out: list[Stmt]) -> None:
         if _never_runs(stmt):
@@ -130,10 +124,6 @@ class _Reach:
             body = body[:-1]
             self._counts["unreachable"] += 1
         out.append(with_body(stmt, body))
-
-
-def _is_same(old: Body, new: Body) -> bool:
-    return old is new or (len(old) == len(new) == 1 and old[0] is new[0])
 
 
 def _never_runs(stmt: Loop) -> bool:

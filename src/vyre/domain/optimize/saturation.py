@@ -57,7 +57,7 @@ from vyre.domain.optimize.egraph.windows import Form, Key, Scope, window_of
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.unique_locals import with_unique_locals
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, walking_pass
 
 LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200, height=0)
 """The bounds of the e-graph of one node."""
@@ -67,11 +67,6 @@ NODES_PER_GRAPH: Final = 20
 """The nodes of a program for each further e-graph, which keeps the work for a node bounded."""
 _CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, WrapCast})
 _UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
-
-
-def saturate(program: Program, counts: Counts) -> Program:
-    """Returns the program with cheaper forms of its expressions; counts ``saturated`` and ``cheaper`` expressions."""
-    return rewritten_by(_Saturation, program, counts)
 
 
 class Rewrite(NamedTuple):
@@ -107,9 +102,6 @@ def rewrites_of(program: Program, laws: tuple[Law, ...] = (), cost: Callable[[He
     return Rewrites(tuple(found), walk.replay())
 
 
-SATURATION: Final = Pass("saturation", 4, saturate)
-
-
 def _is_wanted(rule: Rule) -> bool:
     """Returns whether a rule makes nothing longer or much dearer: sums must become products to meet other factors."""
     return rule.gain >= -2 * CYCLE and rule.shortens >= 0
@@ -134,8 +126,7 @@ def with_laws(laws: tuple[Law, ...], cost: Callable[[Head], int] = cost_of) -> P
     """
     if not laws and cost is cost_of:
         return SATURATION
-    made = partial(_Saturation, cost=cost, rules=_rules_with(laws))
-    return SATURATION._replace(run=lambda program, counts: rewritten_by(made, program, counts))
+    return walking_pass(SATURATION.name, SATURATION.version, partial(_Saturation, cost=cost, rules=_rules_with(laws)))
 
 
 @lru_cache(maxsize=64)
@@ -292,3 +283,7 @@ class _Saturation(Rewriter):
         if isinstance(node, Load):
             return node.buffer not in self._unchanging
         return type(node) not in LEAVES and type(node) not in OPERATORS
+
+
+SATURATION: Final = walking_pass("saturation", 4, _Saturation)
+"""Finds cheaper forms of expressions; counts ``saturated`` and ``cheaper`` ones."""

@@ -16,11 +16,11 @@ from vyre.domain.ir.operators import EQUALITIES, OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.passes import Counts, Pass
+from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.subgroup_rules import SubgroupRules
 from vyre.domain.optimize.value_table import value_table
-from vyre.domain.optimize.walking import Rewriter, rewritten_by
+from vyre.domain.optimize.walking import Rewriter, walking_pass
 
 _BOOL: Final = ScalarType.BOOL
 
@@ -141,9 +141,5 @@ class _Strength(Rewriter):
         return made.op in EQUALITIES or not self._table.of(old.left).dtype.is_float
 
 
-def _run(program: Program, counts: Counts) -> Program:
-    return rewritten_by(_Strength, program, counts)
-
-
-STRENGTH: Final = Pass("strength", 2, _run)
+STRENGTH: Final = walking_pass("strength", 2, _Strength)
 """Replaces operations by cheaper ones."""

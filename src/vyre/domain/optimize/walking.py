@@ -27,7 +27,7 @@ from vyre.domain.ir.stmt import (
     Switch,
     if_chain,
 )
-from vyre.domain.optimize.passes import Counts
+from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
 _NO_END: Final = U32_MAX + 1
@@ -118,8 +118,7 @@ class Rewriter:
         otherwise = self.branch(last)
         self.end_branches()
         for link, condition, then in zip(reversed(links), reversed(conditions), reversed(thens), strict=True):
-            if condition is not link.condition or then is not link.then or not _is_otherwise(link, otherwise):
-                link = If(condition, then, otherwise, loc=link.loc)
+            link = linked(link, condition, then, otherwise)
             otherwise = (link,)
         self.out.append(link)
 
@@ -155,6 +154,11 @@ class Rewriter:
         self.plain(stmt)
 
 
+def walking_pass(name: str, version: int, walk: Callable[[Program, Counts], Rewriter]) -> Pass:
+    """Returns the pass that is a walk over a program with unique locals."""
+    return Pass(name, version, lambda program, counts: rewritten_by(walk, program, counts))
+
+
 def rewritten_by(walk: Callable[[Program, Counts], Rewriter], program: Program, counts: Counts) -> Program:
     """Returns a program after a walk over it with unique locals; the very program if the walk changes nothing."""
     unique = with_unique_locals(program)
@@ -162,9 +166,12 @@ def rewritten_by(walk: Callable[[Program, Counts], Rewriter], program: Program, 
     return program if body is unique.body else replace(unique, body=body)
 
 
-def _is_otherwise(link: If, otherwise: Body) -> bool:
-    old = link.otherwise
-    return old is otherwise or (len(old) == len(otherwise) == 1 and old[0] is otherwise[0])
+def linked(link: If, condition: Expr, then: Body, otherwise: Body) -> If:
+    """Returns a link of a chain of ``else if`` with other parts; the link itself if they are its own."""
+    is_same = same_statements(link.otherwise, [*otherwise]) is link.otherwise
+    if is_same and condition is link.condition and then is link.then:
+        return link
+    return If(condition, then, otherwise, loc=link.loc)
 
 
 def is_misplaced_store(stmt: Stmt, program: Program) -> bool:

@@ -13,12 +13,11 @@ from dataclasses import replace
 
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.rewriting import map_body, mapped_operands
+from vyre.domain.fusion.rewriting import map_body, mapped_operands, with_bodies
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import (
-    Arm,
     AsyncLoad,
     AsyncStore,
     Barrier,
@@ -68,24 +67,19 @@ class Forwarding:
                 return [stmt]
             case If():
                 return [self._if(stmt, known)]
-            case Switch():
-                selected = self._with_loads(stmt, known)
-                assert isinstance(selected, Switch)
-                arms = tuple(Arm(arm.labels, self.body(arm.body, {**known}), loc=arm.loc) for arm in stmt.arms)
-                found: Stmt = replace(selected, arms=arms, default=self.body(stmt.default, {**known}))
+            case Switch() | Block() | Region():
+                found = self._with_bodies(self._with_loads(stmt, known), known)
                 _forget(known, (stmt,))
                 return [found]
             case Loop():
                 started = self._with_loads(stmt, known)
-                assert isinstance(started, Loop)
                 _forget(known, (stmt,))
-                return [replace(started, body=self.body(stmt.body, {**known}))]
-            case Block() | Region():
-                found = replace(stmt, body=self.body(stmt.body, {**known}))
-                _forget(known, (stmt,))
-                return [found]
+                return [self._with_bodies(started, known)]
             case _:
                 return [self._with_loads(stmt, known)]
+
+    def _with_bodies(self, stmt: Stmt, known: Mapping[str, Expr]) -> Stmt:
+        return with_bodies(stmt, lambda body: self.body(body, {**known}))
 
     def _if(self, stmt: If, known: dict[str, Expr]) -> If:
         links, otherwise = if_chain(stmt)
@@ -109,7 +103,7 @@ class Forwarding:
                         values[id(node)] = known[node.buffer]
         if not values:
             return stmt
-        return mapped_operands(stmt, lambda expr, made: rebuilt(expr, _same, made if made else _filled(made, values)))
+        return mapped_operands(stmt, lambda expr, _: rebuilt(expr, lambda node: node, values))
 
     def _store(self, stmt: Store, known: dict[str, Expr]) -> list[Stmt]:
         access = self._indices.accesses[id(stmt)]
@@ -155,15 +149,6 @@ def _has_atomic(expr: Expr) -> bool:
     return any(isinstance(node, Atomic) for node in walk(expr))
 
 
-def _same(expr: Expr) -> Expr:
-    return expr
-
-
-def _filled(made: dict[int, Expr], values: Mapping[int, Expr]) -> dict[int, Expr]:
-    made.update(values)
-    return made
-
-
 def _forget(known: dict[str, Expr], body: Body) -> None:
     for stmt in walk_statements(body):
         if isinstance(stmt, Store):
@@ -199,11 +184,8 @@ class _Overwritten:
         return tuple(reversed(made))
 
     def _nested(self, stmt: Stmt, overwritten: set[str]) -> Stmt:
-        if isinstance(stmt, If) and len(if_chain(stmt)[0]) == 1:
-            then, otherwise = self.body(stmt.then, {*overwritten}), self.body(stmt.otherwise, {*overwritten})
-            return replace(stmt, then=then, otherwise=otherwise)
-        if isinstance(stmt, Block | Region):
-            return replace(stmt, body=self.body(stmt.body, {*overwritten}))
+        if isinstance(stmt, Block | Region) or (isinstance(stmt, If) and len(if_chain(stmt)[0]) == 1):
+            return with_bodies(stmt, lambda body: self.body(body, {*overwritten}))
         return stmt
 
 

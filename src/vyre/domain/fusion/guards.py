@@ -9,6 +9,7 @@ from typing import Final
 from vyre.domain.fusion.indices import Indices, Test
 from vyre.domain.ir.expr import IMPURE, Binary, Load, Var
 from vyre.domain.ir.operators import COMPARISONS, EQUALITIES, OPPOSITE
+from vyre.domain.ir.rebuilding import same_statements
 from vyre.domain.ir.stmt import Assign, Body, If, Let, Stmt, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 
@@ -52,7 +53,7 @@ class _Guards:
                     continue
             made.append(stmt)
             opened, test = (len(made) - 1, found) if found is not None else (None, None)
-        return tuple(self._inside(stmt) if isinstance(stmt, If) else stmt for stmt in made)
+        return same_statements(body, [self._inside(stmt) if isinstance(stmt, If) else stmt for stmt in made])
 
     def _merged(self, first: If, test: Test, stmt: If, found: Test) -> If | None:
         """Returns both statements as one, or None."""
@@ -91,7 +92,7 @@ class _Guards:
 
     def _inside(self, stmt: If) -> If:
         then = self.body(stmt.then)
-        return stmt if _same(then, stmt.then) else replace(stmt, then=then)
+        return stmt if then is stmt.then else replace(stmt, then=then)
 
     def _is_movable(self, stmt: Let, before: Stmt) -> bool:
         """Returns whether a declaration has the same value in front of the statement before it."""
@@ -104,10 +105,6 @@ class _Guards:
             if isinstance(node, Var) and node.name in assigned:
                 return False
         return True
-
-
-def _same(left: Body, right: Body) -> bool:
-    return len(left) == len(right) and all(one is other for one, other in zip(left, right, strict=True))
 
 
 def _declared(body: Body) -> set[str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.fusion.rewriting import with_bodies
 from vyre.domain.ir.expr import Literal, Unary, Var
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.stmt import (
-    Arm,
     Assign,
     Block,
     Body,
@@ -20,11 +20,8 @@ from vyre.domain.ir.stmt import (
     If,
     Let,
     Loop,
-    Region,
     Return,
     Stmt,
-    Switch,
-    if_chain,
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
@@ -98,23 +95,7 @@ class _Rewriter:
         return (Block(body), *following) if body else following
 
     def _inside(self, stmt: Stmt, *, in_loop: bool) -> Stmt:
-        match stmt:
-            case If():
-                links, otherwise = if_chain(stmt)
-                found = self.body(otherwise, in_loop=in_loop)
-                for link in reversed(links):
-                    found = (replace(link, then=self.body(link.then, in_loop=in_loop), otherwise=found),)
-                (result,) = found
-                return result
-            case Switch():
-                arms = tuple(Arm(arm.labels, self.body(arm.body, in_loop=in_loop), loc=arm.loc) for arm in stmt.arms)
-                return replace(stmt, arms=arms, default=self.body(stmt.default, in_loop=in_loop))
-            case Loop():
-                return replace(stmt, body=self.body(stmt.body, in_loop=True))
-            case Block() | Region():
-                return replace(stmt, body=self.body(stmt.body, in_loop=in_loop))
-            case _:
-                raise AssertionError(stmt)
+        return with_bodies(stmt, lambda body: self.body(body, in_loop=in_loop or isinstance(stmt, Loop)))
 
 
 def _without_last_return(body: Body) -> Body | None:

@@ -24,9 +24,8 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.rebuilding import rebuilt, with_operands
+from vyre.domain.ir.rebuilding import rebuilt, with_branches, with_operands
 from vyre.domain.ir.stmt import (
-    Arm,
     Assign,
     AsyncLoad,
     AsyncStore,
@@ -95,25 +94,33 @@ def mapped_operands(stmt: Stmt, expression: ExpressionMap) -> Stmt:
     return with_operands(stmt, [expression(operand, made) for operand in operands(stmt)])
 
 
-def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> Stmt | None:
-    found: Stmt
+def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
+    """Returns a statement of which each body has been changed; in a chain of ``else if`` those of all links."""
     match stmt:
         case If():
-            links, otherwise = if_chain(stmt)
-            rest = map_body(otherwise, expression, statement)
+            links, rest = if_chain(stmt)
+            rest = change(rest)
             for link in reversed(links):
-                then = map_body(link.then, expression, statement)
-                mapped = statement(mapped_operands(replace(link, then=then, otherwise=rest), expression))
-                rest = () if mapped is None else (mapped,)
-            return rest[0] if rest else None
+                rest = (replace(link, then=change(link.then), otherwise=rest),)
+            return rest[0]
         case Switch():
-            arms = tuple(Arm(arm.labels, map_body(arm.body, expression, statement), loc=arm.loc) for arm in stmt.arms)
-            found = replace(stmt, arms=arms, default=map_body(stmt.default, expression, statement))
+            return with_branches(stmt, [change(arm.body) for arm in stmt.arms], change(stmt.default))
         case Loop() | Block() | Region():
-            found = replace(stmt, body=map_body(stmt.body, expression, statement))
-        case _:
-            found = stmt
-    return statement(mapped_operands(found, expression))
+            return replace(stmt, body=change(stmt.body))
+    return stmt
+
+
+def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> Stmt | None:
+    if not isinstance(stmt, If):
+        found = with_bodies(stmt, lambda body: map_body(body, expression, statement))
+        return statement(mapped_operands(found, expression))
+    links, otherwise = if_chain(stmt)
+    rest = map_body(otherwise, expression, statement)
+    for link in reversed(links):
+        then = map_body(link.then, expression, statement)
+        mapped = statement(mapped_operands(replace(link, then=then, otherwise=rest), expression))
+        rest = () if mapped is None else (mapped,)
+    return rest[0] if rest else None
 
 
 class Rewriter:

@@ -123,7 +123,7 @@ class _Ids:
         local = LaunchId(IdKind.LOCAL, node.axis)
         if isinstance(group, Literal) and not group.bits:
             return local
-        return _binary(BinaryOp.ADD, _binary(BinaryOp.MUL, group, _u32(self._lanes[node.axis])), local)
+        return Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, group, _u32(self._lanes[node.axis])), local)
 
     def _of_axis(self, axis: int, flat: bool) -> Expr:
         if flat and axis:
@@ -133,11 +133,11 @@ class _Ids:
             return linear
         x, y, _ = self._grid
         if axis == 0:
-            return _binary(BinaryOp.MOD, linear, _u32(x))
+            return Binary(BinaryOp.MOD, linear, _u32(x))
         return (
-            _binary(BinaryOp.MOD, _binary(BinaryOp.DIV, linear, _u32(x)), _u32(y))
+            Binary(BinaryOp.MOD, Binary(BinaryOp.DIV, linear, _u32(x)), _u32(y))
             if axis == 1
-            else _binary(BinaryOp.DIV, linear, _u32(x * y))
+            else Binary(BinaryOp.DIV, linear, _u32(x * y))
         )
 
 
@@ -317,7 +317,7 @@ class _Joining:
         call, place = self._calls[at], self._places[at]
         first, share, groups = (self._number(value) for value in (place.first, place.share, place.groups))
         block: Expr = LaunchId(IdKind.GROUP, 0)
-        own = block if place.first == 0 else _binary(BinaryOp.SUB, block, first)
+        own = block if place.first == 0 else Binary(BinaryOp.SUB, block, first)
         whole = place.first == 0 and place.share == self._groups
         group = None if place.first == 0 else own
         if place.takes_turns:
@@ -336,7 +336,7 @@ class _Joining:
             body = (Loop(group.name, own, groups, share, body),)
         if whole:
             return [*body]
-        return [If(_binary(BinaryOp.LT, own, share), body)]
+        return [If(Binary(BinaryOp.LT, own, share), body)]
 
     def _number(self, value: int | Column) -> Expr:
         return Var(self._locals[value.number]) if isinstance(value, Column) else _u32(value)
@@ -356,10 +356,10 @@ class _Joining:
             return [GridLoop(self._count, _u32(self._times), self._flag, (again, *round_))]
         row: Expr = Var(self._row)
         if self._rows < self._times:
-            row = _binary(BinaryOp.MOD, row, _u32(self._rows))
+            row = Binary(BinaryOp.MOD, row, _u32(self._rows))
         columns = self._table.columns
         words = [
-            Let(name, Load(self._content, _binary(BinaryOp.ADD, _binary(BinaryOp.MUL, row, _u32(columns)), _u32(at))))
+            Let(name, Load(self._content, Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, row, _u32(columns)), _u32(at))))
             for at, name in enumerate(self._locals)
         ]
         loop = Loop(self._row, _u32(0), _u32(self._times), _u32(1), (*words, *round_))
@@ -399,10 +399,6 @@ def _with_barriers(waves: Sequence[Sequence[Body]]) -> Body:
             made.append(_GRID_BARRIER)
         made += part
     return tuple(made)
-
-
-def _binary(op: BinaryOp, left: Expr, right: Expr) -> Expr:
-    return Binary(op, left, right)
 
 
 def _u32(value: int) -> Literal:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
+from vyre.domain.ir.rebuilding import with_children
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.optimize.egraph.graph import Edge, EGraph, Why
 from vyre.domain.optimize.egraph.heads import Head, Types, built, folded
-from vyre.domain.optimize.egraph.rules import Rule, operands_replaced, typed_head
+from vyre.domain.optimize.egraph.rules import Rule, typed_head
 
 CONSTANT: Final = "constant folding"
 """The law of a step from an operator on literals to a literal."""
@@ -176,7 +177,7 @@ class Replay:
         if type(pattern) is Literal or type(pattern) is not type(expr):
             return pattern == expr
         below = children(expr)
-        if operands_replaced(pattern, below) != expr:
+        if with_children(pattern, below) != expr:
             return False
         return all(self._fits(rule, p, e, found) for p, e in zip(children(pattern), below, strict=True))
 
@@ -194,5 +195,5 @@ def _replaced(root: Expr, place: Place, step: Step) -> Expr:
     for outer, position in reversed(around):
         operands = list(children(outer))
         operands[position] = made
-        made = operands_replaced(outer, operands)
+        made = with_children(outer, operands)
     return made

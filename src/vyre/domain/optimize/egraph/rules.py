@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
+from vyre.domain.ir.rebuilding import with_children
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.costs import LEAF, cost_of
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
@@ -261,19 +262,9 @@ def _orders(pattern: Expr, rule: Rule) -> Iterator[Expr]:
         return
     head = typed_head(pattern, rule.holes)
     for operands in product(*[list(_orders(operand, rule)) for operand in below]):
-        yield operands_replaced(pattern, operands)
+        yield with_children(pattern, operands)
         if head in rule.swaps and type(pattern) is Binary:
             yield Binary(pattern.op, operands[1], operands[0])
-
-
-def operands_replaced(node: Expr, operands: Sequence[Expr]) -> Expr:
-    """Returns a node with other operands."""
-    made = iter(operands)
-    old = set(map(id, children(node)))
-    values = [getattr(node, name) for name in node.__match_args__]
-    changed: Any = type(node)
-    fresh: Expr = changed(*[next(made) if id(value) in old else value for value in values], loc=node.loc)
-    return fresh
 
 
 def _shape(pattern: Expr, names: dict[str, str]) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
@@ -66,6 +67,10 @@ def with_entry(*entry: object) -> dict[str, Any]:
         *(
             ({**with_entry(), "format": other}, "$", f"it has the format {other!r}, this vyre reads 'vyre-program/5'")
             for other in ("vyre-program/1", "vyre-program/2", "vyre-program/3", "vyre-program/4", "vyre-program/6")
+        ),
+        *(
+            ({**with_entry(), "format": other}, "$", "it has the format ")
+            for other in (np.zeros(2), np.array([FORMAT]), np.array(FORMAT), 5, [FORMAT], "")
         ),
         ({**with_entry(), "extra": 1}, "$", "unknown key 'extra'"),
         ({"format": FORMAT}, "$", "missing key"),

@@ -366,10 +366,10 @@ def from_json(value: object, make: type[Program]) -> Program:
     Raises ``MalformedJson`` with the path of the first defect.
     """
     written = value.get("format") if isinstance(value, dict) else None
-    if written != FORMAT:
+    if type(written) is not str or written != FORMAT:  # an array of NumPy compares with its elements
         raise MalformedJson(
             f"it has the format {brief(written)}, this vyre reads {FORMAT!r}"
-            if written
+            if written is not None
             else f"no program of format {FORMAT!r}",
             fix="write it with program.to_json() of this release; import programs of vyre-driver, the Rust system, "
             "with vyre.import_upstream.",

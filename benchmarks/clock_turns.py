@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import vyre
 from vyre.app.calibration.experiments import LINES, one_round
-from vyre.app.calibration.service import source_of
+from vyre.app.tuning.keys import source_of
 from vyre.domain.launch_costs import LaunchCosts, Provenance, of_samples
 from vyre.ports.cost_probe import CostExperiment
 

@@ -19,8 +19,7 @@ from vyre.domain.value_identity import identity
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
-    from vyre.app.kernels.launches import LaunchPlan
-    from vyre.app.kernels.plans import CallPlan
+    from vyre.app.kernels.plans import CallPlan, LaunchPlan
     from vyre.app.pipeline import Pipeline
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.names import Grid, Size

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre.app.misuse import ForeignResultUse
+from vyre.app.views import as_html
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import UnknownOutput
 
@@ -109,11 +110,7 @@ class Result(ForeignResultUse):
         """Returns pairs of name and array, in binding order."""
         return tuple(zip(self._names, self._arrays, strict=True))
 
-    def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import result_view
-
-        return result_view(self)
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype}[{_axes(array.shape)}]" for name, array in self.items())

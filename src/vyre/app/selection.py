@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
+from vyre.app.views import as_html
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidConfig, UnsupportedFeature
 from vyre.ports.backend import (
     NO_SERVICES,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from vyre.app.shadow.service import ShadowService
     from vyre.policies.devices.backend_ranking import Candidate
     from vyre.policies.launching.plan_execution import ExecutionPlan
+    from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.planning import PlannedExecution
 
 T = TypeVar("T")
@@ -65,11 +67,7 @@ class SelectionReport:
     race_checks: str = ""
     shadow: str = ""
 
-    def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import selection_view
-
-        return selection_view(self)
+    _repr_html_ = as_html
 
     def __str__(self) -> str:
         lines = [f"backend `{self.chosen}`: {self.reason}"]
@@ -103,6 +101,10 @@ class Selection:
     services: BackendServices = NO_SERVICES
     race_checker: Callable[[], Backend] | None = None
     shadow: ShadowService | None = None
+
+    def code_store(self) -> ArtifactStore | None:
+        """Returns the store of compiled code and of verdicts; None for a backend whose code is not stored."""
+        return self.services.artifacts() if self.backend.stores_code else None
 
 
 class BackendSelector:

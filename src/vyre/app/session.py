@@ -434,16 +434,15 @@ class Session(
 
         self._lease.check_open()
         expect("dry_run", dry_run, bool, "True or False")
-        backend, services = self._lease.backend, self._selection.services
         invalid = Invalid(
             key=key, program=program_of(program), driver=driver, tool=tool, emitter=emitter, target=target
         )
-        store = services.artifacts() if backend.stores_code else None
-        report = invalidate(store, invalid, dry_run=dry_run, sink=self._decisions)
+        report = invalidate(self._selection.code_store(), invalid, dry_run=dry_run, sink=self._decisions)
         if dry_run:
             return report
         programs = invalid.programs(report)
-        forgotten = 0 if backend.compiler is None else backend.compiler.forget(programs)
+        compiler = self._lease.backend.compiler
+        forgotten = 0 if compiler is None else compiler.forget(programs)
         self._pipelines.forget(programs)
         return replace(report, forgotten=forgotten)
 

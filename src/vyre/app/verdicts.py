@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from vyre.domain.validation.known import is_checked, remember_order
 
 if TYPE_CHECKING:
-    from vyre.app.session import Session
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.errors import InvalidProgram
     from vyre.domain.ir.program import Program
@@ -99,9 +98,8 @@ def _require_valid(program: Program, store: ArtifactStore) -> None:
         store.put(key, _verdict(program, report, time.perf_counter_ns() - started))
 
 
-def keep_verdict(program: Program, session: Session) -> None:
+def keep_verdict(program: Program, store: ArtifactStore | None) -> None:
     """Stores the verdict of a program that is known to be valid, and with it the name, unless it is stored already."""
-    store = session._selection.services.artifacts() if session._lease.backend.stores_code else None
     key = None if store is None else verdict_key(program)
     if store is not None and key is not None and store.get(key) is None:
         store.put(key, _verdict(program, _check(program)))

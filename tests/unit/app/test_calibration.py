@@ -24,8 +24,9 @@ from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file
 from vyre.adapters.disk.source_files import name_of
 from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
-from vyre.app.calibration.service import CalibrationService, KnownCosts, source_of
+from vyre.app.calibration.service import CalibrationService, KnownCosts
 from vyre.app.lease import BackendLease
+from vyre.app.tuning.keys import source_of
 from vyre.domain.cost_limits import MAX_AGE_S
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import (

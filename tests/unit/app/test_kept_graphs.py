@@ -21,10 +21,10 @@ from support.llvm import NEEDS_LLVM
 from vyre import Batch, ExecutionMode, ProgramBuilder, Repeat, Step, u32
 from vyre.adapters.cpu.runtime.kept_steps import CpuPersistentSteps
 from vyre.app.journal import DecisionJournal
-from vyre.app.sequences.execution import UNROLLED
+from vyre.app.sequences.execution import UNROLLED, Waves
 from vyre.app.sequences.planner import WorkPlanner
 from vyre.app.sequences.sequence import StepSequence
-from vyre.app.sequences.waves import Waves, waves_of
+from vyre.app.sequences.waves import waves_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchTimeout, InvalidConfig, TrapError, UnsupportedFeature, VyreError
 

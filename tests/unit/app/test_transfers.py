@@ -14,7 +14,7 @@ import vyre
 from support.copies import Copies
 from vyre import u32
 from vyre.app.transfers import reading
-from vyre.app.transfers.sessions import TransferServices
+from vyre.app.transfers.services import TransferServices
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
 from vyre.policies.transfer.packing import PackingThresholds
 

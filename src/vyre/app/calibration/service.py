@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.adapters.forks import process_lock
 from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, most_telling, observed
 from vyre.app.calibration.review import CostReview
-from vyre.app.tuning.keys import host_name, host_versions, time_kind
+from vyre.app.tuning.keys import source_of, time_kind
+from vyre.app.views import as_html
 from vyre.domain.arguments import expect, whole
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, MOST_ROUNDS, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
@@ -56,11 +57,7 @@ class KnownCosts:
         """The weakest provenance among the costs; only ``MEASURED`` describes a device."""
         return self.costs.provenance
 
-    def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import known_costs_view
-
-        return known_costs_view(self)
+    _repr_html_ = as_html
 
 
 class CalibrationService:
@@ -306,14 +303,6 @@ def calibration_of(
         telemetry,
         sink=sink,
     )
-
-
-def source_of(backend: Backend) -> CostSource:
-    """Returns device and driver as the facet ``tunable`` names them; without it, those of the host."""
-    tunable = backend.tunable
-    if tunable is None:
-        return CostSource(str(backend.id), host_name(), host_versions())
-    return CostSource(str(backend.id), tunable.device, tunable.driver)
 
 
 def _provenance(backend: Backend) -> Provenance:

@@ -103,7 +103,7 @@ def run(
         open_session(backend, journal=journal) as session,
         report.progress(f"running {program.name} on {session.backend}"),
     ):
-        keep_verdict(call.program, session)
+        keep_verdict(call.program, session._selection.code_store())
         try:
             result = session.dispatch(call.program, call.inputs, config, **launch)
         except PROGRAM_ERRORS:

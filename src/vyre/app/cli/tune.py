@@ -51,7 +51,7 @@ def tune(
     settings = TuningSettings(profiles=not sizes_only, budget_s=budget, again=again)
     with open_session(backend, cache=store, pins=pin) as session:
         with report.progress(f"tuning {program.name} on {session.backend}"):
-            keep_verdict(call.program, session)
+            keep_verdict(call.program, session._selection.code_store())
             found = session.tune(
                 call.program,
                 call.inputs,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
@@ -23,7 +24,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.ports.proving import Answer, Proof
 
 if TYPE_CHECKING:
-    from vyre.app.session import Session
+    from vyre.app.lease import BackendLease
     from vyre.domain.dialects.laws.stated import StatedLaw
     from vyre.domain.dialects.operations import Operation
     from vyre.domain.ir.definitions import Definition
@@ -191,10 +192,19 @@ class LoweringReport(NamedTuple):
         return f"`{self.operation}` on {self.backend}: {'refused' if self.is_wrong else 'not checked'}: {self.problem}"
 
 
+class TargetSession(Protocol):
+    """What checks of lowerings need of a session on their backend."""
+
+    _lease: BackendLease
+
+    @property
+    def dispatch(self) -> Callable[..., Any]: ...
+
+
 def verify_lowerings(
     operations: Iterable[Operation],
     definitions_of: Callable[[str], tuple[Definition, ...]],
-    open_session: Callable[[str], Session],
+    open_session: Callable[[str], AbstractContextManager[TargetSession]],
     reference: Callable[..., Any],
     checked: CheckedLowerings,
 ) -> Iterator[LoweringReport]:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.git import GitRepository
 from vyre.adapters.machine_facts import environment
-from vyre.app.calibration.service import source_of
+from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
 from vyre.domain.device_signatures import signature_of
 from vyre.domain.errors import BackendError
@@ -48,9 +49,7 @@ def empty_evidence(packages: Sequence[str], repository: SourceRepository | None)
 
 
 def _source(repository: SourceRepository) -> SourceState:
-    from vyre import __version__
-
-    return source_state("vyre", __version__, repository.working_tree())
+    return source_state("vyre", version("vyre"), repository.working_tree())
 
 
 def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device:

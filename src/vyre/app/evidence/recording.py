@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,12 +20,9 @@ if TYPE_CHECKING:
     from vyre.app.journal import DecisionJournal
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.resident import ResidentArray
-    from vyre.app.session import Session
     from vyre.domain.evidence.records import Evidence
 
 MAX_RUNS: Final = 10_000
-ALIGNED: Final = 256
-"""Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
 
 
 class Recorder(Protocol):
@@ -93,22 +89,6 @@ def recorder_of(pipeline: Pipeline, inputs: Inputs) -> Recorder:
         return ResidentRun(pipeline, pipeline.arguments(inputs))
     names = [buffer.name for buffer in inputs_of(pipeline.program.abi_buffers)]
     return HostRun(pipeline, dict(zip(names, map(bytes, pipeline.views(inputs)), strict=True)))
-
-
-def recorder_again(
-    session: Session, pipeline: Pipeline, inputs: Mapping[str, bytes], resident: Mapping[str, int], stack: ExitStack
-) -> Recorder:
-    """Returns the recorder of a recorded dispatch; what was resident is so again, for as long as ``stack`` lasts."""
-    if not resident:
-        return HostRun(pipeline, inputs)
-    arrays: dict[str, ResidentArray] = {}
-    for name, place in resident.items():
-        begin, data = place % ALIGNED, inputs[name]
-        whole = stack.enter_context(session.resident(begin + len(data), label=name))
-        arrays[name] = whole.view(begin, len(data), np.uint8)
-        arrays[name].upload(data)
-    host = {name: data for name, data in inputs.items() if name not in resident}
-    return ResidentRun(pipeline, Arguments(host, arrays))
 
 
 def attempt(recorder: Recorder) -> tuple[DispatchTiming | None, Outcome]:

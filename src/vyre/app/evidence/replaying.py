@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
-from vyre.app.evidence.recording import attempt, recorder_again
+from vyre.app.evidence.recording import HostRun, Recorder, ResidentRun, attempt
 from vyre.app.evidence.writing import Outcome
 from vyre.app.opening import open as open_session
+from vyre.app.resident_dispatch import Arguments
 from vyre.app.session import Session
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.evidence.failures import Failure
+
+if TYPE_CHECKING:
+    from vyre.app.pipeline import Pipeline
+    from vyre.app.resident import ResidentArray
+
+ALIGNED: Final = 256
+"""Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
 
 
 class EndDifference(NamedTuple):
@@ -73,10 +84,26 @@ def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
     pipeline = session.compile(bundle.program, bundle.config)
     inputs = {slot.name: bundle.bytes_of(slot) for slot in run.inputs}
     with ExitStack() as stack:
-        _, found = attempt(recorder_again(session, pipeline, inputs, run.resident, stack))
+        _, found = attempt(_recorder_again(session, pipeline, inputs, run.resident, stack))
     apart, end = _compared(bundle, bundle.outcome(run.due), found)
     recorded = (apart, end) if run.expected is None else _compared(bundle, bundle.outcome(run.got), found)
     return EvidenceReplay(pipeline.backend, run.got.by, run.due.by, apart, recorded == ((), None), end)
+
+
+def _recorder_again(
+    session: Session, pipeline: Pipeline, inputs: Mapping[str, bytes], resident: Mapping[str, int], stack: ExitStack
+) -> Recorder:
+    """Returns the recorder of a recorded dispatch; what was resident is so again, for as long as ``stack`` lasts."""
+    if not resident:
+        return HostRun(pipeline, inputs)
+    arrays: dict[str, ResidentArray] = {}
+    for name, place in resident.items():
+        begin, data = place % ALIGNED, inputs[name]
+        whole = stack.enter_context(session.resident(begin + len(data), label=name))
+        arrays[name] = whole.view(begin, len(data), np.uint8)
+        arrays[name].upload(data)
+    host = {name: data for name, data in inputs.items() if name not in resident}
+    return ResidentRun(pipeline, Arguments(host, arrays))
 
 
 def _compared(

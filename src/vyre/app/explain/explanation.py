@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.optimizing import optimized, passes_for
 from vyre.app.journal import DecisionJournal
+from vyre.app.views import as_html
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.domain.specialization import spec_literals
@@ -122,11 +123,7 @@ class Explanation:
         found = quote(PriceInputs(workload, inputs.costs, inputs.executable))
         return {price.mode: price for price in found if isinstance(price, Price)}
 
-    def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import explanation_view
-
-        return explanation_view(self)
+    _repr_html_ = as_html
 
     def __str__(self) -> str:
         work = self.inputs.workload

@@ -19,10 +19,11 @@ from vyre.app.kernels.entered import ENTERED, innermost
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.app.kernels.launches import LaunchSession
     from vyre.app.session import Session
 
 
-def current_session() -> Session:
+def current_session() -> LaunchSession:
     """Returns the session on which a called kernel runs."""
     entered = ENTERED.get()
     return (innermost(entered) if entered else None) or _DEFAULT.get()

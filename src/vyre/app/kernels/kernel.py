@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
-from vyre.app.kernels.launches import KernelLaunch, Launch, Launcher, planned
+from vyre.app.kernels.launches import KernelLaunch, Launch, LaunchedKernel, Launcher, LaunchSession, planned
 from vyre.app.kernels.plans import CallPlan
 from vyre.app.kernels.specializations import Specializations
 from vyre.app.shorthand import Keywords
+from vyre.app.views import as_html
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import axes_of
 from vyre.domain.errors import BuildError, InvalidInput, KernelSourceError, UnfitArguments
@@ -23,7 +24,7 @@ from vyre.domain.frontend.inlined import Inlined
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import Size, element_type
-from vyre.domain.ir.program import Program, ProgramSource
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.shown import shown
 
@@ -40,7 +41,7 @@ R = TypeVar("R")
 DEFAULT_WORKGROUP: Final = 256
 
 
-class Kernel(Carried, ProgramSource, Generic[P]):
+class Kernel(Carried, LaunchedKernel, Generic[P]):
     """A kernel in plain Python; call it with its arguments, or pass it to a session where a program is wanted.
 
     ``saxpy(2.0, xs, ys)`` runs it on the session of the enclosing ``with session:``, or on the default session of the
@@ -181,7 +182,7 @@ class Kernel(Carried, ProgramSource, Generic[P]):
         """Returns the present program for what follows from arguments."""
         return self._made.get(resolved.types, resolved.statics)
 
-    def _planned(self, session: Session, key: object, given: Values, launch: Launch | None) -> CallPlan:
+    def _planned(self, session: LaunchSession, key: object, given: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
         self.arguments.bound(given, {})
         grid, extent = launch or (None, None)
@@ -196,11 +197,7 @@ class Kernel(Carried, ProgramSource, Generic[P]):
     def _remaking(self) -> Remaking:
         return _remade, self.definition.remaking()
 
-    def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import kernel_view
-
-        return kernel_view(self)
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         return f"<vyre.kernel {self.__name__}>"

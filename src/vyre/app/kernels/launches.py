@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from vyre.app.kernels.arguments import is_output
+from vyre.app.kernels.plans import LaunchPlan
 from vyre.app.preparing import Key, shorthand_key
 from vyre.app.resident import ResidentArray
 from vyre.app.shorthand import Keywords
@@ -18,11 +20,11 @@ from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program, ProgramSource
 
 if TYPE_CHECKING:
-    from vyre.app.host_arrays import Shapes
-    from vyre.app.kernels.arguments import Resolved, Values
-    from vyre.app.kernels.kernel import Kernel
+    from vyre.app.kernels.arguments import Arguments, Resolved, Values
+    from vyre.app.kernels.plans import CallPlan
+    from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Argument, Inputs, OutArrays, Pipeline
-    from vyre.app.session import Session
+    from vyre.app.preparing import PreparedPipelines
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.frontend.definition import Specialized
     from vyre.domain.names import Size
@@ -30,9 +32,43 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Launch: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """The workgroups or the lanes along each axis, one of which is given."""
-KernelSource: TypeAlias = "Kernel[...] | Launcher[...]"
+KernelSource: TypeAlias = "LaunchedKernel | Launcher[...]"
 _ARRAYS: Final = frozenset((np.ndarray, ResidentArray))
 _NO_KEYWORDS: Final = Keywords(spec=None, grid=None, extent=None, output_counts=None, race_check=False)
+
+
+class LaunchSession(Protocol):
+    """What launches of kernels need of a session."""
+
+    _calls: dict[object, CallPlan]
+    _lease: BackendLease
+    _pipelines: PreparedPipelines
+
+    @property
+    def compile(self) -> Callable[..., Pipeline]: ...
+
+
+class LaunchedKernel(ProgramSource):
+    """What its launches need of a kernel; ``Kernel`` is the only one."""
+
+    __name__: str
+
+    @property
+    @abstractmethod
+    def arguments(self) -> Arguments:
+        """Returns the parameters, which bind and resolve the arguments of calls."""
+
+    @abstractmethod
+    def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any: ...
+
+    @abstractmethod
+    def _specialized(self, resolved: Resolved) -> Specialized: ...
+
+    @abstractmethod
+    def _launch_on(
+        self, session: LaunchSession, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
+        out: OutArrays | None = None,
+    ) -> tuple[LaunchPlan, Inputs]: ...  # fmt: skip
 
 
 class Launcher(ProgramSource, Generic[P]):
@@ -45,7 +81,7 @@ class Launcher(ProgramSource, Generic[P]):
 
     __slots__ = ("_kernel", "_launch")
 
-    def __init__(self, kernel: Kernel[P], launch: Launch) -> None:
+    def __init__(self, kernel: LaunchedKernel, launch: Launch) -> None:
         self._kernel = kernel
         self._launch = launch
 
@@ -59,7 +95,7 @@ class Launcher(ProgramSource, Generic[P]):
         return self._kernel._run(given, named, self._launch)
 
     def _launch_on(
-        self, session: Session, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
+        self, session: LaunchSession, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
         out: OutArrays | None = None,
     ) -> tuple[LaunchPlan, Inputs]:  # fmt: skip
         return planned(self, session, inputs, config, shorthand, out)
@@ -82,7 +118,7 @@ class KernelLaunch:
 
     def __init__(
         self,
-        kernel: Kernel[...],
+        kernel: LaunchedKernel,
         values: Values,
         config: DispatchConfig | None,
         shorthand: Keywords,
@@ -115,7 +151,7 @@ class KernelLaunch:
             if reached is not None:
                 self.shorthand["extent"] = reached
 
-    def compiled(self, session: Session) -> Pipeline:
+    def compiled(self, session: LaunchSession) -> Pipeline:
         """Returns the pipeline of the program."""
         return session.compile(self.program, self.config, **self.shorthand)
 
@@ -140,25 +176,9 @@ def launch_of(
     return KernelLaunch(kernel, kernel.arguments.of_inputs(inputs, omitted), config, shorthand, omitted)
 
 
-class LaunchPlan(NamedTuple):
-    """A kernel compiled for inputs of the same names, types, static values and shapes.
-
-    ``passed`` are the names of those inputs of the program that the caller passes, and ``sizes`` the others, which
-    follow from the shapes.  ``shapes`` are those of the outputs, in binding order; None means one axis.  The key of the
-    plan names ``config`` by its identity.
-    """
-
-    pipeline: Pipeline
-    specialized: Specialized
-    passed: tuple[str, ...]
-    sizes: dict[str, int]
-    shapes: Shapes
-    config: DispatchConfig | None
-
-
 def planned(
     source: KernelSource,
-    session: Session,
+    session: LaunchSession,
     inputs: Inputs,
     config: DispatchConfig | None,
     shorthand: Keywords,

@@ -1,4 +1,5 @@
-"""``CallPlan``: a kernel compiled for what it is called with, and the conversions of its arguments.
+"""``CallPlan``: a kernel compiled for what it is called with, and the conversions of its arguments; ``LaunchPlan``, the
+same for a kernel that a session takes in place of a program.
 
 Arrays that the kernel writes are the memory in which the backend writes, without a copy, if the program cannot trap and
 no other argument shares their memory.  Else the run fills arrays of its own, which are copied when it has succeeded.
@@ -28,9 +29,11 @@ from vyre.domain.ir.types import ScalarType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vyre.app.host_arrays import Shapes
     from vyre.app.kernels.arguments import Arguments, Resolved
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Pipeline
+    from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.frontend.definition import Specialized
 
 Array: TypeAlias = "npt.NDArray[Any]"
@@ -57,6 +60,22 @@ class _Written(NamedTuple):
     dtype: np.dtype[Any]
     shape: Shape
     model: int | None
+
+
+class LaunchPlan(NamedTuple):
+    """A kernel compiled for inputs of the same names, types, static values and shapes.
+
+    ``passed`` are the names of those inputs of the program that the caller passes, and ``sizes`` the others, which
+    follow from the shapes.  ``shapes`` are those of the outputs, in binding order; None means one axis.  The key of the
+    plan names ``config`` by its identity.
+    """
+
+    pipeline: Pipeline
+    specialized: Specialized
+    passed: tuple[str, ...]
+    sizes: dict[str, int]
+    shapes: Shapes
+    config: DispatchConfig | None
 
 
 class CallPlan:

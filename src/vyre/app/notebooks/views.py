@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import base64
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from vyre.app.calibration.service import KnownCosts
 from vyre.app.demo.png import png_bytes
 from vyre.app.explain.curves import price_curves
+from vyre.app.explain.explanation import Explanation
+from vyre.app.kernels.kernel import Kernel
+from vyre.app.result import Result
+from vyre.app.selection import SelectionReport
+from vyre.app.tuning.race import RaceReport
+from vyre.app.tuning.report import TuningReport
 from vyre.domain.durations import duration
 from vyre.domain.errors import VyreError
 from vyre.domain.html.charts import bar, curves, line
@@ -20,14 +28,6 @@ from vyre.policies.launching.execution_prices import Price
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vyre.app.calibration.service import KnownCosts
-    from vyre.app.explain.explanation import Explanation
-    from vyre.app.kernels.kernel import Kernel
-    from vyre.app.result import Result
-    from vyre.app.selection import SelectionReport
-    from vyre.app.tuning.race import RaceReport
-    from vyre.app.tuning.report import TuningReport
-
 FIRST: Final = 6
 """Values of an output that are shown."""
 MOST_POINTS: Final = 120
@@ -35,6 +35,13 @@ MOST_PIXELS: Final = 192
 """Largest picture of an output along an axis; larger arrays are shown by some of their elements."""
 
 
+@singledispatch
+def view_of(shown: object) -> Html:
+    """Returns the view of something that has one."""
+    raise NotImplementedError(type(shown).__name__)
+
+
+@view_of.register(Result)
 def result_view(result: Result) -> Html:
     """Returns the outputs with their first values and a picture of each, and the time of the dispatch."""
     rows = [
@@ -71,6 +78,7 @@ def _picture(array: npt.NDArray[Any]) -> Html:
     return Html(f'<img alt="{title}" title="{title}" src="data:image/png;base64,{data}" style="max-width:12em">')
 
 
+@view_of.register(Explanation)
 def explanation_view(found: Explanation) -> Html:
     """Returns the ways to run a program with their predicted times, a chart of them, and the other decisions."""
     work, plan = found.inputs.workload, found.plan
@@ -100,6 +108,7 @@ def explanation_view(found: Explanation) -> Html:
     return panel(Html(f"{bold(found.program)}{text(title)}"), *parts)
 
 
+@view_of.register(SelectionReport)
 def selection_view(report: SelectionReport) -> Html:
     """Returns the backends with the reason why each was chosen or not, and the plans of the session so far."""
     rows = [
@@ -117,6 +126,7 @@ def selection_view(report: SelectionReport) -> Html:
     return panel(Html(f"Backend {bold(report.chosen)}: {text(report.reason)}"), *parts)
 
 
+@view_of.register(TuningReport)
 def tuning_view(found: TuningReport) -> Html:
     """Returns the candidates with their times, and the winner."""
     known = [median for median in found.medians if median]
@@ -139,6 +149,7 @@ def tuning_view(found: TuningReport) -> Html:
     return panel(title, *parts)
 
 
+@view_of.register(RaceReport)
 def race_view(found: RaceReport) -> Html:
     """Returns the variants of a race, and why one of them won."""
     rows: list[tuple[object, object]] = [(each.name, each.verdict.why) for each in found.raced]
@@ -147,12 +158,14 @@ def race_view(found: RaceReport) -> Html:
     return panel(Html(f"{bold(found.winner)}: {text(found.why)}"), *parts)
 
 
+@view_of.register(KnownCosts)
 def known_costs_view(found: KnownCosts) -> Html:
     """Returns launch costs and their origin."""
     changed = [paragraph(f"changed: {verdict.why}") for verdict in found.corrected]
     return panel(f"Launch costs: {found.why}", costs_table(found.costs), *changed)
 
 
+@view_of.register(Kernel)
 def kernel_view(kernel: Kernel[...]) -> Html:
     """Returns the source of a kernel and, unless it is generic, its program."""
     source = "\n".join(kernel.definition.source.lines)

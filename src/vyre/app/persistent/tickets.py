@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vyre.app.host_arrays import Shapes, shape_for
 from vyre.app.result import Result
@@ -15,11 +15,27 @@ from vyre.domain.unique import Unique
 from vyre.ports.persistent import JobMemory, PersistentEngine
 
 if TYPE_CHECKING:
+    import asyncio
+
     import numpy.typing as npt
 
-    from vyre.app.persistent.jobs import PersistentJobs
+    from vyre.app.host_arrays import HostOutputs
+    from vyre.domain.dispatch import DispatchTiming
 
 MOST_SECONDS: Final = 1_000_000_000
+
+
+class SubmittedJobs(Protocol):
+    """What tickets need of the ``PersistentJobs`` that have made them."""
+
+    @property
+    def outputs(self) -> HostOutputs: ...
+    def result(
+        self, arrays: tuple[npt.NDArray[Any], ...], timing: DispatchTiming, engine: PersistentEngine
+    ) -> Result: ...
+    def call_when_done(self, ticket: Ticket, callback: Callable[[Ticket], object]) -> None: ...
+    def when_done(self, ticket: Ticket) -> asyncio.Future[None]: ...
+    def in_order_of_end(self, tickets: Sequence[Any], timeout: float | None) -> Iterator[Any]: ...
 
 
 class Ticket(Unique):
@@ -32,7 +48,7 @@ class Ticket(Unique):
     _wanted: Shapes | None = None
     """The shapes of the outputs; None if all have one axis."""
 
-    def __init__(self, jobs: PersistentJobs, engine: PersistentEngine, number: int, memory: JobMemory | None) -> None:
+    def __init__(self, jobs: SubmittedJobs, engine: PersistentEngine, number: int, memory: JobMemory | None) -> None:
         self.jobs: Final = jobs
         self.engine: Final = engine
         self.number: Final = number
@@ -144,7 +160,7 @@ class ShapedTicket(Ticket):
     __slots__ = ("_wanted",)
 
     def __init__(
-        self, jobs: PersistentJobs, engine: PersistentEngine, number: int, memory: JobMemory, shapes: Shapes
+        self, jobs: SubmittedJobs, engine: PersistentEngine, number: int, memory: JobMemory, shapes: Shapes
     ) -> None:
         super().__init__(jobs, engine, number, memory)
         self._wanted = shapes
@@ -199,7 +215,7 @@ class JobBatch(Unique):
     gives the ``Result`` of each job, in order, as soon as it is there; ``as_completed`` gives tickets as they end.
     """
 
-    def __init__(self, jobs: PersistentJobs, parts: tuple[Part, ...]) -> None:
+    def __init__(self, jobs: SubmittedJobs, parts: tuple[Part, ...]) -> None:
         self.jobs: Final = jobs
         self._parts = parts
         self._length = sum(part.jobs for part in parts)

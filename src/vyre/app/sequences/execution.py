@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.dispatch import DispatchTiming
 from vyre.ports.execution import BoundResidentStep
@@ -14,10 +14,11 @@ from vyre.ports.requests import ResidentSequence, ResidentStep
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
-    from vyre.app.sequences.waves import Waves
     from vyre.ports.backend import Backend
     from vyre.ports.persistent import KeptSteps, PersistentSteps
 
+Waves: TypeAlias = tuple[tuple[int, ...], ...]
+"""Launches of a part by position, wave after wave."""
 UNROLLED: Final = 1024
 """The launches of a round that are written out; a round with more is submitted in pieces."""
 MOST_SEQUENCES: Final = 64

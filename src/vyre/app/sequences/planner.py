@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.app.sequences.description import Work
-from vyre.app.sequences.execution import Launches
+from vyre.app.sequences.execution import Launches, Waves
 from vyre.app.sequences.modes import Modes
 from vyre.app.sequences.plan import WorkGroup, WorkPlan
 from vyre.app.sequences.structure import Structure, Unit, apart
@@ -39,7 +39,6 @@ from vyre.ports.requests import SequenceSubmission
 if TYPE_CHECKING:
     from vyre.app.sequences.megakernels import WaveKernels
     from vyre.app.sequences.wave_plans import WaveChoice, WavePlans
-    from vyre.app.sequences.waves import Waves
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
 

@@ -165,9 +165,9 @@ class SessionSequences(ABC):
 
     def _shared_plans(self) -> WavePlans:
         """Returns the plans of waves that the graphs of this session share."""
-        from vyre.app.calibration.service import source_of
         from vyre.app.sequences.wave_plans import WavePlans
         from vyre.app.sequences.wave_times import KnownWaveTimes
+        from vyre.app.tuning.keys import source_of
 
         with _MAKING, sealed:
             if self._wave_plans is None:

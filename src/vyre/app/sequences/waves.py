@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from vyre.app.sequences.description import Work, WorkPart
+from vyre.app.sequences.execution import Waves
 from vyre.app.sequences.structure import Structure, Unit
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.binding import plan_bindings
@@ -21,9 +22,6 @@ from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.binding import Binding
-
-Waves: TypeAlias = tuple[tuple[int, ...], ...]
-"""Launches of a part by position, wave after wave."""
 
 
 def waves_of(work: Work, structure: Structure, sink: DecisionSink | None = None) -> tuple[Waves, ...]:

@@ -36,7 +36,7 @@ from vyre.ports.resident_buffer import ResidentBuffer
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.transfers.report import Array, Block
-    from vyre.app.transfers.sessions import TransferServices
+    from vyre.app.transfers.services import TransferServices
     from vyre.policies.transfer.packing import PackingPlan
 
 KEPT_LAYOUTS: Final = 8

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from vyre.domain.arguments import whole
-from vyre.domain.errors import VyreError
 from vyre.domain.record import U64_MAX
 
 if TYPE_CHECKING:
@@ -15,53 +14,9 @@ if TYPE_CHECKING:
     from vyre.app.resident import ResidentArray
     from vyre.app.transfers.reading import BoundDownload, Reading
     from vyre.app.transfers.report import Downloaded, TransferReport
-    from vyre.app.transfers.scratch import Scratch
     from vyre.app.transfers.slots import Marked, SlotReading
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.policies.journal import DecisionSink
-    from vyre.policies.transfer.packing import PackingThresholds
-
-
-class TransferServices:
-    """The services that copies of many arrays use; a session makes them with its first such copy."""
-
-    def __init__(
-        self, lease: BackendLease, calibration: Callable[[], CalibrationService], decisions: DecisionSink | None
-    ) -> None:
-        from vyre.app.transfers.reading import Reading
-        from vyre.app.transfers.scratch import Scratch
-        from vyre.app.transfers.slots import SlotReading
-
-        self.lease: BackendLease = lease
-        self.decisions: DecisionSink | None = decisions
-        self._calibration = calibration
-        self.scratch: Scratch = Scratch(lease)
-        self.slots: SlotReading = SlotReading(self)
-        self.reading: Reading = Reading(self)
-        self._thresholds: PackingThresholds | None = None
-
-    def thresholds(self) -> PackingThresholds:
-        """Returns what copies and launches cost here, by measurements where there are any; looked up once."""
-        from vyre.domain.launch_costs import ASSUMED
-        from vyre.policies.transfer.packing import PackingThresholds
-
-        if self._thresholds is None:
-            try:
-                costs = self._calibration().load()
-            except VyreError:
-                costs = ASSUMED
-
-            def median(name: str) -> int:
-                found = getattr(costs, name) or getattr(ASSUMED, name)
-                return int(found.median_ns)
-
-            self._thresholds = PackingThresholds(
-                copy_ns=median("pinned_latency"),
-                gib_ns=median("pinned_per_gib"),
-                pack_ns=median("bind") + median("round_trip"),
-                launch_ns=median("launch"),
-            )
-        return self._thresholds
 
 
 class SessionTransfers:
@@ -70,7 +25,7 @@ class SessionTransfers:
     _calibration: Callable[[], CalibrationService]
     _decisions: DecisionSink | None
     _lease: BackendLease
-    _transfers: TransferServices | None = None
+    _transfers: tuple[Reading, SlotReading] | None = None
 
     def download(self, arrays: Iterable[ResidentArray], *, most_packed: int | None = None) -> Downloaded:
         """Returns the content of resident arrays, or parts of them, as new arrays in the same order.
@@ -92,7 +47,7 @@ class SessionTransfers:
         """
         most_packed = _bytes("most_packed", most_packed)
         self._lease.check_open()
-        return self._transfer_services().reading.bind(arrays, most_packed)
+        return self._transfer_services()[0].bind(arrays, most_packed)
 
     def download_slots(
         self,
@@ -117,8 +72,7 @@ class SessionTransfers:
             capacity = whole("capacity", capacity, 1, U64_MAX, "give a number of elements of at least 1, or None.")
         self._lease.check_open()
         self._lease.wait_for(None)
-        services = self._transfer_services()
-        return services.slots.slots(slots, lengths, capacity, most_packed)
+        return self._transfer_services()[1].slots(slots, lengths, capacity, most_packed)
 
     def download_marked(self, items: ResidentArray, marks: ResidentArray, *, limit: int) -> Marked:
         """Returns the items with a mark, in their order, such as the diagnostics that a program has left.
@@ -133,8 +87,7 @@ class SessionTransfers:
         limit = whole("limit", limit, 1, U64_MAX, "give a number of items of at least 1.")
         self._lease.check_open()
         self._lease.wait_for(None)
-        services = self._transfer_services()
-        return services.slots.marked(items, marks, limit)
+        return self._transfer_services()[1].marked(items, marks, limit)
 
     def upload(self, writes: Iterable[tuple[ResidentArray, ReadableBuffer]]) -> TransferReport:
         """Copies data to resident arrays, or parts of them: pairs of an array and its new content, of its length.
@@ -149,9 +102,14 @@ class SessionTransfers:
         self._lease.wait_for(None)
         return upload(self._lease, writes, self._decisions)
 
-    def _transfer_services(self) -> TransferServices:
+    def _transfer_services(self) -> tuple[Reading, SlotReading]:
         if self._transfers is None:
-            self._transfers = TransferServices(self._lease, self._calibration, self._decisions)
+            from vyre.app.transfers.reading import Reading
+            from vyre.app.transfers.services import TransferServices
+            from vyre.app.transfers.slots import SlotReading
+
+            services = TransferServices(self._lease, self._calibration, self._decisions)
+            self._transfers = Reading(services), SlotReading(services)
         return self._transfers
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.app.transfers.report import Array, Block
-    from vyre.app.transfers.sessions import TransferServices
+    from vyre.app.transfers.services import TransferServices
     from vyre.domain.ir.program import Program
     from vyre.policies.transfer.readback import SlabPlan
     from vyre.ports.requests import Resource

@@ -10,6 +10,7 @@ from typing import Final
 from vyre.app.tuning.launches import TunedLaunch
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.identity import program_digest
+from vyre.domain.launch_costs import CostSource
 from vyre.domain.tuning import TimeKind, TuningKey, bucket_of
 from vyre.ports.backend import Backend
 
@@ -38,6 +39,14 @@ def tuning_key(backend: Backend, launch: TunedLaunch) -> TuningKey:
 def time_kind(backend: Backend) -> TimeKind:
     """Returns how times of ``backend`` are obtained: as its facet ``tunable`` says, else on the host's clock."""
     return TimeKind.HOST if backend.tunable is None else backend.tunable.kind
+
+
+def source_of(backend: Backend) -> CostSource:
+    """Returns device and driver as the facet ``tunable`` names them; without it, those of the host."""
+    tunable = backend.tunable
+    if tunable is None:
+        return CostSource(str(backend.id), host_name(), host_versions())
+    return CostSource(str(backend.id), tunable.device, tunable.driver)
 
 
 def host_name() -> str:

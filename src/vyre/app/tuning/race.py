@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.tuning.keys import time_kind
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
+from vyre.app.views import as_html
 from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.tuning import TimeKind
@@ -54,10 +55,7 @@ class RaceReport(NamedTuple):
         return self.kind.is_measured
 
     def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import race_view
-
-        return race_view(self)
+        return as_html(self)
 
     def __str__(self) -> str:
         lines = [f"{self.winner}: {self.why}", *map(str, self.raced)]

@@ -6,6 +6,7 @@ from enum import Enum
 from statistics import median
 from typing import NamedTuple
 
+from vyre.app.views import as_html
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey
 
@@ -55,10 +56,7 @@ class TuningReport(NamedTuple):
         return tuple(median(times) if times else None for times in self.samples)
 
     def _repr_html_(self) -> str:
-        """Returns a piece of HTML for notebooks."""
-        from vyre.app.notebooks.views import tuning_view
-
-        return tuning_view(self)
+        return as_html(self)
 
 
 class Tuned(NamedTuple):

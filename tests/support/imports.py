@@ -18,12 +18,15 @@ def imports_of(path: Path) -> Iterator[str]:
             yield f"{module}.{member}"
 
 
-def _imported(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Module and member of ``from module import member``; no member of ``import module``."""
+def _imported(path: Path, *, types: bool = False) -> Iterator[tuple[str, str | None]]:
+    """Module and member of ``from module import member``; no member of ``import module``.
+
+    ``types``: also those that only type checkers see.
+    """
     todo: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if not types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             todo += node.orelse
             continue
         todo += ast.iter_child_nodes(node)
@@ -43,15 +46,15 @@ def modules_below(package: Path) -> dict[str, Path]:
     return found
 
 
-def import_graph(package: Path) -> dict[str, frozenset[str]]:
-    """For every module of ``package`` the modules of it that it imports.
+def import_graph(package: Path, *, types: bool = False) -> dict[str, frozenset[str]]:
+    """For every module of ``package`` the modules of it that it imports; with ``types`` also for type checkers only.
 
     An import from a package counts as one of the module that is named, if one is.
     """
     modules = modules_below(package)
     graph = {}
     for name, path in modules.items():
-        wanted = ((module, f"{module}.{member}") for module, member in _imported(path))
+        wanted = ((module, f"{module}.{member}") for module, member in _imported(path, types=types))
         graph[name] = frozenset(inner if inner in modules else module for module, inner in wanted) & modules.keys() - {
             name
         }

@@ -33,6 +33,12 @@ def test_nothing_imports_itself_over_others() -> None:
     assert circles(graph) == []
 
 
+def test_the_application_can_be_read_from_the_bottom_up() -> None:
+    graph = import_graph(PACKAGE, types=True)
+    of_application = [circle for circle in circles(graph) if any(name.startswith("vyre.app") for name in circle)]
+    assert "vyre.app.session" in graph["vyre"] and of_application == []
+
+
 @pytest.mark.parametrize(("importer", "imported"), ALLOWED)
 def test_every_exception_closes_a_circle(importer: str, imported: str) -> None:
     graph = graph_of_package()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,64 +9,45 @@ from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
-from weakref import WeakKeyDictionary
 
-from vyre.adapters.forks import process_lock
-from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
-from vyre.app.asynchrony.sessions import SessionAsynchrony
-from vyre.app.asynchrony.work import AsyncWork
-from vyre.app.background import BackgroundCompiler
 from vyre.app.kernels.entered import enter, leave
-from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
-from vyre.app.persistent.kept import KeptJobs
 from vyre.app.persistent.sessions import SessionPersistence
-from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
+from vyre.app.preparing import merged_for
 from vyre.app.queries.sessions import SessionQueries
-from vyre.app.race_checks import RaceChecks
-from vyre.app.selection import Selection, SelectionReport
+from vyre.app.selection import SelectionReport
 from vyre.app.sequences.sessions import SessionSequences
-from vyre.app.services_on_use import ServicesOnUse
 from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.transfers.sessions import SessionTransfers
-from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import InvalidInput, InvalidProgram, UnsupportedFeature
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.float_mode import public_in_default_mode
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
 
 if TYPE_CHECKING:
-    from vyre.app.dialects.lowered import LoweredProgram
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
-    from vyre.app.host_arrays import Shapes
     from vyre.app.invalidation import InvalidationReport
-    from vyre.app.journal import DecisionJournal
-    from vyre.app.kernels.launches import KernelLaunch, KernelSource
+    from vyre.app.kernels.launches import KernelSource
     from vyre.app.pipeline import BoundLaunch, Inputs, OutArrays, Pipeline
-    from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ResidentArray
-    from vyre.app.resident_dispatch import BoundResidentLaunch, BoundWork
+    from vyre.app.resident_dispatch import BoundResidentLaunch
     from vyre.app.result import Result
-    from vyre.app.sequences.steps import Step
     from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.artifact_key import ArtifactKey
-    from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.tuning.paired_race import RaceThresholds
-    from vyre.ports.support import Telemetry
 
 
 @public_in_default_mode("dispatch", "compile")
 class Session(
-    SessionAsynchrony,
     SessionPersistence,
     SessionQueries,
     SessionReports,
@@ -84,48 +63,6 @@ class Session(
     Programs are validated and compiled on first use and remembered by identity (the last 1024 combinations of program
     and config), so dispatching the same ``Program`` object again costs no preparation.
     """
-
-    def __init__(
-        self,
-        selection: Selection,
-        telemetry: Telemetry,
-        tuning: TuningSources | None = None,
-        predict: bool | PredictionConfig = False,
-        journal: DecisionJournal | None = None,
-        max_in_flight: int = USUAL_IN_FLIGHT,
-        resident_budget: int | None = None,
-    ) -> None:
-        self._selection, self._telemetry, self._journal = selection, telemetry, journal
-        self._decisions = selection.services.decisions
-        if resident_budget is not None:
-            selection.backend.require_memory()
-        self._lease = BackendLease(selection.backend)
-        if resident_budget is not None:
-            self._lease.keep_to(resident_budget, self._decisions)
-        self._race_checks = RaceChecks(selection, self._lease, telemetry)
-        self._background = BackgroundCompiler(telemetry)
-        self._pipelines = PreparedPipelines()
-        self._prepared, self._calls = self._pipelines.table, self._pipelines.calls
-        self._sequence_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
-        on_use = ServicesOnUse(
-            self._lease, self._prepare, tuning, self._pipelines, self._sequence_timings, telemetry, self._decisions
-        )
-        self._calibration, self._tuning, self._lock = on_use.calibration, on_use.tuning, on_use.lock
-        self._planning_review = on_use.planning_review
-        self._wave_times = no_store if tuning is None else tuning.wave_times
-        self._verdicts = no_store if tuning is None else tuning.verdicts
-        self._closing = process_lock()
-        self._work = self._lease.work = AsyncWork(max_in_flight, self._lease.order)
-        self._item_times, self._kept_jobs = WeakKeyDictionary(), KeptJobs()
-        self._observer: ShapeObserver | None = None
-        if predict is not False:
-            from vyre.app.prediction import PredictionConfig, ShapeObserver  # imported on use
-
-            settings = PredictionConfig() if predict is True else predict
-            expect("predict", settings, PredictionConfig, "True, False or a PredictionConfig")
-            self._observer = ShapeObserver(
-                settings, telemetry, self._background, self._pipelines, self._prepare, self._decisions
-            )
 
     # ---------------------------------------------------------------- running
     def dispatch(
@@ -185,48 +122,6 @@ class Session(
             program, config, spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
         )
         return pipeline.dispatch(inputs, out, outputs)
-
-    def compile(
-        self,
-        program: ProgramLike,
-        config: DispatchConfig | None = None,
-        *,
-        spec: Mapping[str, SpecInput] | None = None,
-        grid: Grid | None = None,
-        extent: Grid | None = None,
-        output_counts: Mapping[str, Size] | None = None,
-        race_check: bool = False,
-    ) -> Pipeline:
-        """Validates and compiles ``program``; calling the returned pipeline with inputs runs it.
-
-        The keywords are fields of the config, as for ``dispatch``; other methods call them ``shorthand``.  Threads that
-        request the same pipeline at once share one compilation, and its error if it fails; ``timeout_s`` of the config
-        bounds how long they wait for it (``DispatchTimeout``).
-        """
-        # A pipeline keeps program and config alive: while it is in the table, no other object has their ids.
-        key: Key
-        plain = spec is None and grid is None and extent is None and output_counts is None and race_check is False
-        if plain:
-            key = id(program), id(config)
-        else:
-            key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
-        try:
-            return self._prepared[key][0]
-        except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
-            pass
-        if type(program) is not Program and isinstance(program, ProgramSource):
-            from vyre.app.kernels.launches import with_geometry
-
-            shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
-            return self.compile(program.program, config, **with_geometry(program, config, shorthand))
-        if self._lease.is_inherited:
-            self._lease.check_process()
-        if plain and config is None and type(program) is Program:
-            merged = DEFAULT_CONFIG
-        else:
-            merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
-        make = self._compiled if self._observer is None else self._observer.compile
-        return self._pipelines.get(Wanted(key, program, config, merged), make)
 
     def prepare(
         self, program: ProgramLike, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
@@ -372,22 +267,6 @@ class Session(
         )
 
     # ---------------------------------------------------------------- memory
-    def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
-        """Allocates device memory with a copy of ``data``, or with that many zero bytes.
-
-        Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Truth values of
-        NumPy become 32-bit words, for buffers of bool; for bool8 pass ``x.view(numpy.uint8)``.  Raises
-        ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
-        ``DeviceOutOfMemory`` if it is full.
-        """
-        from vyre.app.resident import make_resident
-
-        expect("label", label, (str, type(None)), "a text, or None")
-        self._lease.check_open()
-        array = make_resident(self._lease.backend.require_memory(), data, label)
-        self._lease.adopt(array)
-        return array
-
     def adopt(self, array: object, *, label: str | None = None) -> ResidentArray:
         """Uses another library's array as resident memory: nothing is copied, and both see all writes.
 
@@ -585,63 +464,3 @@ class Session(
                 self._race_checks.close()
                 if (device_passes := self._selection.services.device_passes) is not None:
                     device_passes.close()
-
-    # ---------------------------------------------------------------- preparing
-    def _compiled(self, wanted: Wanted) -> Pipeline:
-        return self._prepare(wanted.program, wanted.merged)
-
-    def _prepare(self, program: Program, config: DispatchConfig, kind: Kind | None = None) -> Pipeline:
-        from vyre.app.pipeline import Pipeline
-        from vyre.app.verdicts import require_valid, with_registered
-        from vyre.domain.op_ids import required_ops
-
-        if self._lease.closed:
-            self._lease.check_open()
-        started = time.perf_counter_ns()
-        backend = (lease := self._race_checks.lease if config.race_check else self._lease).backend
-        artifacts = self._selection.services.artifacts if backend.stores_code else None
-        try:
-            require_valid(program, artifacts)
-        except InvalidProgram as error:  # it may call operations that are registered, and not in the program
-            program = with_registered(program, error)
-            require_valid(program, artifacts)
-        written, program = program, self._lowered(program, config).program
-        if written.definitions and self._selection.shadow is not None:
-            self._selection.shadow.keep_written(program, written)
-        validated = time.perf_counter_ns() - started
-        needed = required_ops(program)
-        if not needed <= backend.supported_ops:
-            missing = needed - backend.supported_ops
-            raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
-            lease.review_with(self._planning_review())
-        pipeline = (kind or Pipeline)(lease, program, config, (("validate", validated),))
-        self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache._value_)
-        return pipeline
-
-    def _lowered(self, program: Program, config: DispatchConfig) -> LoweredProgram:
-        from vyre.app.dialects.for_session import lowered_for
-
-        return lowered_for(program, config, self._lease.backend, self._verdicts, self._selection.services.optimize)
-
-    def _launch(
-        self, source: ProgramSource, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
-        out: OutArrays | None = None,
-    ) -> KernelLaunch:  # fmt: skip
-        from vyre.app.kernels.launches import launch_of
-
-        self._lease.check_process()
-        return launch_of(cast("KernelSource", source), inputs, config, shorthand, out)
-
-    def _compiled_launch(
-        self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords
-    ) -> tuple[Pipeline, Inputs, Shapes | None]:
-        """Returns the pipeline of a launch, its inputs, and the shapes that a kernel declares for its outputs."""
-        if type(program) is not Program and isinstance(program, ProgramSource):
-            plan, inputs = cast("KernelSource", program)._launch_on(self, inputs, config, shorthand)
-            return plan.pipeline, inputs, plan.shapes
-        return self.compile(program, config, **shorthand), inputs, None
-
-    def _bound_work(self, step: Step) -> BoundWork:
-        pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
-        return pipeline.resident_work(inputs)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from vyre.app.session_core import SessionCore
 from vyre.domain.arguments import path_of
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 
 if TYPE_CHECKING:
-    from vyre.app.calibration.service import CalibrationService, KnownCosts
-    from vyre.app.host_arrays import Shapes
+    from vyre.app.calibration.service import KnownCosts
     from vyre.app.journal import DecisionJournal
-    from vyre.app.lease import BackendLease
-    from vyre.app.pipeline import Inputs, Pipeline
-    from vyre.app.prediction import PredictionReport, ShapeObserver
-    from vyre.app.selection import Selection
+    from vyre.app.pipeline import Inputs
+    from vyre.app.prediction import PredictionReport
     from vyre.app.shadow.state import ShadowReport
     from vyre.app.shorthand import Keywords
     from vyre.domain.dispatch import DispatchConfig
@@ -25,15 +23,8 @@ if TYPE_CHECKING:
     from vyre.domain.validation.report import Report
 
 
-class SessionReports:
-    """The part of ``Session`` that runs no program of the caller."""
-
-    _compiled_launch: Callable[..., tuple[Pipeline, Inputs, Shapes | None]]
-    _calibration: Callable[[], CalibrationService]
-    _journal: DecisionJournal | None
-    _lease: BackendLease
-    _observer: ShapeObserver | None
-    _selection: Selection
+class SessionReports(SessionCore):
+    """What a session tells about itself and its device."""
 
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
         """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from vyre.app.preparing import Key, shorthand_key
+from vyre.app.preparing import shorthand_key
+from vyre.app.session_core import SessionCore
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import real
 from vyre.domain.errors import DispatchTimeout
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from vyre.app.asynchrony.futures import Submitted
-    from vyre.app.asynchrony.work import AsyncWork
-    from vyre.app.host_arrays import Shapes
-    from vyre.app.lease import BackendLease
-    from vyre.app.pipeline import Inputs, Pipeline
-    from vyre.app.preparing import Wanted
+    from vyre.app.pipeline import Inputs
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig
 
@@ -35,13 +31,8 @@ def _futures() -> type[Submitted[Any]]:
     return Submitted
 
 
-class SessionAsynchrony:
-    """A mixin for ``Session``."""
-
-    _lease: BackendLease
-    _prepared: dict[Key, tuple[Pipeline, Wanted]]
-    _work: AsyncWork
-    _compiled_launch: Callable[..., tuple[Pipeline, Inputs, Shapes | None]]
+class SessionAsynchrony(SessionCore):
+    """Dispatches that a session starts without waiting for them."""
 
     def submit(
         self,

@@ -17,7 +17,7 @@ from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
 from vyre.domain.device_signatures import signature_of
 from vyre.domain.errors import BackendError
-from vyre.domain.evidence.provenance import SourceState, source_state
+from vyre.domain.evidence.provenance import source_state
 from vyre.domain.evidence.records import FORM, Device, Evidence
 from vyre.ports.backend import Backend, BackendCatalog
 from vyre.ports.provenance import SourceRepository
@@ -39,17 +39,13 @@ def empty_evidence(packages: Sequence[str], repository: SourceRepository | None)
     return Evidence(
         form=FORM,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        source=_source(repository or vyre_repository()),
+        source=source_state("vyre", version("vyre"), (repository or vyre_repository()).working_tree()),
         environment=environment(dict.fromkeys((*PACKAGES, *packages))),
         device=None,
         run=None,
         measurements=(),
         claims=(),
     )
-
-
-def _source(repository: SourceRepository) -> SourceState:
-    return source_state("vyre", version("vyre"), repository.working_tree())
 
 
 def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
 from vyre.app.evidence.recording import HostRun, Recorder, ResidentRun, attempt
 from vyre.app.evidence.writing import Outcome
 from vyre.app.opening import open as open_session
+from vyre.app.pipeline import Pipeline
+from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import Arguments
 from vyre.app.session import Session
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.evidence.failures import Failure
-
-if TYPE_CHECKING:
-    from vyre.app.pipeline import Pipeline
-    from vyre.app.resident import ResidentArray
 
 ALIGNED: Final = 256
 """Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
@@ -99,8 +97,8 @@ def _recorder_again(
     arrays: dict[str, ResidentArray] = {}
     for name, place in resident.items():
         begin, data = place % ALIGNED, inputs[name]
-        whole = stack.enter_context(session.resident(begin + len(data), label=name))
-        arrays[name] = whole.view(begin, len(data), np.uint8)
+        memory = stack.enter_context(session.resident(begin + len(data), label=name))
+        arrays[name] = memory.view(begin, len(data), np.uint8)
         arrays[name].upload(data)
     host = {name: data for name, data in inputs.items() if name not in resident}
     return ResidentRun(pipeline, Arguments(host, arrays))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
 
+from vyre.app.asynchrony.sessions import SessionAsynchrony
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import PersistentThreadMode
@@ -14,34 +15,20 @@ from vyre.domain.ir.program import Program, ProgramLike
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from weakref import WeakKeyDictionary
 
-    from vyre.app.calibration.service import CalibrationService
-    from vyre.app.lease import BackendLease
     from vyre.app.persistent.jobs import PersistentJobs
-    from vyre.app.persistent.kept import KeptJobs
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.policies.journal import DecisionSink
     from vyre.ports.persistent import PersistentExecutor
 
 USUAL_CAPACITY: Final = 1024
 MOST_CAPACITY: Final = 1 << 20
 
 
-class SessionPersistence:
-    """A mixin for ``Session``."""
-
-    _calibration: Callable[[], CalibrationService]
-    _decisions: DecisionSink | None
-    _item_times: WeakKeyDictionary[Pipeline, ItemTimes]
-    _kept_jobs: KeptJobs
-    _lease: BackendLease
-    compile: Callable[..., Pipeline]
-    dispatch: Callable[..., Result]
-    _begin: Callable[..., Future[Result]]
+class SessionPersistence(SessionAsynchrony):
+    """Programs that a session keeps running, and many dispatches of one program."""
 
     def persistent(
         self,
@@ -98,7 +85,8 @@ class SessionPersistence:
         backend = self._lease.backend
         if backend.async_executor is None:
             if type(program) is not Program:
-                return [self.dispatch(program, inputs, config, **shorthand) for inputs in items]
+                launches = (self._compiled_launch(program, inputs, config, shorthand) for inputs in items)
+                return [pipeline.dispatch(inputs, None, None, shapes) for pipeline, inputs, shapes in launches]
             pipeline = self.compile(program, config, **shorthand)
             return [pipeline(inputs) for inputs in items]
 

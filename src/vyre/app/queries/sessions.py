@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Unpack
 
+from vyre.app.session_core import SessionCore
 from vyre.app.shorthand import Keywords
 from vyre.domain.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from vyre.app.lease import BackendLease
-    from vyre.app.pipeline import Argument, Pipeline
+    from vyre.app.pipeline import Argument
     from vyre.app.queries.cache import ResidentCache
     from vyre.app.queries.queries import Queries
     from vyre.app.residency import ResidencyReport
-    from vyre.app.resident import ResidentArray
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import ProgramLike
-    from vyre.policies.journal import DecisionSink
-    from vyre.ports.support import Telemetry
 
 
-class SessionQueries:
-    """A mixin for ``Session``."""
-
-    _decisions: DecisionSink | None
-    _lease: BackendLease
-    _telemetry: Telemetry
-    compile: Callable[..., Pipeline]
-    resident: Callable[..., ResidentArray]
+class SessionQueries(SessionCore):
+    """Queries and the resident memory that they share."""
 
     def queries(
         self,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.forks import process_lock
+from vyre.app.session_core import SessionCore
 from vyre.domain.arguments import expect, path_of
 from vyre.ports.interrupts import sealed
 
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from vyre.app.calibration.service import CalibrationService, KnownCosts
+    from vyre.app.calibration.service import KnownCosts
     from vyre.app.fixpoint import ExecutorName, FixedPoint
-    from vyre.app.lease import BackendLease
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundWork
     from vyre.app.sequences.modes import ModesWanted
@@ -27,26 +25,16 @@ if TYPE_CHECKING:
     from vyre.app.sequences.temporary import Temporary
     from vyre.app.sequences.wave_plans import WavePlans
     from vyre.app.work_queue import DisciplineName, WorkQueue
-    from vyre.domain.dispatch import DispatchTiming
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
-    from vyre.policies.journal import DecisionSink
-    from vyre.ports.support import Telemetry
-    from vyre.ports.wave_time_store import WaveTimeStore
 
 _MAKING: Final = process_lock()
 
 
-class SessionSequences(ABC):
+class SessionSequences(SessionCore):
     """Sequences and temporary arrays of a session."""
 
-    _lease: BackendLease
-    _calibration: Callable[[], CalibrationService]
-    _sequence_timings: deque[DispatchTiming]
-    _decisions: DecisionSink | None
-    _telemetry: Telemetry
     _wave_plans: WavePlans | None = None
-    _wave_times: Callable[[], WaveTimeStore | None]
 
     def sequence(
         self, steps: Sequence[Item], *, first: Sequence[Item] = (), modes: ModesWanted | None = None
@@ -180,6 +168,7 @@ class SessionSequences(ABC):
         """Returns what launches cost, as ``Session.launch_costs`` does."""
         return self._calibration().known(None if path is None else path_of("path", path), assume=assume)
 
-    @abstractmethod
     def _bound_work(self, step: Step) -> BoundWork:
         """Binds the memory of a step."""
+        pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
+        return pipeline.resident_work(inputs)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from vyre.app.session_core import SessionCore
 from vyre.domain.arguments import whole
 from vyre.domain.record import U64_MAX
 
 if TYPE_CHECKING:
-    from vyre.app.calibration.service import CalibrationService
-    from vyre.app.lease import BackendLease
     from vyre.app.resident import ResidentArray
     from vyre.app.transfers.reading import BoundDownload, Reading
     from vyre.app.transfers.report import Downloaded, TransferReport
     from vyre.app.transfers.slots import Marked, SlotReading
     from vyre.domain.dispatch import ReadableBuffer
-    from vyre.policies.journal import DecisionSink
 
 
-class SessionTransfers:
-    """A mixin for ``Session``."""
+class SessionTransfers(SessionCore):
+    """Copies of many arrays at once."""
 
-    _calibration: Callable[[], CalibrationService]
-    _decisions: DecisionSink | None
-    _lease: BackendLease
     _transfers: tuple[Reading, SlotReading] | None = None
 
     def download(self, arrays: Iterable[ResidentArray], *, most_packed: int | None = None) -> Downloaded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.frame import Batch
+from vyre.adapters.cuda.machine.launch import Batch
 
 
 def broken(batch: Batch) -> str:

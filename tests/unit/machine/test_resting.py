@@ -13,7 +13,7 @@ from support.machine.driver import Rig, code_of, rig
 from support.machine.kernels import load_kernel, store
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import execution
-from vyre.adapters.cuda.machine.frame import Strand
+from vyre.adapters.cuda.machine.launch import Strand
 from vyre.adapters.cuda.machine.resting import IDLE_NANOSECONDS, MOST_TURNS, Rest
 from vyre.adapters.cuda.machine.streams import MOST_STEPS_OF_A_QUERY, Scheduler
 from vyre.adapters.cuda.seam import HostBlock

@@ -12,8 +12,7 @@ from support.cuda.ptx_runs import SCHEDULES, kernel, run, zeros
 from support.machine import invariants as machine_invariants
 from support.machine.driver import Rig, rig
 from vyre.adapters.cuda.machine import execution
-from vyre.adapters.cuda.machine.frame import Batch, Parked, Strand
-from vyre.adapters.cuda.machine.launch import Launch
+from vyre.adapters.cuda.machine.launch import Batch, Launch, Parked, Strand
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.streams import Completion, Scheduler, Stream, StreamSchedule
 

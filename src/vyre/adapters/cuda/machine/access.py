@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
-from vyre.adapters.cuda.machine.memory import Region
+from vyre.adapters.cuda.machine.memory import Index, Places, Region
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame, Numbers
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+    from vyre.adapters.cuda.machine.registers import Numbers
 
 Addresses: TypeAlias = Dense
 """An address per lane, or one for all of them, in 64 or 32 bits."""
-Places: TypeAlias = "int | NDArray[np.int64]"
-Index: TypeAlias = "Places | slice"
-"""Elements of an access: an int if all lanes agree, a slice if they are evenly spaced, else an int64 array."""
 Locate: TypeAlias = "Callable[[Frame, Instruction, Addresses, int], tuple[Region, Index] | None]"
 """(frame, instruction, address, bytes) to region and index in units of the bytes; None if regions differ."""
 
@@ -32,7 +30,7 @@ def _misaligned(frame: Frame, instruction: Instruction, address: Addresses, nbyt
     bad = np.flatnonzero(np.broadcast_to(address, (frame.size,)) % nbytes)
     where = int(bad[0])
     value = int(np.broadcast_to(address, (frame.size,))[where])
-    return frame.launch.fault(FaultKind.MISALIGNED, instruction, frame, where, value, f"{nbytes} bytes")
+    return frame.fault(FaultKind.MISALIGNED, instruction, where, value, f"{nbytes} bytes")
 
 
 def locate_global(
@@ -97,7 +95,7 @@ def partition(frame: Frame, instruction: Instruction, address: Lanes, nbytes: in
 
 def _outside(frame: Frame, instruction: Instruction, where: int, address: int, nbytes: int) -> Exception:
     fault: MemoryFault = frame.launch.memory.fault_at(address, nbytes)
-    return frame.launch.fault(fault.kind, instruction, frame, where, address, str(fault))
+    return frame.fault(fault.kind, instruction, where, address, str(fault))
 
 
 def _windowed(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int, size: int) -> Numbers:
@@ -110,7 +108,7 @@ def _windowed(frame: Frame, instruction: Instruction, address: Addresses, nbytes
         lanes = np.atleast_1d(address)
         where = int(np.flatnonzero(lanes > max(0, size - nbytes))[0])
         detail = f"{nbytes} bytes in a window of {size}"
-        raise frame.launch.fault(FaultKind.ILLEGAL_ADDRESS, instruction, frame, where, int(lanes[where]), detail)
+        raise frame.fault(FaultKind.ILLEGAL_ADDRESS, instruction, where, int(lanes[where]), detail)
     if bits % nbytes:
         raise _misaligned(frame, instruction, address, nbytes)
     return address.astype(np.int64)
@@ -136,7 +134,7 @@ def locate_local(frame: Frame, instruction: Instruction, address: Addresses, nby
     """Locates an access to local memory.  Raises ``KernelFault`` for one that is misaligned or outside the
     lane's area.
     """
-    offset = _windowed(frame, instruction, address, nbytes, frame.launch.code.local_bytes)
+    offset = _windowed(frame, instruction, address, nbytes, frame.launch.local_stride)
     return frame.strand.local, _scaled(offset + frame.own(frame.strand.local_bases), nbytes)
 
 

@@ -10,14 +10,14 @@ from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
 from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, floating, integer, memory, moves, warp
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
+from vyre.adapters.cuda.machine.launch import Needs
 from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol
 from vyre.adapters.cuda.machine.paths import Paths, paths
-from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.ptx_syntax import EntryText, Instruction
 
 _OPERATIONS: Final = integer.TABLE | floating.TABLE | convert.TABLE
@@ -80,25 +80,22 @@ class Block(NamedTuple):
 class Code(NamedTuple):
     """A compiled entry.
 
-    ``registers`` is the initial register file.  ``order_sensitive`` tells that the order of blocks could affect the
-    result of a program without races.
+    ``order_sensitive`` tells that the order of blocks could affect the result of a program without races.
     """
 
     blocks: tuple[Block, ...]
-    registers: list[Dense]
+    needs: Needs
     patches: tuple[Patch, ...]
-    dynamic_offset: int
-    local_bytes: int
     order_sensitive: bool
 
     def bound(self, addresses: Mapping[str, int]) -> Code:
         """Returns the code with the addresses of module variables filled in."""
-        registers = list(self.registers)
+        registers = list(self.needs.registers)
         for patch in self.patches:
             dtype = LANE_DTYPE[patch.kind]
             value = addresses[patch.name] + patch.addend
             registers[patch.place] = dtype.type(value & (1 << 8 * dtype.itemsize) - 1)
-        return self._replace(registers=registers)
+        return self._replace(needs=self.needs._replace(registers=registers))
 
     def paths(self) -> Paths:
         """Returns the control flow between the blocks."""
@@ -189,7 +186,8 @@ def compile_entry(
     blocks = [block._replace(writes=tuple(place for place in block.writes if place not in local)) for block in blocks]
     mixed = len(operators) > 1  # an operator commutes with itself, not with others
     order_sensitive = strong or mixed or any(place in read_anywhere for place in atomic_results)
-    return Code(tuple(blocks), ops.values, tuple(ops.patches), dynamic_offset, local_bytes, order_sensitive)
+    needs = Needs(entry.name, ops.values, parameter_bytes, dynamic_offset, local_bytes)
+    return Code(tuple(blocks), needs, tuple(ops.patches), order_sensitive)
 
 
 @cache
@@ -218,7 +216,7 @@ def _build(ops: Operands) -> Step:
 
 def _trap(instruction: Instruction) -> Step:
     def step(frame: Frame) -> None:
-        raise frame.launch.fault(FaultKind.TRAP, instruction, frame)
+        raise frame.fault(FaultKind.TRAP, instruction)
 
     return step
 

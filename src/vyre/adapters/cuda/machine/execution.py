@@ -18,11 +18,12 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.compilation import END
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
-from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Round, Strand, counted, scatter
-from vyre.adapters.cuda.machine.launch import Launch
+from vyre.adapters.cuda.machine.launch import WARP, Batch, Frame, Launch, Parked, Positions, Round, Strand, counted
 from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
+from vyre.adapters.cuda.machine.registers import scatter
 from vyre.adapters.cuda.machine.resting import IDLE_NANOSECONDS, Rest
 from vyre.adapters.lanes.silence import Silence
+from vyre.domain.cached import cached_property
 from vyre.ports.interrupts import given_up
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.compilation import Block
+    from vyre.adapters.cuda.machine.compilation import Block, Code
     from vyre.adapters.cuda.machine.memory import DeviceMemory
     from vyre.adapters.cuda.machine.module import MachineEntry
+    from vyre.adapters.cuda.machine.paths import Paths
     from vyre.adapters.cuda.seam import LaunchShape
 
 __all__ = ["KernelReport", "KernelRun", "Progress", "RunOptions", "run_kernel"]
@@ -83,8 +85,8 @@ class KernelRun:
         """``given_up`` is asked after each basic block, and ends the kernel."""
         self._memory = memory
         with Silence():
-            self._launch = Launch(entry, shape, parameters, memory, options)
-        self._scheduler = _Scheduler(self._launch, given_up)
+            self._launch = Launch(entry.code.needs, shape, parameters, memory, options)
+        self._scheduler = _Scheduler(self._launch, entry.code, given_up)
         self._slices = self._scheduler.slices()
 
     def advance(self) -> Progress:
@@ -146,11 +148,12 @@ class _Scheduler:
     4. no block is parked whole: when the last of its living lanes arrives at a barrier or ends, the others go on.
     """
 
-    def __init__(self, launch: Launch, given_up: Callable[[], bool]) -> None:
+    def __init__(self, launch: Launch, code: Code, given_up: Callable[[], bool]) -> None:
         self._launch = launch
         self._given_up = given_up
         self.rest: Final = Rest(launch)
-        self._blocks = launch.code.blocks
+        self._code = code
+        self._blocks = code.blocks
         self._schedule = launch.options.schedule
         self._limit = launch.options.step_limit
         self._ended = 0
@@ -221,7 +224,7 @@ class _Scheduler:
         lanes = min(lanes, _LOCAL_BYTES // max(1, launch.local_stride))
         together = options.workgroups_at_once
         if together is None:
-            sequential = launch.code.order_sensitive and self._schedule != "shuffled"
+            sequential = self._code.order_sensitive and self._schedule != "shuffled"
             together = 1 if sequential else max(1, lanes // launch.threads)
         together = min(together, options.resident_blocks or count)
         if self._schedule == "shuffled":
@@ -287,7 +290,7 @@ class _Scheduler:
         block = self._blocks[parked.block]
         frame = strand.frame(parked.positions, ())
         detail = "not all lanes of the block come to this barrier"
-        return self._launch.fault(FaultKind.DEADLOCK, block.last, frame, detail=detail)
+        return frame.fault(FaultKind.DEADLOCK, block.last, detail=detail)
 
     def spinning(self) -> KernelFault:
         """Returns the fault of lanes that all wait for a change of memory."""
@@ -295,9 +298,13 @@ class _Scheduler:
         number, positions = next(iter(strand.groups.items()))
         frame = strand.frame(positions, ())
         detail = "all lanes that are left wait for a change of memory"
-        return self._launch.endless(FaultKind.DEADLOCK, self._blocks[number].last, frame, detail)
+        return frame.endless(FaultKind.DEADLOCK, self._blocks[number].last, detail)
 
     # ------------------------------------------------------------------------------ groups
+
+    @cached_property
+    def _paths(self) -> Paths:
+        return self._code.paths()
 
     def _take(self, strand: Strand) -> tuple[int, Positions] | None:
         """Takes the next group out of the strand's and returns its basic block and its lanes; None if all groups only
@@ -308,7 +315,7 @@ class _Scheduler:
         if len(groups) == 1:
             (number,) = groups
             return None if number in spinning else (number, groups.pop(number))
-        paths = self._launch.paths
+        paths = self._paths
         loops = paths.loops
         free: list[int] = []
         patient: list[int] = []
@@ -379,9 +386,9 @@ class _Scheduler:
         launch.lane_instructions += block.size * frame.size
         if launch.instructions > self._limit and not self._goes_on():
             detail = f"{launch.options.step_limit} instructions issued"
-            raise launch.endless(FaultKind.STEP_LIMIT, block.last, frame, detail)
+            raise frame.endless(FaultKind.STEP_LIMIT, block.last, detail)
         if self._given_up():
-            raise launch.fault(FaultKind.GIVEN_UP, block.last, frame, detail="its caller was interrupted while it ran")
+            raise frame.fault(FaultKind.GIVEN_UP, block.last, detail="its caller was interrupted while it ran")
         if block.barrier is not None:
             self._arrive(strand, number, block, frame)
         elif block.table:
@@ -431,7 +438,7 @@ class _Scheduler:
         if len(outside):
             where = int(outside[0])
             detail = f"index {int(chosen[where])} of {len(block.table)} branch targets"
-            raise self._launch.fault(FaultKind.BAD_BRANCH, block.last, frame, where, detail=detail)
+            raise frame.fault(FaultKind.BAD_BRANCH, block.last, where, detail=detail)
         goes = np.where(taken, np.array(block.table)[np.where(taken, chosen, 0)], block.following)
         targets = np.unique(goes)
         if block.last.opcode == "brx.idx.uni" and len(targets) > 1:
@@ -454,7 +461,7 @@ class _Scheduler:
         if split.any():
             where = int(np.flatnonzero(split[warps])[0])
             detail = f"{leaving[warps[where]]} of {here[warps[where]]} lanes of the warp jump"
-            raise self._launch.fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, block.last, frame, where, detail=detail)
+            raise frame.fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, block.last, where, detail=detail)
 
     def _go(self, strand: Strand, number: int, target: int, positions: Positions) -> None:
         """Moves lanes to a basic block, where they join the lanes that are already there."""
@@ -520,7 +527,7 @@ class _Scheduler:
         if partial.any():
             where = int(np.flatnonzero(partial[warps])[0])
             detail = f"{here[warps[where]]} of {batch.warp_live[warps[where]]} lanes of the warp"
-            raise self._launch.fault(FaultKind.DIVERGENT_BARRIER, block.last, frame, where, detail=detail)
+            raise frame.fault(FaultKind.DIVERGENT_BARRIER, block.last, where, detail=detail)
 
     def _passed(self, batch: Batch, slots: NDArray[np.int64] | slice) -> None:
         """Records that blocks of a batch pass a barrier."""

@@ -6,9 +6,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.cuda.seam import FoundAccess, KernelFinding
+from vyre.domain.races import LanePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vyre.adapters.cuda.seam import LaunchShape
+    from vyre.domain.names import Dim3
 
 _KINDS: Final = {"ld": "load", "cp": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 _SPACES: Final = frozenset({"global", "shared", "local", "param", "const"})
@@ -117,3 +121,21 @@ def access_kind(opcode: str) -> str:
 def space_of(instruction: str) -> str:
     """Returns the state space that an instruction accesses, empty if it accesses none."""
     return next((word for part in instruction.split(maxsplit=2)[:2] for word in part.split(".") if word in _SPACES), "")
+
+
+def lane_place(shape: LaunchShape, lane: int) -> LanePlace:
+    """Returns the place of a lane, which is given by its linear id plus 1."""
+    x, y, z = shape.block
+    block, thread = divmod(lane - 1, x * y * z)
+    return LanePlace.of(shape.grid, shape.block, _unravel(block, shape.grid), _unravel(thread, shape.block))
+
+
+def access_of(shape: LaunchShape, lane: int, opcode: str, line: int) -> FoundAccess:
+    """Returns the access that a lane, given by its linear id plus 1, makes with an instruction."""
+    return FoundAccess(access_kind(opcode), line, lane_place(shape, lane))
+
+
+def _unravel(number: int, extent: Dim3) -> Dim3:
+    rest, x = divmod(number, extent[0])
+    z, y = divmod(rest, extent[1])
+    return x, y, z

@@ -7,7 +7,7 @@ index out of range hits a gap and not another allocation.  Freed addresses are r
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from vyre.adapters.cuda.seam import DeviceAddress
 
+Places: TypeAlias = "int | NDArray[np.int64]"
+Index: TypeAlias = "Places | slice"
+"""Elements of an access: an int if all lanes agree, a slice if they are evenly spaced, else an int64 array."""
 OWN_BASE: Final = 0x7E00_0000_0000
 """The first address that ``allocate`` chooses itself; callers choose addresses from ``HEAP_BASE`` on."""
 HEAP_BASE: Final = 0x7F00_0000_0000

@@ -12,24 +12,22 @@ Plain stores of equal bits that no lane reads are no race.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.access import Index
-from vyre.adapters.cuda.machine.faults import FaultKind
-from vyre.adapters.cuda.machine.footprint import footprint
-from vyre.adapters.cuda.seam import FoundAccess
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, access_of, lane_place
+from vyre.adapters.cuda.machine.memory import Index, Region
+from vyre.adapters.cuda.machine.ordering import Access
+from vyre.adapters.cuda.machine.registers import Numbers
+from vyre.adapters.cuda.seam import FoundAccess, LaunchShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame, Numbers
-    from vyre.adapters.cuda.machine.launch import Launch
-    from vyre.adapters.cuda.machine.memory import Region
-    from vyre.adapters.cuda.machine.ordering import Access
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
 Entries: TypeAlias = "NDArray[np.uint64] | np.uint64"
@@ -39,6 +37,35 @@ _TIME_SHIFT: Final = np.uint64(33)
 _ZERO: Final = np.uint64(0)
 _GRANULE: Final = 4
 _LOGGED: Final = 1 << 20
+_MOST_RUNS: Final = 64
+
+
+class Accessors(Protocol):
+    """Lanes that access memory together: ``size`` of them."""
+
+    size: int
+
+    @property
+    def lanes(self) -> NDArray[np.uint64]:
+        """Returns each lane's linear id in the launch, plus 1."""
+
+    @property
+    def blocks(self) -> Numbers:
+        """Returns each lane's linear block id in the grid."""
+
+    def address(self, region: Region, offset: int) -> int:
+        """Returns the address of a byte of a region."""
+
+    def fault(
+        self,
+        kind: FaultKind,
+        instruction: Instruction,
+        where: int,
+        address: int,
+        detail: str = "",
+        earlier: FoundAccess | None = None,
+    ) -> KernelFault:
+        """Returns the fault of the lane at index ``where``.  ``earlier`` is the other access of a race."""
 
 
 class Shadow:
@@ -89,20 +116,46 @@ class Shadow:
             for part in range(ratio):
                 yield index * ratio + part
 
+    def accesses(self, region: Region) -> Iterator[Access]:
+        """Yields runs of bytes that were read or written.
+
+        Atomic accesses count as writes.  Of scattered accesses only the first 64 runs are reported, so that a race
+        between streams may be missed.
+        """
+        for _, size, *_ in self.log:
+            if size < self.granule:
+                self.refine(size)
+        written = self.writes != 0
+        read = np.zeros(len(written), np.bool_) if self.lowest is None else self.lowest != 0
+        for index, size, *_ in self.log:
+            for place in self.places(index, size):
+                read[place] = True
+        for mask, writes in ((written, True), (read & ~written, False)):
+            for start, end in _runs(mask):
+                low, high = region.base + start * self.granule, region.base + end * self.granule
+                yield Access(region.base, low, min(high, region.end), writes)
+
+
+def _runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Returns [start, end) of the first runs of True."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))[: 2 * _MOST_RUNS]
+    return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+
 
 class RaceChecker:
     """The shadows of a launch, and its logical time."""
 
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
+    def __init__(self, shape: LaunchShape) -> None:
+        self._shape = shape
         self._shadows: dict[Region, Shadow] = {}
         self._now = 1
-        blocks = launch.block_count
+        blocks, threads = prod(shape.grid), prod(shape.block)
+        self._threads: Final = np.uint64(threads)
         self._within = np.zeros(blocks, np.uint64)
         self._released = np.zeros(blocks, np.uint64)
         self._acquired = np.zeros(blocks, np.uint64)
         # The bits of an entry that lanes do not need identify the instruction.
-        self._shift: Final = max(0, 32 - (blocks * launch.threads).bit_length())
+        self._shift: Final = max(0, 32 - (blocks * threads).bit_length())
         self._instructions: list[Instruction] = []
         self._numbers: dict[int, int] = {}
 
@@ -112,10 +165,10 @@ class RaceChecker:
         self._now += 1
         self._within[blocks] = self._now
 
-    def order(self, frame: Frame, *, acquire: bool, release: bool, block_only: bool) -> None:
+    def order(self, frame: Accessors, *, acquire: bool, release: bool, block_only: bool) -> None:
         """Records that lanes executed a fence, or an access that acquires or releases; ``block_only``: of scope cta."""
         self._now += 1
-        blocks = frame.own(frame.strand.blocks)
+        blocks = frame.blocks
         self._within[blocks] = self._now
         if block_only:
             return
@@ -131,11 +184,19 @@ class RaceChecker:
     def accesses(self, region: Region) -> Iterator[Access]:
         """Returns the ranges of a region that the launch accessed."""
         shadow = self._shadows.get(region)
-        return iter(()) if shadow is None else footprint(region, shadow)
+        return iter(()) if shadow is None else shadow.accesses(region)
 
     # ---- accesses
     def read(
-        self, region: Region, index: Index, size: int, frame: Frame, instruction: Instruction, *, plain: bool, nc: bool
+        self,
+        region: Region,
+        index: Index,
+        size: int,
+        frame: Accessors,
+        instruction: Instruction,
+        *,
+        plain: bool,
+        nc: bool,
     ) -> None:
         """Records that lanes read elements of ``size`` bytes, and raises ``KernelFault`` for a race.
 
@@ -163,7 +224,7 @@ class RaceChecker:
         region: Region,
         index: Index,
         size: int,
-        frame: Frame,
+        frame: Accessors,
         instruction: Instruction,
         *,
         plain: bool,
@@ -242,7 +303,7 @@ class RaceChecker:
                 else:
                     shadow.lowest[place[::-1]] = lowest[::-1]
 
-    def _conflicts(self, entries: Entries, frame: Frame, plain: bool) -> NDArray[np.bool_] | None:
+    def _conflicts(self, entries: Entries, frame: Accessors, plain: bool) -> NDArray[np.bool_] | None:
         """Returns which lanes conflict with the access in their entry; None if none does."""
         if not entries.any():
             return None
@@ -254,9 +315,8 @@ class RaceChecker:
         if not other.any():
             return None
         time = entries >> _TIME_SHIFT
-        threads = np.uint64(self._launch.threads)
-        theirs = (np.maximum(lanes, np.uint64(1)) - np.uint64(1)) // threads
-        ours = frame.own(frame.strand.blocks)
+        theirs = (np.maximum(lanes, np.uint64(1)) - np.uint64(1)) // self._threads
+        ours = frame.blocks
         together = theirs == ours.astype(np.uint64)
         owners = theirs.astype(np.int64)
         within = self._within[ours] > time
@@ -269,7 +329,7 @@ class RaceChecker:
         kind: FaultKind,
         conflict: NDArray[np.bool_] | np.bool_,
         entries: Entries | None,
-        frame: Frame,
+        frame: Accessors,
         instruction: Instruction,
         region: Region,
         index: Index,
@@ -277,23 +337,23 @@ class RaceChecker:
         part: int,
     ) -> None:
         """Raises the fault of the first conflicting lane.  ``part``: the number of the granule within the element."""
-        launch = self._launch
         where = int(np.flatnonzero(np.broadcast_to(conflict, (frame.size,)))[0])
         element = np.broadcast_to(
             np.arange(*index.indices(1 << 62)) if isinstance(index, slice) else index, (frame.size,)
         )
-        address = launch.address(frame, region, int(element[where]) * size + part * self._shadows[region].granule)
+        address = frame.address(region, int(element[where]) * size + part * self._shadows[region].granule)
         if entries is None:
-            raise launch.fault(kind, instruction, frame, where, address)
+            raise frame.fault(kind, instruction, where, address)
         other = self._found(int(np.broadcast_to(entries, (frame.size,))[where]))
         line = "" if other.line is None else f", line {other.line}"
         detail = f"with lane {other.lane.global_id}{line}"
-        raise launch.fault(kind, instruction, frame, where, address, detail, other)
+        raise frame.fault(kind, instruction, where, address, detail, other)
 
     def _found(self, entry: int) -> FoundAccess:
         """Returns the access that an entry describes."""
         low = entry & int(_LANE)
         lane, number = low >> self._shift, low & (1 << self._shift) - 1
         if number:
-            return self._launch.found(self._instructions[number - 1], lane)
-        return FoundAccess("access", None, self._launch.place(lane))
+            instruction = self._instructions[number - 1]
+            return access_of(self._shape, lane, instruction.opcode, instruction.line)
+        return FoundAccess("access", None, lane_place(self._shape, lane))

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from vyre.adapters.cuda.machine.access import Index
-    from vyre.adapters.cuda.machine.launch import Launch
+    from vyre.adapters.cuda.machine.launch import Launch, Poll
     from vyre.adapters.cuda.machine.memory import Region
 
 IDLE_NANOSECONDS: Final = 1_000_000
 """The time that passes for a kernel in a slice in which it finds nothing to do."""
 MOST_TURNS: Final = 64
-
-
-class Poll(NamedTuple):
-    """A value that lanes found in memory: ``memory`` is its elements, of which ``place`` selects some."""
-
-    memory: NDArray[Any]
-    place: Index
-    found: NDArray[Any]
-
-    def holds(self) -> bool:
-        """Returns whether the memory still has this value."""
-        return bool((self.memory[self.place] == self.found).all())
 
 
 class Rest:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.access import LOCATE, Index
+from vyre.adapters.cuda.machine.access import LOCATE
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
 from vyre.adapters.cuda.machine.instructions.memory import (
     SCOPES,
@@ -23,8 +23,8 @@ from vyre.adapters.lanes.types import Dense, Lanes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame
-    from vyre.adapters.cuda.machine.memory import Region
+    from vyre.adapters.cuda.machine.launch import Frame
+    from vyre.adapters.cuda.machine.memory import Index, Region
     from vyre.adapters.cuda.machine.operands import Operands
 
 _SEMANTICS: Final = ("relaxed", "acquire", "release", "acq_rel")

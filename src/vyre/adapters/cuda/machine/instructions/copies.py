@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vyre.adapters.cuda.machine.access import locate_global, locate_shared
-from vyre.adapters.cuda.machine.frame import PendingCopy
 from vyre.adapters.cuda.machine.instructions.lanewise import Step
 from vyre.adapters.cuda.machine.instructions.memory import (
     by_allocation,
@@ -20,12 +19,13 @@ from vyre.adapters.cuda.machine.instructions.memory import (
     elements,
     store_checked,
 )
+from vyre.adapters.cuda.machine.launch import PendingCopy
 from vyre.adapters.cuda.machine.memory import FRESH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
 _SIZES: Final = {"ca": (4, 8, 16), "cg": (16,)}

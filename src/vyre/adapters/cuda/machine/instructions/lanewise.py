@@ -13,7 +13,7 @@ from vyre.adapters.cuda.machine.ptx_syntax import Negated, Operand, Pair
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
 Step: TypeAlias = "Callable[[Frame], None]"

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.access import LOCATE, Addresses, Index, Places, partition
+from vyre.adapters.cuda.machine.access import LOCATE, Addresses, partition
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
-from vyre.adapters.cuda.machine.launch import Awaited
+from vyre.adapters.cuda.machine.launch import Awaited, Poll
 from vyre.adapters.cuda.machine.operands import Address
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
-from vyre.adapters.cuda.machine.resting import Poll
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.frame import Frame
-    from vyre.adapters.cuda.machine.memory import Region
+    from vyre.adapters.cuda.machine.launch import Frame
+    from vyre.adapters.cuda.machine.memory import Index, Places, Region
     from vyre.adapters.cuda.machine.operands import Operands
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
@@ -123,8 +122,8 @@ def check_known(region: Region, index: Index, size: int, frame: Frame, instructi
     known = region.typed(_WORDS[size])[1][index] == _KNOWN[size]
     if not known.all():
         where = 0 if known.ndim == 0 else int(np.flatnonzero(~known)[0])
-        address = frame.launch.address(frame, region, size * at(index, where))
-        raise frame.launch.fault(FaultKind.UNINITIALISED, instruction, frame, where, address, f"{size} bytes")
+        address = frame.address(region, size * at(index, where))
+        raise frame.fault(FaultKind.UNINITIALISED, instruction, where, address, f"{size} bytes")
 
 
 def at(index: Index, where: int) -> int:
@@ -294,10 +293,10 @@ def store_checked(
     if plain and not isinstance(index, slice) and frame.size > 1 and value.ndim:
         differs = np.flatnonzero(data[index] != value)
         if len(differs):
-            launch, where = frame.launch, int(differs[0])
+            where = int(differs[0])
             places = np.broadcast_to(index, (frame.size,))
             last = int(np.flatnonzero(places == places[where])[-1])
-            address = launch.address(frame, region, word.itemsize * at(index, where))
-            earlier = launch.found(instruction, int(frame.lanes[where]))
+            address = frame.address(region, word.itemsize * at(index, where))
+            earlier = frame.access(instruction, where)
             detail = "lanes of one store write different bits"
-            raise launch.fault(FaultKind.RACE, instruction, frame, last, address, detail, earlier)
+            raise frame.fault(FaultKind.RACE, instruction, last, address, detail, earlier)

@@ -13,7 +13,7 @@ from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Elements, Operand
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
 Special: TypeAlias = "Callable[[Frame], Dense]"

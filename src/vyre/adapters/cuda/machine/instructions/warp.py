@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vyre.adapters.cuda.machine.faults import FaultKind
-from vyre.adapters.cuda.machine.frame import WARP
 from vyre.adapters.cuda.machine.instructions.integer import poison
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
+from vyre.adapters.cuda.machine.launch import WARP
 from vyre.adapters.cuda.machine.ptx_syntax import Negated, Pair
 from vyre.adapters.lanes.types import Lanes, LaneScalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame, Numbers
+    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+    from vyre.adapters.cuda.machine.registers import Numbers
 
 _BIT: Final = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))
 
@@ -67,7 +68,7 @@ class Warps:
             where = int(np.flatnonzero(bad)[0])
             asked = int(mask[where])
             detail = f"mask {asked:#010x}, lanes here {int(present[where]):#010x}"
-            raise frame.launch.fault(FaultKind.BAD_MASK, instruction, frame, where, detail=detail)
+            raise frame.fault(FaultKind.BAD_MASK, instruction, where, detail=detail)
 
 
 def _prepared(frame: Frame, instruction: Instruction, mask_place: int) -> tuple[Warps, NDArray[np.uint32]]:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         MAX_BUFFERS as MAX_BUFFERS, MAX_EXPRESSION_DEPTH as MAX_EXPRESSION_DEPTH, MAX_NODES as MAX_NODES,
         MAX_PROGRAM_NODES as MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH as MAX_STATEMENT_DEPTH,
     )
-    from vyre.domain.ir.node import Node as Node, SourceLocation as SourceLocation
+    from vyre.domain.ir.node import Node as Node
     from vyre.domain.ir.operators import (
         ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY,
         SUBGROUP as SUBGROUP, UNARY as UNARY,
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from vyre.domain.ir.views import view_index as view_index
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
+    from vyre.domain.source_location import SourceLocation as SourceLocation
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
 else:
@@ -103,7 +104,7 @@ _HOME: Final[dict[str, str]] = {
         "WrapCast children walk"
     ),
     "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",
-    "vyre.domain.ir.node": "Node SourceLocation",
+    "vyre.domain.ir.node": "Node",
     "vyre.domain.ir.operators": (
         "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY SUBGROUP UNARY AtomicOp BinaryOp BinaryRow Ordering Result "
         "RightOperand Span SubgroupOp SubgroupRow UnaryOp UnaryRow binary_result bitcast_is_legal cast_is_legal "
@@ -121,6 +122,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.views": "view_index",
     "vyre.domain.ir.walk": "unique_expressions",
     "vyre.domain.names": "Dim3",
+    "vyre.domain.source_location": "SourceLocation",
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
 }

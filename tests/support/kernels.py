@@ -7,11 +7,12 @@ from itertools import count
 from typing import Final
 
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupReduce, Var
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, Ordering, SubgroupOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, Program
 from vyre.domain.ir.stmt import Barrier, Body, If, Loop, Stmt, Store
 from vyre.domain.ir.types import ScalarType, f32, u32
+from vyre.domain.source_location import SourceLocation
 
 LID: Final = LaunchId(IdKind.LOCAL, 0)
 GID: Final = LaunchId(IdKind.GLOBAL, 0)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
 from vyre.domain.identity_enum import IdentityEnum
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.printable import indented, one_line, printable
+from vyre.domain.source_location import SourceLocation
 
 
 class Severity(IdentityEnum):

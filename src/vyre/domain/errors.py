@@ -15,8 +15,8 @@ from vyre.domain.races import races_text
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.node import SourceLocation
     from vyre.domain.races import DataRace
+    from vyre.domain.source_location import SourceLocation
     from vyre.domain.validation.report import Report
 
 _FIX: Final = "Fix: "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from vyre.domain.names import Dim3
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.source_location import SourceLocation
 
 _U32: Final = 0xFFFF_FFFF
 _LISTED: Final = 4

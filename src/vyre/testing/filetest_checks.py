@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from vyre.app.emission import emit
 from vyre.domain.errors import MalformedText, VyreError
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Program
+from vyre.domain.source_location import SourceLocation
 
 _CLAIMED: Final = re.compile(r"^\s*;\s*check(?:-\w+)?\s+\w+[^:]*:")
 _CHECK: Final = re.compile(r"^\s*;\s*(check|check-not)\s+ptx((?:\s+\w+=[\w,-]+)*)\s*:\s*(.*?)\s*$")

@@ -22,12 +22,12 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import ErrorCode, InvalidConfig, MalformedText
 from vyre.domain.ir.bits import bits_value
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_format import literal_text, name_text, quoted
 from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.source_location import SourceLocation
 from vyre.domain.specialization import SpecMap, resolve_spec, spec_constants
 from vyre.testing.filetest_checks import Check, parse_checks
 from vyre.testing.filetest_values import Room, summary_text, take_values, values_text

@@ -415,7 +415,7 @@ def evidence_bundles() -> Reader:
 
 @reader
 def diagnostics() -> Reader:
-    from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.source_location import SourceLocation
 
     found = Diagnostic(Severity.ERROR, "V001", "a message", "a fix", SourceLocation("a.py", 3, 4))
     encoded = [found.render_json().encode()]

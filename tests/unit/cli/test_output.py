@@ -24,12 +24,12 @@ from vyre.app.bundle import load_bundle
 from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Var
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Let, Store
 from vyre.domain.ir.text_format import name_text, quoted
 from vyre.domain.ir.types import u8, u32
 from vyre.domain.printable import indented, one_line, printable
+from vyre.domain.source_location import SourceLocation
 from vyre.testing import conformance, filetests
 from vyre.testing.backend_contract import __main__ as contract
 

@@ -16,8 +16,8 @@ from vyre.adapters.cuda.ptx.sites import Area, KernelSites, Site
 from vyre.adapters.cuda.runtime.findings import sentence_of
 from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import FoundAccess, KernelFacts, KernelFinding
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.races import LanePlace
+from vyre.domain.source_location import SourceLocation
 from vyre.testing import cuda_machine
 
 ONE = DispatchConfig(grid=(1, 1, 1))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.errors import MalformedJson
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.printable import one_line
+from vyre.domain.source_location import SourceLocation
 
 _SOURCE = "workgroup_size 64, 1, 1\nbody {\n\tif lid.x < 2 {\n        barrier(seq_cst)\n    }\n}\n"
 

@@ -13,8 +13,8 @@ import vyre
 from support.small_programs import saxpy_program
 from vyre.domain import errors
 from vyre.domain.errors import ErrorCode, VyreError
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.races import DataRace, LanePlace, RacingAccess
+from vyre.domain.source_location import SourceLocation
 
 
 def subclasses(cls: type[VyreError]) -> Iterator[type[VyreError]]:

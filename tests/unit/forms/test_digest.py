@@ -15,12 +15,13 @@ from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DEFINED_DOMAIN, DIGEST_DOMAIN, program_digest
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire_encoder import encode_body
+from vyre.domain.source_location import SourceLocation
 from vyre.testing.program_edits import Path, at, replaced, sites
 
 OUTSIDE: Final = {

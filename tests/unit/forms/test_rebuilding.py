@@ -10,13 +10,14 @@ import pytest
 from support.fuzzing.form_corpus import CORPUS
 from vyre.domain.ir.expr import Atomic, Binary, Call, Expr, Literal, Load, Var, children
 from vyre.domain.ir.forms import OPERANDS, PARTS
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt, rebuilt_from, same_statements, with_body, with_branches, with_operands
 from vyre.domain.ir.stmt import Arm, Block, Break, If, Let, Region, Store, Switch, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.source_location import SourceLocation
 
 ONE, TWO = Literal(ScalarType.U32, 1), Literal(ScalarType.U32, 2)
 HERE = SourceLocation("a.vyre", 3)

@@ -15,11 +15,11 @@ from support.fuzzing.form_corpus import CORPUS, conformance_programs, deep_progr
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.expr import EXPR_TYPES, Binary, Expr, IdKind, LaunchId, Var
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm, Break, Let
 from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.source_location import SourceLocation
 from vyre.testing.program_edits import sites
 
 

@@ -21,10 +21,10 @@ from vyre.adapters.reference.scalar_state import ElementBuffer, Workgroup
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DataRaceError, TrapError
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.domain.races import DataRace, LanePlace, RacingAccess
+from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation.validator import validate
 from vyre.testing.execution import execute, open_backend
 

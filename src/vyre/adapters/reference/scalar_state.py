@@ -8,12 +8,12 @@ from typing import Final, Protocol, TypeAlias
 
 from vyre.adapters.reference.engine import RunOptions
 from vyre.domain.errors import StepBudgetExceeded, TrapError
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Dim3
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
 from vyre.domain.races import LanePlace
+from vyre.domain.source_location import SourceLocation
 
 _U32: Final = 0xFFFF_FFFF
 Lanes: TypeAlias = list[int]

@@ -28,7 +28,6 @@ from vyre.domain.ir.expr import (
     children,
 )
 from vyre.domain.ir.limits import MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt, with_children, with_operands
@@ -52,6 +51,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import declared_names, measure, operands_first, unique_expressions
+from vyre.domain.source_location import SourceLocation
 
 _CACHED: Final = "expanded"
 

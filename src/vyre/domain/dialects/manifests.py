@@ -14,13 +14,13 @@ from vyre.domain.dialects.laws.stated import stated_law
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 from vyre.domain.nesting import is_toml_nested_beyond
 from vyre.domain.shown import shown
+from vyre.domain.source_location import SourceLocation
 from vyre.domain.strict_json import MAX_DEPTH
 from vyre.domain.validation.validator import check_rules
 

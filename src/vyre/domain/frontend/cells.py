@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.source_location import SourceLocation
 
 
 class Cell:

@@ -22,11 +22,12 @@ from vyre.domain.frontend.source import Places, Source
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.expr import Expr, Literal, Load, Var
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:
     from vyre.domain.frontend.captures import Capture, Captured

@@ -16,7 +16,7 @@ from unicodedata import combining, east_asian_width
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.source_location import SourceLocation
 
 R = TypeVar("R")
 _MOST_SHOWN: Final = 120

@@ -8,8 +8,9 @@ from operator import attrgetter
 from typing import Final
 
 from vyre.domain.identity_enum import IdentityEnum
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.types import DataType, ScalarType
+from vyre.domain.source_location import SourceLocation
 
 
 class Access(IdentityEnum):

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from vyre.domain.errors import BuildError
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.source_location import SourceLocation
 
 _SURFACE_MODULES: Final = frozenset(
     f"vyre.domain.ir.{name}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vyre.domain.ir.expr import Expr
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.stmt import Body, If
+from vyre.domain.source_location import SourceLocation
 
 
 class Link(NamedTuple):

@@ -25,7 +25,6 @@ from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import Size, python_number
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
@@ -55,6 +54,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import TypeLike, Value
 from vyre.domain.names import Dim3
 from vyre.domain.shown import shown
+from vyre.domain.source_location import SourceLocation
 
 _EXPRESSIONS: Final = frozenset(EXPR_TYPES)
 _STATEMENTS: Final = frozenset(STMT_TYPES)

@@ -18,7 +18,7 @@ from vyre.domain.errors import LocatedError, UnsupportedUse
 from vyre.domain.ir.caller import is_ours, outside
 from vyre.domain.ir.foreign_names import closest
 from vyre.domain.ir.foreign_use import explain_unbound
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.source_location import SourceLocation
 
 Called = Callable[..., object]
 P = ParamSpec("P")

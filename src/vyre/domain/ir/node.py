@@ -9,18 +9,7 @@ from typing import Any, ClassVar
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.shown import shown
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
-    """A position in the user's source: a Python line or a line of ``.vyre`` text (both 1-based)."""
-
-    file: str
-    line: int
-    column: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column is not None else "")
+from vyre.domain.source_location import SourceLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -18,13 +18,13 @@ from vyre.domain.ir.chains import IfChain
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.foreign_calls import explain
 from vyre.domain.ir.foreign_use import refuse
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.rebinding import Bindings, Rebinding
 from vyre.domain.ir.scopes import Scope
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.value import NEVER_STALE, Origin, Value, check_in_scope, refuse_closed
+from vyre.domain.source_location import SourceLocation
 
 T = TypeVar("T")
 

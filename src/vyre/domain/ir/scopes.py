@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Final
 
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.source_location import SourceLocation
 
 
 class Scope:

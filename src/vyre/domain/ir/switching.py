@@ -9,11 +9,11 @@ from typing import Final
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.foreign_use import ForeignSwitchUse
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.recorder import BlockContext, Frame, Recorder
 from vyre.domain.ir.stmt import Arm, Body, Switch
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, typed
+from vyre.domain.source_location import SourceLocation
 
 _BETWEEN_ARMS: Final = (
     "a statement is recorded between the arms of a p.switch block",

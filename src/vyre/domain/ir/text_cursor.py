@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.limits import MAX_NAME_BYTES, U32_MAX, is_name_too_long
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.text_format import unquoted
 from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, Tokens
+from vyre.domain.source_location import SourceLocation
 
 _T = TypeVar("_T")
 _MAX_STRING_CHARACTERS: Final = 2 + len("\\u{00005c}") * MAX_NAME_BYTES

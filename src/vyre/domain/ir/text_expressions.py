@@ -10,7 +10,6 @@ from vyre.domain.ir import expr as x
 from vyre.domain.ir.bits import integer_range
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NODES, is_name_too_long
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_format import (
@@ -28,6 +27,7 @@ from vyre.domain.ir.text_format import (
 )
 from vyre.domain.ir.text_lexer import NAME, NUMBER, STRING
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+from vyre.domain.source_location import SourceLocation
 
 _ID_KIND: Final = {word: kind for kind, word in ID_WORD.items()}
 _ORDERINGS: Final = {ordering.text: ordering for ordering in Ordering}

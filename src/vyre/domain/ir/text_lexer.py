@@ -9,8 +9,8 @@ from typing import Final
 
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.limits import MAX_TEXT_CHARACTERS
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.text_format import RESERVED_WORDS
+from vyre.domain.source_location import SourceLocation
 
 MAX_NUMBER_CHARACTERS: Final = 256
 

@@ -24,7 +24,6 @@ from vyre.domain.ir.limits import (
     MAX_TYPE_DEPTH,
     U64_MAX,
 )
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.size_parameters import SizeParameter, written_sizes
 from vyre.domain.ir.stmt import Stmt
@@ -34,6 +33,7 @@ from vyre.domain.ir.text_format import ACCESS_WORD
 from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, tokenize
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds
 from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, ReservedType, ScalarType, TypeArg
+from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program

@@ -23,7 +23,6 @@ from vyre.domain.ir.caller import caller_location, fail, users_name
 from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
 from vyre.domain.ir.foreign_names import FLOAT, type_hint
 from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse, refuse_array
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import (
     PYTHON_NUMBERS,
     NumpyNumber,
@@ -48,6 +47,7 @@ from vyre.domain.ir.operators import (
 from vyre.domain.ir.scopes import Scope, innermost_scope
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeKind
 from vyre.domain.shown import shown
+from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:
     from vyre.domain.ir.recorder import Recorder

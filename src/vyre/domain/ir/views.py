@@ -14,12 +14,12 @@ from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select
 from vyre.domain.ir.foreign_use import refuse
 from vyre.domain.ir.handles import Atomics, BufferHandle
 from vyre.domain.ir.limits import U32_MAX
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, derive, integer, typed
 from vyre.domain.shown import shown
+from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:
     from vyre.domain.ir.recorder import Recorder

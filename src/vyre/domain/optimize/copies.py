@@ -22,7 +22,7 @@ from vyre.domain.ir.expr import (
     Var,
 )
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
@@ -33,6 +33,7 @@ from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import walking_pass
+from vyre.domain.source_location import SourceLocation
 
 _AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
     Literal: lambda e, loc: Literal(e.dtype, e.bits, loc=loc),

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import ATOMICS, LEAVES, BufferLength, Expr, Literal, Load, Narrow, Var, children
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt_from
@@ -40,6 +39,7 @@ from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.unique_locals import names_of, with_unique_locals
 from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter
+from vyre.domain.source_location import SourceLocation
 
 _MOST_ELEMENTS: Final = 64
 """The largest number of elements of one buffer that become locals."""

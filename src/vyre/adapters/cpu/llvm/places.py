@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cpu.llvm.writer import Writer
-from vyre.domain.ir.node import SourceLocation
+from vyre.domain.source_location import SourceLocation
 
 FIRST_METADATA: Final = 16
 """The number of the first node of metadata that describes places; smaller ones have other uses."""

@@ -25,7 +25,7 @@ from vyre.domain.scoped_names import ScopedNames
 
 if TYPE_CHECKING:
     from vyre.domain.analysis.wide_access import WideGroup
-    from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.source_location import SourceLocation
     from vyre.policies.journal import DecisionSink
 
 AXES: Final = "xyz"

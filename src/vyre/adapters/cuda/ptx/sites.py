@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.source_location import SourceLocation
 
 
 class Site(NamedTuple):

@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import Expr, Literal, children
-from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import canonical
 from vyre.domain.optimize.egraph.heads import (
@@ -34,6 +33,7 @@ from vyre.domain.optimize.egraph.heads import (
     literal_of,
     operator_head,
 )
+from vyre.domain.source_location import SourceLocation
 
 Operands = tuple[int, ...]
 """The terms of the operands of a term."""

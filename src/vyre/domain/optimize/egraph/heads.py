@@ -24,10 +24,11 @@ from vyre.domain.ir.expr import (
     Unary,
     Var,
 )
-from vyre.domain.ir.node import Node, SourceLocation
+from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.constants import FOLD
+from vyre.domain.source_location import SourceLocation
 
 _U32: Final = ScalarType.U32
 

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
         DuplicateOperation as DuplicateOperation, ErrorCode as ErrorCode,
         ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig,
         InvalidDialect as InvalidDialect, InvalidField as InvalidField,
-        InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
+        InvalidInput as InvalidInput, InvalidResource as InvalidResource,
         KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
         MalformedBundle as MalformedBundle,
         MigrationFailed as MigrationFailed, UnknownOperation as UnknownOperation,
@@ -148,9 +148,9 @@ if TYPE_CHECKING:
     from vyre.domain.ir.views import View2d as View2d, View3d as View3d
     from vyre.domain.ir.upstream import import_upstream as import_upstream
     from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
+    from vyre.domain.program_report import InvalidProgram as InvalidProgram, Report as Report
     from vyre.domain.races import DataRace as DataRace, LanePlace as LanePlace, RacingAccess as RacingAccess
     from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
-    from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
     from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
     from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
@@ -218,8 +218,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
         "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts InvalidConfig InvalidDialect "
-        "InvalidField InvalidInput InvalidProgram "
-        "InvalidResource KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
+        "InvalidField InvalidInput InvalidResource "
+        "KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
         "MalformedWire MigrationFailed UnknownOperation "
         "PlanError QueueFull StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
@@ -249,9 +249,9 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.types": "ScalarType bf16 bool8 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
     "vyre.domain.ir.upstream": "import_upstream",
     "vyre.domain.launch_costs": "LaunchCosts Provenance",
+    "vyre.domain.program_report": "InvalidProgram Report",
     "vyre.domain.races": "DataRace LanePlace RacingAccess",
     "vyre.domain.specialization": "SpecMap SpecValue",
-    "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
     "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
     "vyre.policies.launching.queueing": "QueueDiscipline",

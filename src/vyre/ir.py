@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from vyre.domain.ir.views import view_index as view_index
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
+    from vyre.domain.program_report import Report as Report
     from vyre.domain.source_location import SourceLocation as SourceLocation
-    from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
 else:
     from vyre.domain.lazy_names import homes, importer
@@ -122,8 +122,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.views": "view_index",
     "vyre.domain.ir.walk": "unique_expressions",
     "vyre.domain.names": "Dim3",
+    "vyre.domain.program_report": "Report",
     "vyre.domain.source_location": "SourceLocation",
-    "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
 }
 

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import vyre
-from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, VyreError
+from vyre.domain.errors import MalformedJson, MalformedText, VyreError
 from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Unary, Var
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Arm, Block, Body, If, Let, Loop, Stmt, Store, Switch, if_chain
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
 
 U32 = ScalarType.U32

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from support.counting import at_most
 from support.profiles import examples
 from support.programs import Case, Order, any_cases, generate
-from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire
+from vyre.domain.errors import MalformedJson, MalformedText, MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format
 from vyre.domain.ir.json_form import FORMAT
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
+from vyre.domain.program_report import InvalidProgram
 
 
 def via_text(program: Program) -> Program:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from support.profiles import examples
 from support.programs import any_cases
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.expr import Expr, Literal, Var
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Block, Let, Loop, Region, Store, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 from vyre.testing.program_edits import Path, at, field_of, renamed, replaced, sites, spliced
 

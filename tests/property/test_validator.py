@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from support.profiles import SOAK, examples
 from support.programs import Case, Order, any_cases, generate
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import STMT_TYPES
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
 from vyre.testing.program_edits import at, field_of, replaced, sites, spliced
 

@@ -10,8 +10,8 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.nesting import telling_of_depth
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
+from vyre.domain.recursion import telling_of_depth
 from vyre.ports.backend import BackendCatalog, BackendRegistration
 from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionOptions
 

@@ -21,8 +21,8 @@ from vyre.domain.arguments import expect, whole
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
 from vyre.domain.launch_costs import ASSUMED, Provenance, weakest
+from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX
-from vyre.domain.shown import shown
 from vyre.domain.unique import Unique
 from vyre.policies.frontiers.fixpoint import (
     FixpointExecutor,

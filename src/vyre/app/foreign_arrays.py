@@ -10,7 +10,7 @@ import numpy as np
 from vyre.domain.errors import InvalidInput
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.types import ScalarType, TypeKind
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,7 +24,7 @@ from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer, inputs_of
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType, TypeKind
-from vyre.domain.shown import kind_of
+from vyre.domain.printable import kind_of
 
 Converter: TypeAlias = Callable[[object], memoryview]
 Shape: TypeAlias = tuple[int, ...]

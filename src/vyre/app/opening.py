@@ -22,7 +22,7 @@ from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:

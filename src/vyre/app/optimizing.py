@@ -12,11 +12,11 @@ from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.program import Program, ProgramLike, program_of
-from vyre.domain.nesting import telling_of_depth
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import Pass, PassResult, run_passes
 from vyre.domain.optimize.saturation import SATURATION, rewrites_of, with_laws
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
+from vyre.domain.recursion import telling_of_depth
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import without_calls
 

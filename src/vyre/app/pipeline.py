@@ -36,7 +36,7 @@ from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import size_parameters, sizes_of_axes
-from vyre.domain.nesting import telling_of_depth
+from vyre.domain.recursion import telling_of_depth
 from vyre.domain.unique import Unique
 from vyre.ports.backend import Backend
 from vyre.ports.execution import CacheOutcome, CompiledPipeline, CompileResult, PendingDispatch, Phases, ProgramExecutor

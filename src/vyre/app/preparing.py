@@ -13,7 +13,7 @@ from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import Program, ProgramLike
-from vyre.domain.shown import kind_of
+from vyre.domain.printable import kind_of
 from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 from vyre.domain.value_identity import identity
 from vyre.ports.interrupts import sealed

@@ -15,8 +15,8 @@ from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
 from vyre.domain.ir.numpy_scalars import is_bfloat16, whole_number
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.printable import kind_of, shown
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import kind_of, shown
 from vyre.domain.unique import Closing
 from vyre.ports.execution import ForeignMemory, ResidentMemory
 from vyre.ports.requests import Readback, Upload

@@ -21,8 +21,9 @@ from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
+from vyre.domain.program_report import InvalidProgram
 from vyre.ports.interrupts import sealed
 from vyre.ports.requests import SequenceSubmission
 

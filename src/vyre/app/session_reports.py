@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.evidence.records import Evidence
     from vyre.domain.ir.program import ProgramLike
-    from vyre.domain.validation.report import Report
+    from vyre.domain.program_report import Report
 
 
 class SessionReports(SessionCore):

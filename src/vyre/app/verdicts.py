@@ -16,9 +16,8 @@ from vyre.domain.validation.known import is_checked, remember_order
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
-    from vyre.domain.errors import InvalidProgram
     from vyre.domain.ir.program import Program
-    from vyre.domain.validation.report import Report
+    from vyre.domain.program_report import InvalidProgram, Report
     from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 VALID: Final = b"valid"

@@ -15,10 +15,11 @@ from vyre.app.sequences.sequence import WorkServices
 from vyre.app.sequences.steps import Step
 from vyre.domain.arguments import expect, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, ReadableBuffer
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, InvalidProgram, WorkQueueOverflow
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, WorkQueueOverflow
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.printable import shown
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.record import U32_MAX, U64_MAX
-from vyre.domain.shown import shown
 from vyre.domain.unique import Closing
 from vyre.domain.work_queues.forms import MOST_SLOTS, TOTALS, DrainForm
 from vyre.domain.work_queues.programs import drain_program

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.numpy_scalars import python_number, whole_number
-from vyre.domain.shown import kind_of, shown
+from vyre.domain.printable import kind_of, shown
 
 T = TypeVar("T")
 

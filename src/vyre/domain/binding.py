@@ -8,9 +8,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, abi_order
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

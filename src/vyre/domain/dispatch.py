@@ -12,8 +12,9 @@ from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.geometry import ReachedExtent
 from vyre.domain.ir.numpy_scalars import python_number, whole_number
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.names import Dim3, Grid, Size
-from vyre.domain.shown import kind_of, shown
+from vyre.domain.printable import kind_of, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -279,9 +280,10 @@ class DispatchTiming(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
-        from vyre.domain.html.times import timing_view
+        return _view(self)
 
-        return timing_view(self)
+
+_view: Final[FunctionAbove[[DispatchTiming], str]] = FunctionAbove("DispatchTiming._repr_html_")
 
 
 class OutputArena:

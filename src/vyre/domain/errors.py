@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from vyre.domain.printable import shown
 from vyre.domain.races import races_text
-from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.domain.races import DataRace
     from vyre.domain.source_location import SourceLocation
-    from vyre.domain.validation.report import Report
 
 _FIX: Final = "Fix: "
 
@@ -156,25 +155,6 @@ def no_descriptor(what: str, error: OSError) -> DispatchFailed:
         native_code=error.errno,
         fix="close files, or raise the limit of open files (`ulimit -n`).",
     )
-
-
-class InvalidProgram(BackendError):
-    """The program breaks a rule; ``report`` holds every diagnostic when validation found it.
-
-    ``excerpt`` is the line of a kernel in plain Python with what is meant underlined, where there is one.
-    """
-
-    code = ErrorCode.INVALID_PROGRAM
-    default_fix = "run `vyre validate` on the program and repair every error it lists."
-
-    def __init__(
-        self, message: str, *, fix: str | None = None, report: Report | None = None, excerpt: str = ""
-    ) -> None:
-        self.report = report
-        self.excerpt: str = excerpt
-        super().__init__(message, fix=fix)
-        if excerpt:
-            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{excerpt}",)
 
 
 class DeviceLost(BackendError):

@@ -8,8 +8,9 @@ from math import prod
 from operator import gt
 from typing import Final, NamedTuple
 
-from vyre.domain.errors import InvalidConfig, InvalidProgram
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.names import Dim3
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.record import U32_MAX, U64_MAX
 
 

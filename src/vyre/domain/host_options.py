@@ -8,8 +8,8 @@ from typing import Annotated, Final, TypeAlias
 from vyre.domain.arguments import whole
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.numpy_scalars import whole_number
+from vyre.domain.printable import shown
 from vyre.domain.record import IntRange, record
-from vyre.domain.shown import shown
 
 MOST_THREADS: Final = 1023
 _MOST_CPUS: Final = 1 << 16

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.binding import Binding, BindingPlan, BindingRole
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
+from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.geometry import (
     GridRule,
     LaneReach,
@@ -21,6 +21,7 @@ from vyre.domain.geometry import (
     infer_grid,
 )
 from vyre.domain.names import Dim3
+from vyre.domain.program_report import InvalidProgram
 
 U32_MAX = 0xFFFF_FFFF
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S
 from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleCosts
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
 
@@ -173,9 +174,7 @@ class LaunchCosts:
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
-        from vyre.domain.html.times import costs_view
-
-        return costs_view(self)
+        return _view(self)
 
     def known(self) -> dict[str, Measured]:
         """Returns all known costs except those of kernels, by the name of their fields."""
@@ -188,6 +187,7 @@ class LaunchCosts:
         return weakest(value.provenance for value in known) if known else None
 
 
+_view: Final[FunctionAbove[[LaunchCosts], str]] = FunctionAbove("LaunchCosts._repr_html_")
 COSTS: Final = tuple(f.name for f in fields(LaunchCosts) if f.name not in ("source", "taken_at_s", "kernels"))
 """Names of the fields that hold a cost."""
 TRAFFIC_BYTES: Final = {

@@ -1,5 +1,4 @@
-"""Bounds on nesting: of JSON and TOML, checked by a linear scan before a reader that recurses sees the text, and of
-programs whose caller has used up the recursion limit.
+"""Bounds on nesting of JSON and TOML, checked by a linear scan before a reader that recurses sees the text.
 
 Python's readers of both forms recurse once a level, up to the recursion limit of the interpreter.  Code that happens
 to run there, such as a finalizer, fails with ``RecursionError`` although the reader itself reports the text politely.
@@ -8,14 +7,7 @@ to run there, such as a finalizer, fails with ``RecursionError`` although the re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import wraps
-from typing import Final, ParamSpec, TypeVar
-
-from vyre.domain.errors import InvalidProgram
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from typing import Final
 
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _TOML_SKIPPED: Final = re.compile(
@@ -28,26 +20,6 @@ _TOML_SKIPPED: Final = re.compile(
 )
 """Strings and comments.  Each may lack its end, which costs no second look at the text; readers refuse such a text."""
 _NO_BRACKETS: Final = re.compile(r"[^\[\]{}]+")
-
-
-def telling_of_depth(function: Callable[P, R]) -> Callable[P, R]:
-    """Makes a function that walks over programs raise ``InvalidProgram`` for ``RecursionError``.
-
-    A valid program nests less deep than the recursion limit allows, unless the caller stands deep in a recursion.
-    """
-
-    @wraps(function)
-    def told(*arguments: P.args, **named: P.kwargs) -> R:
-        try:
-            return function(*arguments, **named)
-        except RecursionError:
-            pass
-        raise InvalidProgram(
-            "the program nests deeper than the recursion limit of Python allows here",
-            fix="call this from less deep in a recursion, or raise the limit with sys.setrecursionlimit().",
-        )
-
-    return told
 
 
 def is_json_nested_beyond(text: str, limit: int) -> bool:

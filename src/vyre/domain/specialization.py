@@ -17,7 +17,7 @@ from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.shown import kind_of, shown
+from vyre.domain.printable import kind_of, shown
 
 
 class SpecKind(Enum):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre.domain.errors import InvalidInput
-from vyre.domain.shown import kind_of
+from vyre.domain.printable import kind_of
 
 Words: TypeAlias = "npt.NDArray[np.uint32]"
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"

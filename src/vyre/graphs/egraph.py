@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidInput
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.graphs.columns import Words, column, pairs
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidInput
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange
+from vyre.domain.printable import shown
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.fixpoint import FixedPointResult

@@ -19,8 +19,8 @@ from vyre.domain.graphs.token_fact import (
     NodeKind,
 )
 from vyre.domain.ir.numpy_scalars import whole_number
+from vyre.domain.printable import kind_of, shown
 from vyre.domain.record import U32_MAX, U64_MAX
-from vyre.domain.shown import kind_of, shown
 from vyre.graphs.columns import Bytes, Longs, Words, column
 from vyre.graphs.csr import MOST_KINDS, Rows, compressed_rows
 

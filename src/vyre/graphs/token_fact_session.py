@@ -15,8 +15,8 @@ from vyre.app.fixpoint import ExecutorName, FixedPoint, FixedPointResult
 from vyre.app.sequences.steps import Step
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError
+from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX, U64_MAX
-from vyre.domain.shown import shown
 from vyre.domain.unique import Closing
 from vyre.domain.upload_reuse import UploadReuse
 from vyre.graphs import token_fact_kernels as kernels

@@ -21,12 +21,13 @@ from typing import Any, Final, NamedTuple
 
 from vyre.adapters.terminal import command, complain
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidProgram, UnreadableFile, VyreError
+from vyre.domain.errors import UnreadableFile, VyreError
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.printable import indented
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.strict_json import MAX_PROGRAM_DEPTH, parse
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend

@@ -22,7 +22,8 @@ from gpu_runs.workbench import Workbench, backend_with, has_driver, session_on, 
 from vyre import DispatchConfig, FixpointExecutor, Program, Repeat, Session, Step
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.adapters.cuda.seam import CudaCallError, LaunchShape
-from vyre.domain.errors import InvalidProgram, PlanError
+from vyre.domain.errors import PlanError
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing.outcomes import Outcome, Verdict
 

@@ -14,7 +14,7 @@ import vyre
 from support.small_programs import saxpy_program
 from vyre import DispatchConfig, SpecMap, SpecValue
 from vyre.domain.errors import InvalidConfig, InvalidInput
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 SAXPY: Final = saxpy_program()
 X: Final = np.arange(8, dtype=np.float32)

@@ -26,13 +26,13 @@ from vyre.domain.errors import (
     DispatchTimeout,
     InvalidConfig,
     InvalidInput,
-    InvalidProgram,
     InvalidResource,
     KernelCompileFailed,
     UnfinishedBuild,
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import OpId
+from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import Backend, require
 from vyre.ports.execution import CacheCounters, CompileResult, PipelineCompiler
 from vyre.ports.requests import DispatchRequest, OutputStorage

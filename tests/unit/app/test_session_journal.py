@@ -32,8 +32,9 @@ from vyre.app.journal import DecisionJournal
 from vyre.app.pipeline import Inputs
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidConfig, InvalidField, InvalidProgram, UnusableCosts
+from vyre.domain.errors import InvalidConfig, InvalidField, UnusableCosts
 from vyre.domain.launch_costs import ASSUMED, KernelTime
+from vyre.domain.program_report import InvalidProgram
 from vyre.gallery.example import Dispatcher, Example, mismatches
 from vyre.gallery.registry import BASICS, load
 from vyre.policies.caching.cost_eviction import EvictionInputs

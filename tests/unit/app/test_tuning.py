@@ -27,11 +27,11 @@ from vyre.domain.errors import (
     DispatchFailed,
     InvalidConfig,
     InvalidInput,
-    InvalidProgram,
     MalformedJson,
     UnreadableFile,
     UnsupportedFeature,
 )
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
 from vyre.policies.tuning.successive_halving import HalvingThresholds

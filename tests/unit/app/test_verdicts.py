@@ -10,10 +10,9 @@ import pytest
 from vyre import Program, ProgramBuilder, u32
 from vyre.app.verdicts import require_valid, verdict_key
 from vyre.domain.artifact_key import ArtifactKind
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.validation import validator
 from vyre.domain.validation.known import order_sensitive
-from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import check_rules, validate
 from vyre.testing.fakes import MemoryArtifactStore
 

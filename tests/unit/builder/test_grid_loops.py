@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from vyre import ProgramBuilder, f32, u32
-from vyre.domain.errors import BuildError, InvalidProgram
+from vyre.domain.errors import BuildError
 from vyre.domain.ir.builder import BufferHandle
+from vyre.domain.program_report import InvalidProgram
 from vyre.ir import Access, EventBuilder, GridLoop, Literal, ScalarType, Store, Var
 
 ONE: Final = Literal.of(ScalarType.U32, 1)

@@ -14,9 +14,10 @@ from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
 from vyre.app.journal import DecisionJournal
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.specialization import complete_spec
 from vyre.policies.emission.constant_division import DivisionInputs
 from vyre.ports.emission import EmissionOptions

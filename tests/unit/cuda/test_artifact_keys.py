@@ -27,12 +27,13 @@ from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
 from vyre.adapters.cuda.seam import JitOptions
 from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKind
-from vyre.domain.errors import InvalidConfig, InvalidProgram
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.buffers import BufferHints, CacheLocality
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.specialization import SpecMap, complete_spec
 from vyre.gallery.registry import examples
 

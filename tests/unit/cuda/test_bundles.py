@@ -29,7 +29,6 @@ from vyre.domain.errors import (
     BackendUnavailable,
     InvalidConfig,
     InvalidInput,
-    InvalidProgram,
     InvalidResource,
     KernelCompileFailed,
     TrapError,
@@ -39,6 +38,7 @@ from vyre.domain.errors import (
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.specialization import resolve_spec
 from vyre.ports.aot import AotRegistry
 from vyre.ports.bundles import AotEmitter, AotTargetId, Bundle

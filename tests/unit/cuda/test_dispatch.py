@@ -24,12 +24,12 @@ from vyre.domain.errors import (
     DeviceOutOfMemory,
     DispatchTimeout,
     InvalidInput,
-    InvalidProgram,
     KernelCompileFailed,
     TrapError,
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import Program
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.execution import execute

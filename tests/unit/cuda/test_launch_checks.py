@@ -27,8 +27,8 @@ from vyre.adapters.cuda.runtime.loaded import LoadedKernel
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.app.resident import ResidentArray
 from vyre.app.sequences.steps import Step
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.names import Dim3
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.devices.occupancy import ShapeDiagnosisInputs, diagnose_shape
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices

@@ -20,7 +20,7 @@ from vyre.app.sequences.steps import Step
 from vyre.app.session import Session
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BuildError, InvalidProgram
+from vyre.domain.errors import BuildError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.event_builder import EventBuilder
@@ -31,6 +31,7 @@ from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import Assign, If, Let, Loop
 from vyre.domain.ir.types import ScalarType, u32
 from vyre.domain.op_ids import ALL_OPS, required_ops
+from vyre.domain.program_report import InvalidProgram
 
 A = np.random.default_rng(7).integers(0, 1 << 32, 128, np.uint32)
 HITS = np.array([5, 9], np.uint32)

@@ -13,9 +13,10 @@ from support.registry import registered
 from vyre import Dialect, InOut, Operation, f32, u32
 from vyre.app.cli import main
 from vyre.app.dialects.registry import Registry
-from vyre.domain.errors import InvalidProgram, KernelSourceError
+from vyre.domain.errors import KernelSourceError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_parser import parse_definition
+from vyre.domain.program_report import InvalidProgram
 
 TEXT = """workgroup_size 64, 1, 1
 buffer y @0 read_write f32[runtime]

@@ -22,14 +22,7 @@ from vyre.domain.dialects.core import FORMS, Operator, core_dialect, operator_id
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, OperationVersion, deprecations_in
 from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation
-from vyre.domain.errors import (
-    BuildError,
-    DuplicateOperation,
-    InvalidDialect,
-    InvalidProgram,
-    MigrationFailed,
-    UnknownOperation,
-)
+from vyre.domain.errors import BuildError, DuplicateOperation, InvalidDialect, MigrationFailed, UnknownOperation
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import (
@@ -47,6 +40,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.operators import ATOMIC_MEANING, BINARY, SUBGROUP, UNARY, BinaryOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, u32
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.findings import Findings
 from vyre.domain.validation.typing import ExpressionTyper, Local
 

@@ -6,10 +6,10 @@ import pytest
 
 from support.kernels import kernel
 from vyre.domain.binding import BindingRole, plan_bindings, role_of
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import ReservedType, ScalarType, bool_, f32, u8, u16, u32, u64
+from vyre.domain.program_report import InvalidProgram
 
 R, RW, W, U, WG = Access.READ_ONLY, Access.READ_WRITE, Access.WRITE_ONLY, Access.UNIFORM, Access.WORKGROUP
 

@@ -11,7 +11,7 @@ import pytest
 
 import vyre
 from support.small_programs import saxpy_program
-from vyre.domain import errors
+from vyre.domain import errors, program_report
 from vyre.domain.errors import ErrorCode, VyreError
 from vyre.domain.races import DataRace, LanePlace, RacingAccess
 from vyre.domain.source_location import SourceLocation
@@ -27,7 +27,7 @@ def lane(local: int) -> LanePlace:
     return LanePlace(local, (local, 0, 0), (0, 0, 0), (local, 0, 0))
 
 
-ALL = [c for c in subclasses(VyreError) if c.__module__ == errors.__name__]
+ALL = [c for c in subclasses(VyreError) if c.__module__ in (errors.__name__, program_report.__name__)]
 SAMPLES: dict[str, object] = {
     "requested": 8,
     "available": 4,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vyre.domain.errors import InvalidConfig, InvalidProgram
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.geometry import LaunchLimits, check_geometry, element_count, grid_of_extent, infer_grid
 from vyre.domain.ir.program import Dim3
+from vyre.domain.program_report import InvalidProgram
 
 U32_MAX = 2**32 - 1
 UNLIMITED = LaunchLimits("free")

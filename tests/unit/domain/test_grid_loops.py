@@ -7,7 +7,6 @@ from typing import Final
 import pytest
 
 from support.kernels import GID, GRID_SYNC, add, equal, kernel, less, lit, load, store, var, when
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.grid_sync import (
     WORDS_PER_LOOP,
     Rounds,
@@ -24,6 +23,7 @@ from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Block, Body, GridLoop, If, Let, Loop, Region, Stmt, Store, walk_statements
 from vyre.domain.ir.types import u32
 from vyre.domain.native_rounds import with_native_rounds
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
 
 OUT: Final = Buffer.make("out", 0, Access.READ_WRITE, u32)

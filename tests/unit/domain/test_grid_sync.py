@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.kernels import BARRIER, GRID_SYNC, LID, add, kernel, less, lit, load, located, store, var, when
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Block, Body, Let, Region
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
 
 

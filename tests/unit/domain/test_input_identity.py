@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from vectors.seeds.input_identity import domain_separated_exact_input_key, exact_input_key
 from vyre.domain.byte_view import byte_view
-from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.errors import InvalidInput
+from vyre.domain.program_report import InvalidProgram
 
 tuples = st.lists(st.binary(max_size=6), max_size=4)
 

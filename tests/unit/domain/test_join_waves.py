@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from support.optimizer.stage_chains import Array, call
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.fusion.stages import CannotJoin, Refused, StageCall
 from vyre.domain.fusion.wave_rounds import Blocks, Round, divided, pieces_of, shortest_round, unrolled
 from vyre.domain.fusion.waves import JoinedWaves, WaveArgument, join_waves
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 
 X, Y, Z = (Array(name, 4, 4 * 64) for name in "xyz")
 MOVE = Program.from_text("""

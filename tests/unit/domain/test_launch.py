@@ -6,7 +6,7 @@ import pytest
 
 from support.kernels import GID, kernel, lit, load
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
+from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.geometry import GridRule, LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch, uses_atomics
 from vyre.domain.ir.expr import Atomic
@@ -15,6 +15,7 @@ from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
 from vyre.domain.ir.stmt import Let, Stmt, Store
 from vyre.domain.ir.types import DataType, u8, u16, u32, u64
 from vyre.domain.launch import Launch, geometry_of
+from vyre.domain.program_report import InvalidProgram
 
 UNLIMITED = LaunchLimits("free")
 U32_MAX = 2**32 - 1

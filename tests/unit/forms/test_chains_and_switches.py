@@ -22,7 +22,7 @@ from support.fuzzing.form_corpus import (
     store,
     switch,
 )
-from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedWire
+from vyre.domain.errors import MalformedJson, MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.expr import Literal, Var
@@ -30,7 +30,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Arm, Block, Let, Return, Stmt, Switch, if_chain
 from vyre.domain.ir.types import ScalarType, u32
 from vyre.domain.ir.wire_encoder import uleb
-from vyre.domain.validation.report import Report
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.validation.validator import validate
 
 RECORDED: Final = json.loads(

@@ -11,7 +11,6 @@ import pytest
 from blake3 import blake3
 
 from support.fuzzing.form_corpus import CORPUS, RESERVED_ELEMENTS
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DEFINED_DOMAIN, DIGEST_DOMAIN, program_digest
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
@@ -21,6 +20,7 @@ from vyre.domain.ir.program import Buffer, BufferHints, CacheLocality, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire_encoder import encode_body
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 from vyre.testing.program_edits import Path, at, replaced, sites
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
-from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.errors import MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.ir import json_tree, text_expressions, text_printer, wire, wire_decoder
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Load, Var, walk
@@ -25,6 +25,7 @@ from vyre.domain.ir.text_lexer import tokenize
 from vyre.domain.ir.types import ReservedType, u32
 from vyre.domain.ir.walk import program_statements
 from vyre.domain.ir.wire_reader import WireReader
+from vyre.domain.program_report import InvalidProgram
 from vyre.testing.filetest_syntax import parse_filetest
 
 HEAD = "workgroup_size 1, 1, 1\nparam a @0 u32\nbuffer y @1 read_write u32[4]\nbody {\n"

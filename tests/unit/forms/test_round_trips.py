@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS, conformance_programs, deep_program, lit, oracle_programs, program, store
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.expr import EXPR_TYPES, Binary, Expr, IdKind, LaunchId, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Arm, Break, Let
 from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 from vyre.testing.program_edits import sites
 

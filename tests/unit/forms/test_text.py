@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
-from vyre.domain.errors import InvalidProgram, MalformedText
+from vyre.domain.errors import MalformedText
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Unary, Var
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
@@ -31,6 +31,7 @@ from vyre.domain.ir.text_format import (
 )
 from vyre.domain.ir.text_lexer import tokenize
 from vyre.domain.ir.types import ScalarType, f32, f64
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 
 SAXPY: Final = dedent(

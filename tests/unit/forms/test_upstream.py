@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from support.fuzzing.form_corpus import conformance_programs, oracle_programs
-from vyre.domain.errors import InvalidProgram, MalformedJson, UnsupportedFeature
+from vyre.domain.errors import MalformedJson, UnsupportedFeature
 from vyre.domain.ir.bits import bits_value
 from vyre.domain.ir.program import Access
 from vyre.domain.ir.text import parse_program, print_program
 from vyre.domain.ir.types import f32
 from vyre.domain.ir.upstream import Imported, import_upstream
+from vyre.domain.program_report import InvalidProgram
 
 HEAD = """workgroup_size 1, 1, 1
 buffer o @0 read_write u32[4]

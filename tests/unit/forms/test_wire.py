@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS, lit, program, storage, store
-from vyre.domain.errors import InvalidProgram, MalformedWire
+from vyre.domain.errors import MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.expr import CONVERSIONS, FUNCTIONS, Binary, BufferLength, IdKind, LaunchId, Load, SpecConst, Var
@@ -18,6 +18,7 @@ from vyre.domain.ir.stmt import AsyncWait, Block, If, Let, Loop, Region, Store
 from vyre.domain.ir.types import ScalarType, u32
 from vyre.domain.ir.wire import encode
 from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
+from vyre.domain.program_report import InvalidProgram
 
 decode: Final = Program.from_wire
 GID = LaunchId(IdKind.GLOBAL, 0)

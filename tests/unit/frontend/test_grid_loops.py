@@ -10,9 +10,10 @@ import pytest
 
 import vyre
 from vyre import InOut, Kernel, KernelSourceError, ProgramBuilder, u32
-from vyre.domain.errors import InvalidProgram, UnsupportedUse
+from vyre.domain.errors import UnsupportedUse
 from vyre.domain.ir.program import Program, program_of
 from vyre.domain.ir.stmt import GridLoop
+from vyre.domain.program_report import InvalidProgram
 
 
 @vyre.kernel(workgroup=32)

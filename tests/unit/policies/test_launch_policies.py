@@ -12,7 +12,7 @@ from vectors.seeds.async_copy_overlap import Overlap, Serialize
 from vectors.seeds.bindless import Bindless, BindlessInputs, BindlessSupport, BindlessThresholds, decide_bindless
 from vectors.seeds.dispatch_bundle import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vectors.seeds.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.policies.launching.bindless import (
     Parameters,

@@ -10,7 +10,7 @@ import pytest
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.domain.errors import InvalidField
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.launching.execution_prices import (
     ExecutionMode,

@@ -25,7 +25,8 @@ from vectors.seeds.speculation import (
     decide_speculation,
 )
 from vyre.domain.dispatch import SpeculationMode
-from vyre.domain.errors import InvalidField, InvalidProgram
+from vyre.domain.errors import InvalidField
+from vyre.domain.program_report import InvalidProgram
 
 
 def test_racing_without_a_minimum_needs_no_dispatches() -> None:

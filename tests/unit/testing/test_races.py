@@ -7,8 +7,9 @@ import pytest
 
 from vyre.app.pipeline import Inputs
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidInput, InvalidProgram, TrapError
+from vyre.domain.errors import InvalidInput, TrapError
 from vyre.domain.ir.program import Program
+from vyre.domain.program_report import InvalidProgram
 from vyre.testing.races import RaceReport, races
 
 NEIGHBOURS = Program.from_text("""

@@ -13,15 +13,14 @@ from support.kernels import LID, kernel, lit, located, store, var
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.app.cli import main
 from vyre.domain.diagnostics import Diagnostic
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.expr import Atomic, Cast, Var
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Block, Let
 from vyre.domain.ir.text import parse_program
 from vyre.domain.ir.types import f32, u32, u64
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.validation.known import order_sensitive
-from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
 
 _TEXT = """workgroup_size 64, 1, 1

@@ -15,7 +15,6 @@ from support.fuzzing.form_corpus import CORPUS
 from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
 from support.profiles import examples
 from vyre.domain.analysis.uniformity import uniformity
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import program_digest
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
@@ -25,6 +24,7 @@ from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp, U
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
 from vyre.domain.ir.wire_encoder import encode_body
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import check_rules, validate
 from vyre.gallery.registry import examples as gallery
 

@@ -11,9 +11,8 @@ from support.kernels import located
 from support.validation.rule_cases import RULE_CASES, RuleCase
 from support.validation.wide_rule_cases import WIDE_RULE_CASES
 from vyre.domain.diagnostics import Severity
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.validation import rules
-from vyre.domain.validation.report import Report
 from vyre.domain.validation.rules import RETIRED, RULES, render_catalogue
 from vyre.domain.validation.validator import validate
 

@@ -25,7 +25,8 @@ from vectors.seeds.speculate import (
 )
 from vectors.seeds.speculation import SpeculationObservation, decide_speculation
 from vyre.domain.dispatch import SpeculationMode
-from vyre.domain.errors import ErrorCode, InvalidProgram
+from vyre.domain.errors import ErrorCode
+from vyre.domain.program_report import InvalidProgram
 
 _CONFIRMED: Final = "bb"
 """What the confirm callback of the files returns."""

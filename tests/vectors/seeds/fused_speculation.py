@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from vectors.seeds.speculate import SpeculationReport, VariantRaceInputs
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.record import Count, Reason, record, verdict, why_field
 
 TAIL_BYTES: Final = 8

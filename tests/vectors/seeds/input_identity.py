@@ -12,7 +12,7 @@ from blake3 import blake3
 
 from vyre.domain.byte_view import byte_view
 from vyre.domain.dispatch import ReadableBuffer
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram
 
 _DOMAIN: Final = b"vyre.input-identity.domain.v1"
 

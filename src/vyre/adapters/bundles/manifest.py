@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from vyre.adapters.bundles.container import seal, unseal
-from vyre.domain.errors import InvalidProgram, MalformedBundle
+from vyre.domain.errors import MalformedBundle
 from vyre.domain.geometry import NO_REACH, LaneReach, Reach
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.names import Dim3
 from vyre.domain.plain_values import counts, flags, texts
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.strict_json import parse
 from vyre.ports.bundles import Build, BuildForm, Bundle, SpecConstant
 

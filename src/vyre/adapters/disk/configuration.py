@@ -21,8 +21,8 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from vyre.domain.arguments import path_of
 from vyre.domain.cache_config import CacheConfig, Durability, Eviction
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.printable import shown
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
 from vyre.ports.support import Environment
 
 T = TypeVar("T")

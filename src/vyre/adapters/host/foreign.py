@@ -15,7 +15,7 @@ import numpy as np
 from vyre.adapters.host.address_check import is_readable
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.numpy_scalars import whole_number
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt

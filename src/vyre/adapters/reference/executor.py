@@ -28,8 +28,8 @@ from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Buffer, Program
 from vyre.domain.launch import Launch
-from vyre.domain.nesting import telling_of_depth
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
+from vyre.domain.recursion import telling_of_depth
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vyre.app.cli import arguments
 from vyre.app.cli.loading import InvalidSource, load_valid
 from vyre.app.cli.targets import Target, python_target
-from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.program import Program
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:

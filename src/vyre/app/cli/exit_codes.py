@@ -12,7 +12,6 @@ from vyre.domain.errors import (
     InvalidConfig,
     InvalidField,
     InvalidInput,
-    InvalidProgram,
     MalformedBundle,
     MalformedJson,
     MalformedText,
@@ -24,6 +23,7 @@ from vyre.domain.errors import (
     UnusableCosts,
     VyreError,
 )
+from vyre.domain.program_report import InvalidProgram
 
 
 class Exit(IntEnum):

@@ -9,8 +9,9 @@ from vyre.adapters.program_files import LoadedProgram, parse_program_file
 from vyre.adapters.terminal import complain
 from vyre.app.cli.targets import python_target
 from vyre.app.verdicts import with_names_resolved
-from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.errors import MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.printable import indented, one_line
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import check_rules
 
 

@@ -43,7 +43,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
 from vyre.domain.evidence.failures import PROGRAM_ERRORS
 from vyre.domain.printable import indented
-from vyre.domain.validation.report import Report
+from vyre.domain.program_report import Report
 from vyre.domain.validation.validator import validate as validate_program
 
 

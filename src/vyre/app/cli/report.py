@@ -18,14 +18,14 @@ from vyre.adapters.terminal import complain, put, shows_colours
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
 from vyre.domain.diagnostics import Diagnostic, Severity
-from vyre.domain.errors import DataRaceError, InvalidProgram, KernelSourceError, LocatedError, VyreError
+from vyre.domain.errors import DataRaceError, KernelSourceError, LocatedError, VyreError
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import walk_statements
 from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.printable import indented, one_line
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.specialization import spec_constants
-from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Final
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 HOST: Final = "host"
 DEVICE: Final = "device"

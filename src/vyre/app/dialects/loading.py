@@ -13,7 +13,7 @@ from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, UNREADABLE, Manifest, finding, read_manifest
 from vyre.domain.dialects.operations import Dialect
 from vyre.domain.errors import VyreError
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 PATH_VARIABLE: Final = "VYRE_DIALECT_PATH"
 ENTRY_POINTS: Final = "vyre.dialects"

@@ -14,13 +14,14 @@ from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dialects.laws.checker import Verdict, check_all
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import Computed, LoweringKey, LoweringVerdict, check_lowering
-from vyre.domain.errors import BackendError, InvalidProgram
+from vyre.domain.errors import BackendError
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, BufferLength, Call, Expr, IdKind, LaunchId, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Let, Store
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.program_report import InvalidProgram
 from vyre.ports.proving import Answer, Proof
 
 if TYPE_CHECKING:

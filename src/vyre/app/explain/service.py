@@ -13,7 +13,7 @@ from vyre.app.verdicts import valid_with_registered
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts

@@ -28,7 +28,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import Dim3, Grid, Size
-from vyre.domain.shown import kind_of, shown
+from vyre.domain.printable import kind_of, shown
 from vyre.domain.value_identity import identity
 
 _SIZES: Final = ("width", "height", "depth")

@@ -26,7 +26,7 @@ from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import Size, element_type
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:
     from vyre.app.kernels.arguments import Resolved, Values

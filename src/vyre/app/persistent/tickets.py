@@ -10,7 +10,7 @@ from vyre.app.result import Result
 from vyre.domain.arguments import real
 from vyre.domain.errors import InvalidConfig, InvalidResource, VyreError
 from vyre.domain.ir.numpy_scalars import whole_number
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.unique import Unique
 from vyre.ports.persistent import JobMemory, PersistentEngine
 

@@ -17,8 +17,8 @@ from vyre.app.residency import Candidate, Eviction, make_room
 from vyre.app.resident import ResidentArray
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
+from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX, U64_MAX
-from vyre.domain.shown import shown
 from vyre.domain.unique import Closing
 from vyre.policies.caching.cache_eviction import EvictionCounts, eviction_basis_points
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatThresholds, heat

@@ -12,7 +12,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.program import Program
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.ports.requests import HostBytes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre.domain.errors import UnknownOutput
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.upload_reuse import UploadReuse
 
 if TYPE_CHECKING:

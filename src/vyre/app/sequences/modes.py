@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.policies.launching.execution_prices import ExecutionMode
 
 ModesWanted: TypeAlias = "Mapping[str, bool] | Mapping[ExecutionMode, bool]"

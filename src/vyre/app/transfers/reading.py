@@ -22,8 +22,8 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.packing import MOST_GROUPS, pack_program
+from vyre.domain.printable import kind_of, shown
 from vyre.domain.record import U32_MAX
-from vyre.domain.shown import kind_of, shown
 from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
 from vyre.policies.transfer.packing import Packer, PackingInputs, PackingThresholds, PlacedRead, plan_packing

@@ -21,8 +21,8 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.packing import HEADER, MOST_GROUPS, ROW, pack_program, scan_marks_program, scan_slots_program
+from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX
-from vyre.domain.shown import shown
 from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
 from vyre.policies.transfer.readback import (

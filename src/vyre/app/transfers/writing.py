@@ -11,7 +11,7 @@ from vyre.app.transfers.reading import layout_of
 from vyre.app.transfers.report import TransferReport
 from vyre.domain.arguments import items_of
 from vyre.domain.errors import InvalidInput
-from vyre.domain.shown import kind_of, shown
+from vyre.domain.printable import kind_of, shown
 from vyre.policies.journal import decide
 from vyre.policies.transfer.transfers import Write, WriteInputs, fuse_writes
 from vyre.ports.requests import Upload

@@ -12,7 +12,7 @@ from vyre.adapters.disk.configuration import CacheOption, cache_settings
 from vyre.app.selection import BackendSelector
 from vyre.domain.arguments import path_of
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.ports.backend import BackendRole
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from operator import is_
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import (
     LEAVES,
@@ -51,6 +50,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import declared_names, measure, operands_first, unique_expressions
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 
 _CACHED: Final = "expanded"

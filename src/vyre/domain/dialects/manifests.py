@@ -19,7 +19,7 @@ from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 from vyre.domain.nesting import is_toml_nested_beyond
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 from vyre.domain.strict_json import MAX_DEPTH
 from vyre.domain.validation.validator import check_rules

@@ -12,7 +12,7 @@ from vyre.domain.ir.definitions import Definition, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 DEPRECATED: Final = "W-OP-DEPRECATED"
 Rewrite: TypeAlias = Callable[[tuple[Expr, ...]], Sequence[Expr]]

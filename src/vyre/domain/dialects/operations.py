@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.domain.errors import DuplicateOperation, InvalidDialect
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:
     from vyre.domain.dialects.laws.law import Law

@@ -14,7 +14,7 @@ from vyre.domain.frontend.size_expressions import SizeExpression
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, whole_number
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 T = TypeVar("T")
 MAX_AXES: Final = 3

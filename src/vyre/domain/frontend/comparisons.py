@@ -16,7 +16,7 @@ from vyre.domain.frontend.operators import binary, common, computed, constant, m
 from vyre.domain.ir.numpy_scalars import is_numpy
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 _BOOL: Final = ScalarType.BOOL
 _COMPARED: Final[Mapping[type[ast.cmpop], tuple[Callable[[Any, Any], Any], BinaryOp | None, str]]] = {

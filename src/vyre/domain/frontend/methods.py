@@ -17,7 +17,7 @@ from vyre.domain.ir.expr import Atomic, Bitcast, Expr
 from vyre.domain.ir.foreign_names import type_hint
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, Ordering, bitcast_is_legal
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 CONVERSIONS: Final = ("astype", "to", "type", "view")
 """Methods of NumPy and others that convert, or keep the bits; a kernel calls the type."""

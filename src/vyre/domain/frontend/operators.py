@@ -30,7 +30,7 @@ from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select, Unary, Var
 from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.operators import FLOATS, INTEGERS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 _BOOL: Final = ScalarType.BOOL
 _WRAPS_AT_LEAST: Final = 1 << 31

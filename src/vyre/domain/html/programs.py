@@ -9,7 +9,7 @@ from vyre.domain.html.markup import Html, bold, code, folded, panel, paragraph, 
 if TYPE_CHECKING:
     from vyre.domain.ir.buffers import Buffer
     from vyre.domain.ir.program import Program
-    from vyre.domain.validation.report import Report
+    from vyre.domain.program_report import Report
 
 
 def program_view(program: Program) -> Html:

@@ -16,7 +16,7 @@ from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Value, described
 from vyre.domain.names import Dim3
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 T = TypeVar("T")
 _OR_NONE: Final = ", or None for a buffer that is sized by the caller."

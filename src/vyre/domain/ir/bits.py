@@ -9,7 +9,7 @@ from typing import Any, Final
 from vyre.domain.float_mode import FACTORS, PROBE, PRODUCT, in_default_mode
 from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.types import ScalarType, TypeKind
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 _FLOAT_FORMAT: Final = {ScalarType.F32: ("<f", "<I"), ScalarType.F64: ("<d", "<Q")}
 _INFINITY: Final = {ScalarType.F32: 0x7F80_0000, ScalarType.F64: 0x7FF0_0000_0000_0000}

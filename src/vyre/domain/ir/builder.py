@@ -80,7 +80,7 @@ from vyre.domain.ir.value import (
     type_error,
     typed,
 )
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 if TYPE_CHECKING:  # few kernels have switches and views
     from vyre.domain.ir.definitions import Definition

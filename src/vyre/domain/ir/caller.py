@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from vyre.domain.errors import BuildError
 from vyre.domain.source_location import SourceLocation
 
-_SURFACE_MODULES: Final = frozenset(
+_SURFACE_MODULES: Final = frozenset(("vyre.domain.lazy_names",)) | frozenset(
     f"vyre.domain.ir.{name}"
     for name in (
         "types",

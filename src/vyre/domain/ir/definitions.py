@@ -11,6 +11,7 @@ from vyre.domain.ir.forms import node
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.lazy_names import FunctionAbove
 
 MAX_VERSION_NUMBER: Final = 0xFFFF_FFFF
 
@@ -72,9 +73,10 @@ class Definition(Node):
         The bodies of the operations that the definition calls are not part of it, only their names.  Raises
         ``InvalidProgram`` if a name in the definition does not resolve.
         """
-        from vyre.domain.identity import definition_digest
+        return _digest(self)
 
-        return definition_digest(self)
+
+_digest: Final[FunctionAbove[[Definition], bytes]] = FunctionAbove("Definition.digest")
 
 
 def is_operation_id(name: str) -> bool:

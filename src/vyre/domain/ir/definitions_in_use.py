@@ -8,7 +8,7 @@ from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 
 class DefinitionsInUse:

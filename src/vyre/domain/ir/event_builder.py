@@ -53,7 +53,7 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import TypeLike, Value
 from vyre.domain.names import Dim3
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 _EXPRESSIONS: Final = frozenset(EXPR_TYPES)

@@ -15,7 +15,7 @@ from vyre.domain.ir.node import Node, misplaced
 from vyre.domain.ir.numpy_scalars import NumpyNumber, python_number
 from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, Ordering, Span, SubgroupOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 
 class IdKind(IdentityEnum):

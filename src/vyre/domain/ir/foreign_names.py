@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from vyre.domain.ir.function_names import FUNCTION_NAMES
+
 Hints = Mapping[str, str]
 
 _CAST: Final = "write x.cast(f32), with a type of vyre, to convert"
@@ -257,9 +259,7 @@ def plain(name: str) -> str:
 
 def function_hint(name: str) -> str | None:
     """Returns the replacement for the function ``name`` of NumPy, of ``math`` or of another language, or None."""
-    from vyre.domain.ir.functions import __all__ as functions
-
-    own = {plain(function): function for function in functions}
+    own = {plain(function): function for function in FUNCTION_NAMES}
     return f"write {own[plain(name)]}(...), a function of vyre" if plain(name) in own else FUNCTION.get(plain(name))
 
 

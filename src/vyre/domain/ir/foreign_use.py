@@ -17,7 +17,7 @@ from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
 from vyre.domain.ir.caller import caller_location, user_frames, users_line, users_name
 from vyre.domain.ir.foreign_names import BUFFER, BUILDER, SWITCH, VALUE, Hints, attribute_hint, function_hint
 from vyre.domain.ir.numpy_scalars import is_numpy, python_number
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 

@@ -13,7 +13,7 @@ from vyre.domain.ir.recorder import BlockContext, Recorder
 from vyre.domain.ir.stmt import Body, GridLoop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import NEVER_STALE, Operand, Origin, Value, typed
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 _U32: Final = ScalarType.U32
 

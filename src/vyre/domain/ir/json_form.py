@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from vyre.domain.errors import InvalidProgram, MalformedJson
+from vyre.domain.errors import MalformedJson
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.bits import bits_value, integer_range
@@ -42,7 +42,8 @@ from vyre.domain.ir.size_parameters import SIZE_NAMES, SizeParameter, written_si
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import type_from_json, type_to_json
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
-from vyre.domain.nesting import telling_of_depth
+from vyre.domain.program_report import InvalidProgram
+from vyre.domain.recursion import telling_of_depth
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import NO_HINTS, Buffer
 from vyre.domain.ir.expr import (
     EXPR_TYPES,
@@ -37,6 +36,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure, program_statements, unique_expressions
+from vyre.domain.program_report import InvalidProgram
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition

@@ -8,7 +8,7 @@ from vyre.domain.ir.caller import fail
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, typed, types_of
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 
 _ROLES: Final = ("the start of a loop", "the stop of a loop", "the step of a loop")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from vyre.domain.errors import InvalidProgram
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
@@ -21,9 +21,9 @@ from vyre.domain.ir.buffers import (
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.stmt import Body
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.names import BackendId, Dim3, OpId
-from vyre.domain.printable import one_line
-from vyre.domain.shown import shown
+from vyre.domain.printable import one_line, shown
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition
@@ -75,7 +75,7 @@ class Program(Node):
             raise self._unknown_buffer(name) from None
 
     def _unknown_buffer(self, name: object) -> UnknownBuffer:
-        from vyre.domain.ir.caller import outside
+        from vyre.domain.ir.caller import outside  # only for the error
 
         known = ", ".join(f"`{one_line(declared)}`" for declared in self.buffers_by_name)
         return UnknownBuffer(
@@ -101,7 +101,7 @@ class Program(Node):
             found = self._cache["abi_buffers"] = abi_order(self.buffers)
         return found  # type: ignore[return-value]
 
-    # Written forms and identity.  They are imported on first use, because few programs are written or read.
+    # Written forms and identity: functions of modules above, imported on first use.
 
     @property
     def digest(self) -> bytes:
@@ -110,64 +110,60 @@ class Program(Node):
 
         Raises ``InvalidProgram`` if a name in the program does not resolve.
         """
-        from vyre.domain.identity import program_digest
-
-        return program_digest(self)
+        return _digest(self)
 
     def to_text(self) -> str:
         """Returns the program as ``.vyre`` text; ``from_text`` is the inverse."""
-        from vyre.domain.ir.text_printer import print_program
-
-        return print_program(self)
+        return _to_text(self)
 
     @classmethod
     def from_text(cls, text: str, filename: str = "<text>") -> Program:
         """Returns the program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
-        from vyre.domain.ir.text_parser import parse
-
         expect("text", text, str, "a text", InvalidInput)
         expect("filename", filename, str, "a name", InvalidInput)
-        return parse(text, filename, cls)
+        return _from_text(text, filename, cls)
 
     def to_wire(self) -> bytes:
         """Returns the program as ``.vyrb`` bytes, in the oldest version of the form that holds it.
 
         Raises ``InvalidProgram`` if a name does not resolve.
         """
-        from vyre.domain.ir.wire import encode
-
-        return encode(self)
+        return _to_wire(self)
 
     @classmethod
     def from_wire(cls, data: bytes | bytearray | memoryview) -> Program:
         """Returns the program of ``.vyrb`` bytes; raises ``MalformedWire``."""
-        from vyre.domain.ir.wire import decode
-
         expect("data", data, (bytes, bytearray, memoryview), "bytes", InvalidInput)
-        return decode(data, cls)
+        return _from_wire(data, cls)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the program as a JSON value of the format ``vyre-program/5``."""
-        from vyre.domain.ir.json_form import to_json
-
-        return to_json(self)
+        return _to_json(self)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
         """Returns the program of a JSON value of the format ``vyre-program/5``; raises ``MalformedJson``."""
-        from vyre.domain.ir.json_form import from_json
-
-        return from_json(value, cls)
+        return _from_json(value, cls)
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
-        from vyre.domain.html.programs import program_view
-
-        return program_view(self)
+        return _view(self)
 
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))
         return f"<Program {self.name or 'unnamed'} workgroup={wg} buffers={len(self.buffers)}>"
+
+
+_digest: Final[FunctionAbove[[Program], bytes]] = FunctionAbove("Program.digest")
+_to_text: Final[FunctionAbove[[Program], str]] = FunctionAbove("Program.to_text")
+_from_text: Final[FunctionAbove[[str, str, type[Program]], Program]] = FunctionAbove("Program.from_text")
+_to_wire: Final[FunctionAbove[[Program], bytes]] = FunctionAbove("Program.to_wire")
+_from_wire: Final[FunctionAbove[[bytes | bytearray | memoryview, type[Program]], Program]] = FunctionAbove(
+    "Program.from_wire"
+)
+_to_json: Final[FunctionAbove[[Program], dict[str, Any]]] = FunctionAbove("Program.to_json")
+_from_json: Final[FunctionAbove[[object, type[Program]], Program]] = FunctionAbove("Program.from_json")
+_view: Final[FunctionAbove[[Program], str]] = FunctionAbove("Program._repr_html_")
 
 
 class ProgramSource:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.buffers import DEFAULT_KIND, NO_HINTS, Access, Buffer
@@ -29,7 +28,8 @@ from vyre.domain.ir.text_format import (
 )
 from vyre.domain.ir.type_forms import type_to_json
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType
-from vyre.domain.nesting import telling_of_depth
+from vyre.domain.program_report import InvalidProgram
+from vyre.domain.recursion import telling_of_depth
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Generic, NoReturn, Protocol, TypeAlias,
 
 import numpy as np
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Number, TypeLike, Value
 
@@ -44,6 +45,15 @@ if not MYPY:
 else:
     _Loose: TypeAlias = Any
 Result: TypeAlias = _R | _Loose
+
+class TypeOfValues(type, IdentityEnum):
+    """The base of ``ScalarType``: an enumeration and a metaclass.  The end of its module explains why."""
+
+    @overload
+    def __call__(cls: type[_V], value: Number) -> _V: ...
+    @overload
+    def __call__(self, value: Number) -> Value:
+        """Returns a literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
 
 class TypedValue(Value, Generic[_W, _N], metaclass=ScalarType):
     """A value, or the type of an element.

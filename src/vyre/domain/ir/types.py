@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, Union
 
 from vyre.domain.identity_enum import IdentityEnum
+from vyre.domain.lazy_names import FunctionAbove
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.value import Number, Value
-
-    _V = TypeVar("_V", bound=Value)
-
-    class _TypeOfValues(type, IdentityEnum):
-        """The class that type checkers see as the base of ``ScalarType``: an enumeration and a metaclass.
-
-        The end of this module explains why.
-        """
-
+    from vyre.domain.ir.typed_values import TypeOfValues
 else:
-    _TypeOfValues = IdentityEnum
+    TypeOfValues = IdentityEnum
+
+
+class ValueOfKernel:
+    """The base of values of a kernel under construction, by which a type knows them."""
+
+    __slots__ = ()
 
 
 class TypeKind(Enum):
@@ -37,7 +35,7 @@ class TypeKind(Enum):
     BOOL = "bool"
 
 
-class ScalarType(_TypeOfValues):
+class ScalarType(TypeOfValues):
     """A scalar type; the value is its stable tag on the wire and in specialization keys."""
 
     U32 = 0x01
@@ -110,37 +108,25 @@ class ScalarType(_TypeOfValues):
         """Whether it is a floating-point type."""
         return _FACTS[self].kind is TypeKind.FLOAT
 
-    if TYPE_CHECKING:
+    if not TYPE_CHECKING:  # for type checkers these are methods of a metaclass, ``TypeOfValues``
 
-        @overload
-        def __call__(cls: type[_V], value: Number) -> _V: ...  # type: ignore[misc]  # it is the metaclass
-        @overload
-        def __call__(self, value: Number) -> Value: ...
-
-    def __call__(self, value: Number) -> Value:  # type: ignore[misc]
-        """Returns a literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
-        from vyre.domain.ir.value import literal
-
-        return literal(self, value)
-
-    if not TYPE_CHECKING:  # for type checkers these are operators of classes
+        def __call__(self, value: object) -> ValueOfKernel:
+            """Returns a literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
+            return _literal(self, value)
 
         def __or__(self, other: object) -> object:
             """Returns the union for an annotation that is evaluated, such as ``f32 | None``."""
-            return NotImplemented if _is_value(other) else Union[self, other]  # noqa: UP007
+            # The operator of a value refuses a type.
+            return NotImplemented if isinstance(other, ValueOfKernel) else Union[self, other]  # noqa: UP007
 
         def __ror__(self, other: object) -> object:
-            return NotImplemented if _is_value(other) else Union[other, self]  # noqa: UP007
+            return NotImplemented if isinstance(other, ValueOfKernel) else Union[other, self]  # noqa: UP007
 
     def __repr__(self) -> str:
         return _FACTS[self].text
 
 
-def _is_value(thing: object) -> bool:
-    """Returns whether a thing is a value of a kernel, whose own operator refuses a type."""
-    from vyre.domain.ir.value import Value
-
-    return isinstance(thing, Value)
+_literal: Final[FunctionAbove[[ScalarType, object], ValueOfKernel]] = FunctionAbove("ScalarType.__call__")
 
 
 class _Facts(NamedTuple):

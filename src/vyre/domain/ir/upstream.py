@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vyre.domain.errors import InvalidProgram, MalformedJson
+from vyre.domain.errors import MalformedJson
 from vyre.domain.ir.json_form import LABELS, PROGRAM_FIELDS, buffer_list
 from vyre.domain.ir.json_tree import brief, fold, record
 from vyre.domain.ir.program import NO_HINTS, Access, Buffer, Program
 from vyre.domain.ir.upstream_body import BodyImporter
 from vyre.domain.ir.upstream_schema import BUFFER_OPTIONS, NAMED, TAGGED, Schema, unsupported
+from vyre.domain.program_report import InvalidProgram
 
 
 class Imported(NamedTuple):

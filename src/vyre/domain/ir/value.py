@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeAlias
 
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.caller import caller_location, fail, users_name
@@ -45,12 +45,30 @@ from vyre.domain.ir.operators import (
     unary_result,
 )
 from vyre.domain.ir.scopes import Scope, innermost_scope
-from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeKind
-from vyre.domain.shown import shown
+from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeKind, ValueOfKernel
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.recorder import Recorder
+    from vyre.domain.ir.stmt import Stmt
+
+
+class OpenProgram(Protocol):
+    """The program under construction to which a buffer or a local belongs; ``Recorder`` is its class."""
+
+    clock: int
+
+    def check_readable(self, origin: Origin, stamp: int) -> None:
+        """Raises ``BuildError`` for a read, written at clock ``stamp``, of a value that has changed since."""
+
+    def consume(self, value: Value) -> Expr:
+        """Returns the expression of a value that a statement evaluates at this point."""
+
+    def emit(self, stmt: Stmt) -> None:
+        """Appends a statement to the open body."""
+
+    def mark_written(self, *origins: Origin) -> None:
+        """Marks these as changed; values that read them before are stale from now on."""
 
 
 class Origin:
@@ -64,9 +82,9 @@ class Origin:
     __slots__ = ("closed", "declared_at", "kind", "mutable", "name", "pending", "recorder", "written", "written_at")
 
     def __init__(
-        self, recorder: Recorder, kind: str, name: str, *, mutable: bool, declared_at: SourceLocation | None = None
+        self, recorder: OpenProgram, kind: str, name: str, *, mutable: bool, declared_at: SourceLocation | None = None
     ) -> None:
-        self.recorder: Recorder = recorder
+        self.recorder: OpenProgram = recorder
         self.kind: str = kind
         self.name: str = name
         self.declared_at: SourceLocation | None = declared_at
@@ -89,7 +107,7 @@ NO_READS: Final[Reads] = MappingProxyType({})
 NEVER_STALE: Final = 1 << 62
 
 
-class Value(ForeignValueUse):
+class Value(ForeignValueUse, ValueOfKernel):
     """An expression of a known type.  Values are made by a ``ProgramBuilder``, by operators and by ``vyre``
     functions.
 

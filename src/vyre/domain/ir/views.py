@@ -18,7 +18,7 @@ from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, derive, integer, typed
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre.domain.errors import InvalidProgram, MalformedWire
+from vyre.domain.errors import MalformedWire
 from vyre.domain.identity import body_digest, encoded_definition_digest, names_digest, remember_digest
 from vyre.domain.ir.limits import MAX_DEFINITIONS
 from vyre.domain.ir.wire_decoder import decode_definitions, decode_sections
 from vyre.domain.ir.wire_encoder import encode_definition, encode_sections, uleb
 from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
 from vyre.domain.ir.wire_reader import WireReader
+from vyre.domain.program_report import InvalidProgram
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program

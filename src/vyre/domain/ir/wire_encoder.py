@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
@@ -22,6 +21,7 @@ from vyre.domain.ir.size_parameters import written_sizes
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
 from vyre.domain.ir.types import DataType, ScalarType
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.program_report import InvalidProgram
 
 if TYPE_CHECKING:
     from vyre.domain.ir.definitions import Definition

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.ir.node import Node
-from vyre.domain.validation.report import Report
+from vyre.domain.program_report import Report
 from vyre.domain.validation.rules import RULES, Rule
 
 Path: TypeAlias = tuple[int, ...]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from vyre.domain.errors import InvalidInput, InvalidProgram
+from vyre.domain.errors import InvalidInput
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.limits import remember_valid
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program, ProgramLike, program_of
-from vyre.domain.nesting import telling_of_depth
-from vyre.domain.shown import kind_of
+from vyre.domain.printable import kind_of
+from vyre.domain.program_report import InvalidProgram, Report
+from vyre.domain.recursion import telling_of_depth
 from vyre.domain.validation import CHECKED
 from vyre.domain.validation.async_copies import check_async_copies
 from vyre.domain.validation.declarations import check_declarations
 from vyre.domain.validation.findings import Findings
 from vyre.domain.validation.grid_barriers import check_grid_barriers
 from vyre.domain.validation.hazards import check_hazards
-from vyre.domain.validation.report import Report
 from vyre.domain.validation.statements import StatementChecker
 from vyre.domain.validation.structure import check_structure
 from vyre.domain.validation.uniform_flow import check_uniform_flow

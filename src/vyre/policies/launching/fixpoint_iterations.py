@@ -8,7 +8,7 @@ As in vyre-driver.
 from __future__ import annotations
 
 from vyre.domain.dispatch import launches_of
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.record import U32, record
 
 

@@ -12,10 +12,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.op_ids import required_ops
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.unique import Closing
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vyre.domain.errors import InvalidConfig, InvalidProgram
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Dim3
+from vyre.domain.program_report import InvalidProgram
 from vyre.testing.backend_contract.bench import Bench, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, refusal

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import OutputArena
-from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.program_report import InvalidProgram
 from vyre.ports.requests import DispatchRequest
 from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
 from vyre.testing.backend_contract.case import Group

@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.dispatch import TimingQuality
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.op_ids import ALL_OPS
+from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import Bench, Storage, words

@@ -17,8 +17,9 @@ from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
 from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan
-from vyre.domain.errors import InvalidProgram, TrapError
+from vyre.domain.errors import TrapError
 from vyre.domain.names import Dim3
+from vyre.domain.program_report import InvalidProgram
 from vyre.policies.devices import occupancy
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.variants.kernel_variant import BoundRange, VariantInputs, choose_variant

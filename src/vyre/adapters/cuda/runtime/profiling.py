@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.shown import shown
+from vyre.domain.printable import shown
 from vyre.ports.support import Environment
 
 VARIABLE: Final = "VYRE_NVTX"

@@ -1,12 +1,15 @@
-"""The result of validation."""
+"""What validation says of a program: ``Report``, and ``InvalidProgram``, the error that carries it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from vyre.domain.diagnostics import Diagnostic
-from vyre.domain.errors import InvalidProgram
+from vyre.domain.errors import BackendError, ErrorCode
+from vyre.domain.lazy_names import FunctionAbove
+
+if TYPE_CHECKING:
+    from vyre.domain.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
-        from vyre.domain.html.programs import report_view
-
-        return report_view(self)
+        return _view(self)
 
     def __str__(self) -> str:
         """Returns the output of ``vyre validate`` for a program without text."""
@@ -75,3 +76,25 @@ class Report:
             "notes": [diagnostic.to_json() for diagnostic in self.notes],
             "lints": [diagnostic.to_json() for diagnostic in self.lints],
         }
+
+
+_view: Final[FunctionAbove[[Report], str]] = FunctionAbove("Report._repr_html_")
+
+
+class InvalidProgram(BackendError):
+    """The program breaks a rule; ``report`` holds every diagnostic when validation found it.
+
+    ``excerpt`` is the line of a kernel in plain Python with what is meant underlined, where there is one.
+    """
+
+    code = ErrorCode.INVALID_PROGRAM
+    default_fix = "run `vyre validate` on the program and repair every error it lists."
+
+    def __init__(
+        self, message: str, *, fix: str | None = None, report: Report | None = None, excerpt: str = ""
+    ) -> None:
+        self.report = report
+        self.excerpt: str = excerpt
+        super().__init__(message, fix=fix)
+        if excerpt:
+            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{excerpt}",)

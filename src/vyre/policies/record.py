@@ -18,8 +18,8 @@ from vyre.domain.record import (
     Reason,
     checked_u64,
     record,
+    slot_constructor,
 )
-from vyre.domain.slot_constructor import slot_constructor
 
 __all__ = [
     "U32",

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, dataclass_transfo
 from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import SubgroupOp, SubgroupRow
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.slot_constructor import slot_constructor
+from vyre.domain.record import slot_constructor
 
 _N = TypeVar("_N", bound=Node)
 

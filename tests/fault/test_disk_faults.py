@@ -344,13 +344,12 @@ from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk import inventory
 from vyre.testing.recording_telemetry import RecordingTelemetry
 from vyre.app.invalidation import Invalid, invalidate
-import os
 seed, operations = int(sys.argv[1]), int(sys.argv[2])
 rng, root, telemetry = random.Random(seed), Path({root!r}), RecordingTelemetry()
 def opened():
     return store(root, telemetry=telemetry, max_entries={entries}, max_bytes={nbytes})
 cache = opened()
-directory = EntryDirectory(REAL_FILES, str(root), os.geteuid())
+directory = EntryDirectory(REAL_FILES, str(root))
 print("ready", flush=True)
 sys.stdin.readline()
 hits = 0
@@ -376,7 +375,7 @@ for step in range(operations):
     elif what < 0.99:
         assert all(found.problem is None for found in inventory.verify(directory, repair=True)), "damage"
     else:
-        inventory.clear(directory, time.time_ns())
+        inventory.clear(directory)
 assert not unusable(telemetry), unusable(telemetry)
 assert not cache.stats().corrupt
 print(hits, flush=True)

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,9 +56,7 @@ def store(
     return DiskArtifactStore(
         CacheSettings(directory=root, **settings),
         telemetry if telemetry is not None else RecordingTelemetry(),
-        files=files,
-        user=user,
-        now_ns=now_ns,
+        files=replace(files, geteuid=user, time_ns=now_ns),
         sink=sink,
     )
 
@@ -119,7 +117,7 @@ class Disk:
         self._fail_at, self._code, self._forever, self._only = fail_at, code, forever, only
         self._kill_at, self._before, self._torn = kill_at, before, torn
         self._dead = False
-        names = [field.name for field in fields(FileOperations)]
+        names = {field.name for field in fields(FileOperations)} - {"time_ns", "geteuid"}
         self.files: Final = FileOperations(**{name: self._wrapped(name) for name in names})
 
     def _wrapped(self, name: str) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,4 +70,4 @@ def tuning_store(
     now_ns: Callable[[], int] = time.time_ns,
 ) -> DiskTuningStore:
     """A store of its own on ``root``, as another process would have it."""
-    return DiskTuningStore(str(root), telemetry or RecordingTelemetry(), files=files, now_ns=now_ns)
+    return DiskTuningStore(str(root), telemetry or RecordingTelemetry(), files=replace(files, time_ns=now_ns))

@@ -6,7 +6,6 @@ Each is warm, on a session that has run it before, or cold, on a session that is
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -330,8 +329,8 @@ def _prune(session: vyre.Session) -> Callable[[], object]:
         for kernel in (add, shared, halve):
             other.prepare(kernel)
     content = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-    opened = EntryDirectory(REAL_FILES, str(directory), os.geteuid())
-    space = Space(opened, REAL_FILES, Totals(1, 1 << 30), retention_of(Eviction.HEAT), time.time_ns)
+    opened = EntryDirectory(REAL_FILES, str(directory))
+    space = Space(opened, REAL_FILES, Totals(1, 1 << 30), retention_of(Eviction.HEAT))
 
     def run() -> None:
         for path, stored in content.items():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support.launch_costs import SOURCE, launch_costs
 from vyre.adapters.disk.cost_store import DIRECTORY, DiskCostStore, costs_of_file
+from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.source_files import MAX_FILE_BYTES, name_of
 from vyre.adapters.disk.whole_files import STALE_S
 from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
@@ -60,7 +61,7 @@ def test_what_a_writer_left_behind_goes_with_a_later_save(age_s: int, stays: boo
     left = tmp_path / DIRECTORY / "0.tmp"
     left.touch()
     written_ns = left.stat().st_mtime_ns
-    store = DiskCostStore(str(tmp_path), now_ns=lambda: written_ns + age_s * 10**9)
+    store = DiskCostStore(str(tmp_path), files=replace(REAL_FILES, time_ns=lambda: written_ns + age_s * 10**9))
     store.save(launch_costs(launch=5_000))
     assert left.exists() is stays
     assert store.load(SOURCE) == launch_costs(launch=5_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ COUNT = 6
 
 
 def directory(root: Path) -> EntryDirectory:
-    return EntryDirectory(REAL_FILES, str(root), os.geteuid())
+    return EntryDirectory(REAL_FILES, str(root))
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_damaged_entries_are_not_exported(root: Path, tmp_path: Path) -> None:
 
 
 def test_any_flipped_byte_of_an_archive_imports_nothing_wrong(root: Path, tmp_path: Path) -> None:
-    clear(directory(root), 0)
+    clear(directory(root))
     assert store(root).put(key(), artifact(nbytes=20))
     archive = tmp_path / "all.tar"
     export_entries(directory(root), archive)
@@ -142,6 +141,6 @@ def test_a_listing_shows_keys_and_costs(root: Path) -> None:
 
 def test_clearing_removes_what_is_ours(root: Path) -> None:
     (root / "notes").write_bytes(b"mine")
-    assert clear(directory(root), 0) == COUNT
+    assert clear(directory(root)) == COUNT
     assert [path for path in root.rglob("*") if path.is_file()] == [root / "notes"]
-    assert clear(directory(root / "nothing"), 0) == 0
+    assert clear(directory(root / "nothing")) == 0

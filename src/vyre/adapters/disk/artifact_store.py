@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import errno
 import heapq
-import os
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from vyre.policies.journal import DecisionSink
     from vyre.ports.support import Environment, Telemetry
 
-_NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 _FIXES: Final = {
     errno.ENOSPC: "free some space, or set VYRE_CACHE_DIR to a directory on another disk.",
     errno.EDQUOT: "free some of your quota, or set VYRE_CACHE_DIR to a directory on another disk.",
@@ -62,9 +58,8 @@ class DiskArtifactStore:
     A failure of the disk is reported once per cause, as the event ``vyre.cache.unusable``, and never raised.  Counters
     are ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
 
-    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.  ``retention``
-    chooses victims when the directory is full, instead of the one that the settings name, whose decisions ``sink``
-    receives.
+    ``files`` stands for the operating system.  ``sink`` receives the decisions of the retention that chooses victims
+    when the directory is full.
     """
 
     def __init__(
@@ -72,13 +67,10 @@ class DiskArtifactStore:
         settings: CacheSettings,
         telemetry: Telemetry,
         *,
-        retention: Retention[str] | None = None,
         sink: DecisionSink | None = None,
         files: FileOperations = REAL_FILES,
-        now_ns: Callable[[], int] = time.time_ns,
-        user: Callable[[], int] = os.geteuid,
     ) -> None:
-        self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
+        self._settings, self._telemetry, self._files = settings, telemetry, files
         self._lock = process_lock()
         self._decisions: HeldDecisions | None = None
         if sink is not None:
@@ -89,12 +81,12 @@ class DiskArtifactStore:
         self._prepared = False
         self._counts: Counter[str] = Counter()
         self._complaints = Complaints(telemetry, "vyre.cache.unusable", str(settings.directory))
-        self._own = self._opened(settings.directory, files, user())
-        lower = [self._opened(path, files, user()) for path in settings.layers]
+        self._own = self._opened(settings.directory)
+        lower = [self._opened(path) for path in settings.layers]
         self._layers = [_Layer(self._own, "own")] if self._own is not None else []
         self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
         self._uses: Final[deque[str]] = deque(maxlen=LOGGED_USES)
-        self._space = OnUse(partial(self._make_space, files, retention))
+        self._space = OnUse(self._make_space)
 
     # ---- the port
     def get(self, key: ArtifactKey, /) -> Artifact | None:
@@ -103,10 +95,11 @@ class DiskArtifactStore:
         for layer in self._layers:
             try:
                 return self._read(layer, place)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
             except OSError as error:
-                if error.errno not in _NOTHING_THERE:
-                    reason = "unreadable"
-                    self._report(error)
+                reason = "unreadable"
+                self._report(error)
             except Untrusted as refusal:
                 reason = "untrusted"
                 self._complaints.say(f"{layer.directory.layout.entries}/{place.path}: {refusal}", "remove it.")
@@ -129,11 +122,8 @@ class DiskArtifactStore:
             except FileNotFoundError:  # another process removed the whole directory
                 self._prepared = False
                 stored = self._put(self._own, place, data, artifact.cost_ns)
-        except OSError as error:
+        except (OSError, VyreError) as error:
             self._report(error)
-            return False
-        except VyreError as refusal:
-            self._complaints.say(refusal.message, refusal.fix)
             return False
         if stored:
             self._count("put")
@@ -213,7 +203,7 @@ class DiskArtifactStore:
     def _note_use(self, directory: EntryDirectory, path: str, used_ns: int) -> None:
         """Records a use.  Times of use have a resolution of an hour, so that most hits do not write."""
         self._uses.append(path)
-        now_ns = self._now_ns()
+        now_ns = self._files.time_ns()
         if abs(now_ns - used_ns) > RECENT_NS:
             with suppress(OSError):  # the only consequence is an earlier eviction
                 directory.touch(path, now_ns)
@@ -249,7 +239,7 @@ class DiskArtifactStore:
             self._space().kept(place.path, len(data), cost_ns)
         return True
 
-    def _make_space(self, files: FileOperations, retention: Retention[str] | None) -> Space:
+    def _make_space(self) -> Space:
         """Returns the limits of the writable directory; only what writes to it needs them."""
         from vyre.adapters.disk.ledger import Totals
         from vyre.adapters.disk.space import Space
@@ -257,18 +247,16 @@ class DiskArtifactStore:
         assert self._own is not None
         settings = self._settings
         limits = Totals(settings.max_entries, settings.max_bytes)
-        retention = retention or retention_of(settings.eviction, self._decisions)
-        return Space(self._own, files, limits, retention, self._now_ns, self._uses)
+        retention = retention_of(settings.eviction, self._decisions)
+        return Space(self._own, self._files, limits, retention, self._uses)
 
     # ---- telling
-    def _opened(self, path: Path, files: FileOperations, user: int) -> EntryDirectory | None:
+    def _opened(self, path: Path) -> EntryDirectory | None:
         """Opens the directory; None if it cannot be used, which is reported."""
-        directory = EntryDirectory(files, str(path), user)
+        directory = EntryDirectory(self._files, str(path))
         try:
             directory.check()
-        except VyreError as refusal:
-            self._complaints.say(refusal.message, refusal.fix)
-        except OSError as error:
+        except (OSError, VyreError) as error:
             self._report(error)
         else:
             return directory
@@ -279,8 +267,9 @@ class DiskArtifactStore:
             self._counts[what] += value
         self._telemetry.count(f"vyre.cache.{what}", value, **labels)
 
-    def _report(self, error: OSError) -> None:
-        self._complaints.of_error(error, _FIXES.get(error.errno or 0, _OTHER_FIX))
+    def _report(self, error: OSError | VyreError) -> None:
+        number = error.errno if isinstance(error, OSError) else None
+        self._complaints.of_error(error, _FIXES.get(number or 0, _OTHER_FIX))
 
 
 def retention_of(eviction: Eviction, sink: DecisionSink | None = None) -> Retention[str]:
@@ -301,7 +290,6 @@ def open_disk_store(
     environment: Environment,
     telemetry: Telemetry,
     *,
-    retention: Retention[str] | None = None,
     sink: DecisionSink | None = None,
 ) -> DiskArtifactStore | None:
     """Opens the store that ``cache`` configures, completed from the environment; None if the cache on disk is disabled.
@@ -309,4 +297,4 @@ def open_disk_store(
     Raises ``InvalidConfig`` for an invalid ``cache``; failures of the disk are only reported.
     """
     settings = cache_settings(cache, environment)
-    return None if settings is None else DiskArtifactStore(settings, telemetry, retention=retention, sink=sink)
+    return None if settings is None else DiskArtifactStore(settings, telemetry, sink=sink)

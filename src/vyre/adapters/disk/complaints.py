@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.forks import process_lock
+from vyre.domain.errors import VyreError
 from vyre.ports.interrupts import sealed
 from vyre.ports.support import Telemetry
 
@@ -17,8 +18,11 @@ class Complaints:
         self._lock: Final = process_lock()
         self._causes: set[object] = set()
 
-    def of_error(self, error: OSError, fix: str) -> None:
-        """Reports an ``OSError``; its ``errno`` is the cause."""
+    def of_error(self, error: OSError | VyreError, fix: str) -> None:
+        """Reports an ``OSError``, whose ``errno`` is the cause, with this fix, or a refusal with its own."""
+        if isinstance(error, VyreError):
+            self.say(error.message, error.fix)
+            return
         where = error.filename if isinstance(error.filename, str) else self._directory
         self.say(f"{where}: {error.strerror or error}", fix, cause=error.errno or 0)
 

@@ -63,10 +63,9 @@ class EntryDirectory:
     Paths of entries are relative to ``entries``; every method raises ``OSError`` unless it says otherwise.
     """
 
-    def __init__(self, files: FileOperations, root: str, user: int) -> None:
-        self._files = files
-        self._user = user
-        self._owners = trusted_owners(user)
+    def __init__(self, files: FileOperations, root: str) -> None:
+        self._files, self._user = files, files.geteuid()
+        self._owners = trusted_owners(self._user)
         self.layout: Final = Layout(root)
 
     def check(self) -> bool:
@@ -76,26 +75,24 @@ class EntryDirectory:
         )
 
     # ---- reading
-    def read(self, path: str) -> Read:
-        """Returns all bytes of an entry; also raises ``Damaged`` and ``Untrusted``."""
-        return self._read(path)
-
     def read_key(self, path: str) -> bytes:
         """Returns the key of an entry, encoded and not verified; also raises ``Damaged`` and ``Untrusted``."""
-        data = self._read(path, HEADER_BYTES).data
+        data = self.read(path, HEADER_BYTES).data
         length = read_header(data).key_bytes
         if length > MAX_KEY_BYTES:
             raise Damaged(f"its key has {length} bytes")
-        return self._read(path, HEADER_BYTES + length).data[HEADER_BYTES:]
+        return self.read(path, HEADER_BYTES + length).data[HEADER_BYTES:]
 
     def cost_ns(self, path: str) -> int:
         """Returns the build time that an entry records; 0 if it cannot be read.  Raises nothing."""
         try:
-            return read_header(self._read(path, HEADER_BYTES).data).cost_ns
+            return read_header(self.read(path, HEADER_BYTES).data).cost_ns
         except (OSError, Damaged, Untrusted):
             return 0
 
-    def _read(self, path: str, limit: int | None = None) -> Read:
+    def read(self, path: str, limit: int | None = None) -> Read:
+        """Returns the first ``limit`` bytes of an entry, or all; also raises ``Damaged`` and ``Untrusted``."""
+
         def checked(found: os.stat_result) -> int:
             problem = check_file(found, self._owners)
             if problem is not None:
@@ -182,7 +179,7 @@ class EntryDirectory:
             self._files.mkdir(path, _PRIVATE_DIRECTORY)
 
     def touch(self, path: str, now_ns: int) -> None:
-        """Records a use."""
+        """Records a use at a time since the epoch."""
         self._files.utime(f"{self.layout.entries}/{path}", ns=(now_ns, now_ns), follow_symlinks=False)
 
     # ---- removing
@@ -230,12 +227,12 @@ class EntryDirectory:
         """Returns how many files were removed.  Raises nothing."""
         return self._unlink_all(self._files_in(self.layout.quarantine))
 
-    def sweep(self, now_ns: int) -> int:
+    def sweep(self) -> int:
         """Removes temporary files of killed writers; returns how many.  If the clock goes back, files count as older.
 
         Raises nothing.
         """
-        stale = STALE_S * 1_000_000_000
+        stale, now_ns = STALE_S * 1_000_000_000, self._files.time_ns()
         found = self._files_in(self.layout.temporary)
         return self._unlink_all(file for file in found if abs(now_ns - file.used_ns) > stale)
 

@@ -1,8 +1,9 @@
-"""All file system calls of the cache, in one record, so that tests can make each of them fail."""
+"""All that the cache asks the operating system, in one record, so that tests can make each call fail, or lie."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOperations:
-    """The functions of ``os`` by name, with their parameters; each may raise ``OSError``."""
+    """The functions of ``os`` by name, with their parameters; each may raise ``OSError``.
+
+    ``time_ns`` is the time since the epoch in nanoseconds, and ``geteuid`` the user; neither fails.
+    """
 
     open: Callable[..., int] = os.open
     close: Callable[[int], None] = os.close
@@ -33,6 +37,8 @@ class FileOperations:
     replace: Callable[[str, str], None] = os.replace
     unlink: Callable[[str], None] = os.unlink
     utime: Callable[..., None] = os.utime
+    time_ns: Callable[[], int] = time.time_ns
+    geteuid: Callable[[], int] = os.geteuid
 
     @whole
     def read_file(self, path: str, wanted: Callable[[os.stat_result], int]) -> tuple[bytes, os.stat_result]:

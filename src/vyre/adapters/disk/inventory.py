@@ -102,13 +102,13 @@ def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
         yield Checked(found.path, problem)
 
 
-def clear(directory: EntryDirectory, now_ns: int) -> int:
+def clear(directory: EntryDirectory) -> int:
     """Removes all entries, the quarantine, and temporary files; returns how many entries were removed.  Raises
     nothing.
     """
     removed = sum(directory.remove(found.path) for found in list(directory.scan()))
     directory.remove_empty_shards()
     directory.empty_quarantine()
-    directory.sweep(now_ns)
+    directory.sweep()
     directory.forget_announcements()
     return removed

@@ -1,64 +1,68 @@
-"""One small file for each device in a directory that processes share: ``SSSS....json``, S is the digest of its source.
+"""Tables of one kind, with a small file for each device in a directory that processes share.
 
-A file is replaced as a whole, so that readers see either the old or the new content; of two writers the later wins.
+The name of a file is ``SSSS....json``, where S is the digest of its source.  A file is replaced as a whole, so that
+readers see either the old or the new content; of two writers the later wins.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.trust import check_directory
+from vyre.adapters.disk.file_operations import FileOperations
 from vyre.adapters.disk.whole_files import WholeFiles
-from vyre.domain.errors import UnreadableFile
+from vyre.domain.errors import ForeignCosts, UnreadableFile
 from vyre.domain.launch_costs import CostSource
 
 MAX_FILE_BYTES: Final = 4 << 20
 _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or plan with assumed costs."
 
 
-class SourceFiles:
-    """The files in ``directory``, an absolute path.
+class OfSource(Protocol):
+    """What was measured on a device."""
 
-    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.
-    """
+    @property
+    def source(self) -> CostSource:
+        """Returns the device, and what drives it."""
+        ...
+
+
+T = TypeVar("T", bound=OfSource)
+
+
+class SourceFiles(Generic[T]):
+    """The tables in ``directory``, an absolute path; ``files`` stands for the operating system."""
 
     def __init__(
-        self,
-        directory: str,
-        *,
-        files: FileOperations = REAL_FILES,
-        now_ns: Callable[[], int] = time.time_ns,
-        user: Callable[[], int] = os.geteuid,
+        self, directory: str, from_text: Callable[[bytes], T], to_text: Callable[[T], str], files: FileOperations
     ) -> None:
         self.directory: Final = directory
-        self._files, self._now_ns, self._user = files, now_ns, user()
-        self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
+        self._from_text, self._to_text = from_text, to_text
+        self._whole: Final = WholeFiles(files, MAX_FILE_BYTES)
 
-    def read(self, source: CostSource) -> bytes | None:
-        """Returns the content for ``source``, or None if there is none; raises ``UnreadableFile``."""
-        path = f"{self.directory}/{name_of(source)}"
+    def load(self, source: CostSource, /) -> T | None:
+        """Returns the table of ``source``, or None if there is none.
+
+        Raises ``UnreadableFile``, ``MalformedJson`` and ``ForeignCosts``.
+        """
+        name = name_of(source)
         try:
-            if not check_directory(self._files, self.directory, self._user):
-                return None
-            return self._whole.read(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            data = self._whole.content(self.directory, name)
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise _unreadable(f"{self.directory}/{name}", error) from error
+        if data is None:
+            return None
+        table = self._from_text(data.removesuffix(b"\n"))
+        if table.source != source:
+            raise ForeignCosts(expected=str(source), actual=str(table.source))
+        return table
 
-    def write(self, source: CostSource, content: bytes) -> None:
-        """Replaces the content for ``source``; raises ``UnreadableFile``."""
+    def save(self, table: T, /) -> None:
+        """Replaces the table of its source; raises ``UnreadableFile``."""
         try:
-            self._whole.write(self.directory, name_of(source), content)
+            self._whole.replace(self.directory, name_of(table.source), f"{self._to_text(table)}\n".encode())
         except OSError as error:
             raise _unreadable(self.directory, error) from error
-        with suppress(OSError):  # a file that cannot be removed now is removed another time
-            self._whole.remove_stale(self.directory, self._now_ns())
 
 
 def name_of(source: CostSource) -> str:

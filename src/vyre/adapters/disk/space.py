@@ -8,7 +8,6 @@ cost reduced by that age, as if it had aged in this process; a later time of use
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.caching.retention import Retention
@@ -33,10 +32,9 @@ class Space:
         files: FileOperations,
         limits: Totals,
         retention: Retention[str],
-        now_ns: Callable[[], int],
         uses: deque[str] | None = None,
     ) -> None:
-        self._directory, self._limits, self._retention, self._now_ns = directory, limits, retention, now_ns
+        self._directory, self._limits, self._retention, self._now_ns = directory, limits, retention, files.time_ns
         self._ledger = Ledger(files, directory.layout.announced)
         self._known: dict[str, int] = {}
         self._uses = deque[str]() if uses is None else uses
@@ -48,7 +46,7 @@ class Space:
         totals = self._ledger.announce(nbytes)
         if totals is not None and self._fits(totals):
             return True
-        self._directory.sweep(self._now_ns())
+        self._directory.sweep()
         found = {entry.path: entry for entry in self._directory.scan() if entry.path != path}
         totals = Totals(len(found) + 1, sum(entry.nbytes for entry in found.values()) + nbytes)
         if not self._fits(totals):

@@ -10,12 +10,9 @@ does not verify is skipped and counted.
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -24,7 +21,6 @@ from blake3 import blake3
 
 from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.trust import check_directory
 from vyre.adapters.disk.whole_files import WholeFiles
 from vyre.adapters.forks import process_lock
 from vyre.domain.errors import MalformedJson, UnreadableFile
@@ -43,31 +39,21 @@ MOST_PROGRAMS: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
 _ATTEMPTS: Final = 16
 """Number of times that files may vanish before a reader returns what exists."""
-_NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 _PART: Final = re.compile(r"[0-9a-f]{2}")
 _NAME: Final = re.compile(r"([0-9a-f]{64})\.[0-9a-f]{64}\.jsonl")
 _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, on a disk with space, or tune without it."
 
 
 class DiskTuningStore:
-    """``TuningStore`` below ``root``, an absolute path.
+    """``TuningStore`` below ``root``, an absolute path; ``files`` stands for the operating system.
 
     A failure of the disk is reported once per cause, as the event ``vyre.tuning.unusable``, and never raised.
-    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.
     """
 
-    def __init__(
-        self,
-        root: str,
-        telemetry: Telemetry,
-        *,
-        files: FileOperations = REAL_FILES,
-        now_ns: Callable[[], int] = time.time_ns,
-        user: Callable[[], int] = os.geteuid,
-    ) -> None:
+    def __init__(self, root: str, telemetry: Telemetry, *, files: FileOperations = REAL_FILES) -> None:
         self._directory: Final = f"{root}/{DIRECTORY}"
-        self._telemetry, self._files, self._now_ns, self._user = telemetry, files, now_ns, user()
-        self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
+        self._telemetry, self._files = telemetry, files
+        self._whole: Final = WholeFiles(files, MAX_FILE_BYTES)
         self._lock = process_lock()
         self._counts: Counter[str] = Counter()
         self._complaints = Complaints(telemetry, "vyre.tuning.unusable", self._directory)
@@ -84,10 +70,8 @@ class DiskTuningStore:
         try:
             for program, group in groupby(by_program, key=lambda found: found.key.program):
                 self._write(program, merge(group))
-        except OSError as error:
-            self._report(error)
-        except UnreadableFile as refusal:
-            self._complaints.say(refusal.message, refusal.fix)
+        except (OSError, UnreadableFile) as error:
+            self._complaints.of_error(error, _FIX)
         else:
             self._count("puts")
             return True
@@ -123,7 +107,7 @@ class DiskTuningStore:
             except FileNotFoundError:
                 is_whole = False
             except OSError as error:
-                self._report(error)
+                self._complaints.of_error(error, _FIX)
         return found, is_whole
 
     def _parse(self, data: bytes) -> list[TuningRecord]:
@@ -145,12 +129,11 @@ class DiskTuningStore:
     def _names(self, path: str) -> list[str]:
         """Returns file names; none for a directory that does not exist, or may not be used, which is reported."""
         try:
-            return sorted(self._files.listdir(path)) if check_directory(self._files, path, self._user) else []
-        except UnreadableFile as refusal:
-            self._complaints.say(refusal.message, refusal.fix)
-        except OSError as error:
-            if error.errno not in _NOTHING_THERE:
-                self._report(error)
+            return self._whole.names(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, UnreadableFile) as error:
+            self._complaints.of_error(error, _FIX)
         return []
 
     # ---- writing
@@ -179,7 +162,7 @@ class DiskTuningStore:
         found, _ = self._read_files(program)
         kept = self._put_file(part, program, merge(*found.values()))
         self._remove(part, [name for name in found if name != kept])
-        self._whole.remove_stale(part, self._now_ns())
+        self._whole.remove_stale(part)
 
     def _forget(self, part: str, files: dict[str, list[str]], latest: str) -> None:
         """Removes the program whose last file is the oldest, except ``latest``."""
@@ -202,6 +185,3 @@ class DiskTuningStore:
         with self._lock, sealed:
             self._counts[what] += 1
         self._telemetry.count(f"vyre.tuning.{what}")
-
-    def _report(self, error: OSError) -> None:
-        self._complaints.of_error(error, _FIX)

@@ -17,13 +17,25 @@ STALE_S: Final = 3600
 
 
 class WholeFiles:
-    """Reads and writes files for ``user``, with at most ``max_bytes`` each; paths are absolute.
+    """Reads and writes files with at most ``max_bytes`` each; paths are absolute.
 
     Every method raises ``OSError``, and ``UntrustedDirectory`` for a directory that other users can change.
     """
 
-    def __init__(self, files: FileOperations, user: int, max_bytes: int) -> None:
-        self._files, self._user, self._max_bytes = files, user, max_bytes
+    def __init__(self, files: FileOperations, max_bytes: int) -> None:
+        self._files, self._user, self._max_bytes = files, files.geteuid(), max_bytes
+
+    def names(self, directory: str) -> list[str]:
+        """Returns the names of all files in ``directory``, sorted; none if it does not exist."""
+        return sorted(self._files.listdir(directory)) if check_directory(self._files, directory, self._user) else []
+
+    def content(self, directory: str, name: str) -> bytes | None:
+        """Returns the content of a file in ``directory``, None if there is none; raises as ``read`` does."""
+        try:
+            known = check_directory(self._files, directory, self._user)
+            return self.read(f"{directory}/{name}") if known else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def read(self, path: str) -> bytes:
         """Returns the content; raises ``PermissionError`` for a file that others may write, and for one that is too
@@ -49,6 +61,12 @@ class WholeFiles:
         temporary = f"{directory}/{os.urandom(16).hex()}{TEMPORARY}"
         files.write_file(temporary, content, lambda: files.replace(temporary, f"{directory}/{name}"))
 
+    def replace(self, directory: str, name: str, content: bytes) -> None:
+        """Writes a file as ``write`` does, and removes what writers that were killed have left."""
+        self.write(directory, name, content)
+        with suppress(OSError):  # a file that cannot be removed now is removed another time
+            self.remove_stale(directory)
+
     def prepare(self, directory: str) -> None:
         """Makes ``directory``, private to the user, unless it exists."""
         if check_directory(self._files, directory, self._user):
@@ -60,11 +78,9 @@ class WholeFiles:
                 self._files.mkdir(path, 0o700)
         check_directory(self._files, directory, self._user)
 
-    def remove_stale(self, directory: str, now_ns: int) -> None:
-        """Removes temporary files of writers that were killed.
-
-        ``now_ns``: since the epoch.  If the clock goes back, files count as older.
-        """
+    def remove_stale(self, directory: str) -> None:
+        """Removes temporary files of writers that were killed.  If the clock goes back, files count as older."""
+        now_ns = self._files.time_ns()
         for name in self._files.listdir(directory):
             path = f"{directory}/{name}"
             if name.endswith(TEMPORARY):

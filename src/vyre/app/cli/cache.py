@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,15 +131,15 @@ def prune(
     settings = _settings(directory, max_bytes, max_entries)
     opened = _opened(settings)
     limits = Totals(settings.max_entries, settings.max_bytes)
-    space = Space(opened, REAL_FILES, limits, retention_of(settings.eviction), time.time_ns)
-    removed = {"evicted": space.evict_to_fit(), "temporary": opened.sweep(time.time_ns())}
+    space = Space(opened, REAL_FILES, limits, retention_of(settings.eviction))
+    removed = {"evicted": space.evict_to_fit(), "temporary": opened.sweep()}
     return _done(removed, "evicted {evicted} entries, removed {temporary} temporary files", as_json)
 
 
 @cache.command()
 def clear(directory: Directory = None, as_json: AsJson = False) -> int:
     """Remove every entry, and the quarantine."""
-    removed = inventory.clear(_opened(_settings(directory)), time.time_ns())
+    removed = inventory.clear(_opened(_settings(directory)))
     return _done({"removed": removed}, "removed {removed} entries", as_json)
 
 
@@ -217,7 +215,7 @@ def _opened(settings: CacheSettings) -> EntryDirectory:
 
 def _opened_at(root: Path) -> EntryDirectory:
     """Returns a directory that may be used, even if it does not exist yet; raises ``UnreadableFile``."""
-    opened = EntryDirectory(REAL_FILES, str(root), os.geteuid())
+    opened = EntryDirectory(REAL_FILES, str(root))
     try:
         opened.check()
     except OSError as error:

@@ -30,8 +30,8 @@ Build = Callable[[], Program]
 class Unzeroed(MachineEngine):
     """Runs kernels with an opaque zero of 5."""
 
-    def prepare(self, program: Program, spec: Mapping[str, Literal]) -> MachineKernel:
-        kernel = super().prepare(program, spec)
+    def __call__(self, program: Program, spec: Mapping[str, Literal]) -> MachineKernel:
+        kernel = super().__call__(program, spec)
         kernels = tuple(
             replace(k, parameters=tuple(replace(p, value=5) if p.value is not None else p for p in k.parameters))
             for k in kernel.kernels

@@ -10,7 +10,7 @@ import pytest
 
 from support.programs import Case
 from support.running import Failure, Outcome, Outputs, oracle, run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.errors import StepBudgetExceeded
 from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.program import Program
@@ -46,7 +46,7 @@ def test_the_programs_run_any_number_of_rounds() -> None:
 @pytest.mark.parametrize("chunk", [None, 1, 3])
 def test_the_vectorised_engine_agrees(chunk: int | None) -> None:
     for seed, case, wanted in all_made():
-        assert run(VectorEngine(), case, chunk) == wanted, seed
+        assert run(VectorKernel, case, chunk) == wanted, seed
 
 
 @pytest.mark.parametrize(

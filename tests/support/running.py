@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from support.programs import Case
 from vyre.adapters.reference.engine import Engine
 from vyre.adapters.reference.executor import ReferencePipeline
-from vyre.adapters.reference.scalar_oracle import ScalarEngine
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import BackendError, DataRaceError, StepBudgetExceeded, TrapError
 from vyre.domain.ir.program import BackendId
@@ -48,7 +48,7 @@ def run(engine: Engine, case: Case, chunk: int | None = None) -> Outcome:
     return Outputs(dict(zip((b.name for b in buffers if b.is_returned), arena.to_bytes(), strict=True)))
 
 
-ORACLE: Final = ScalarEngine()
+ORACLE: Final = ScalarKernel
 
 
 def oracle(case: Case) -> Outcome:

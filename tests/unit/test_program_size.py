@@ -16,8 +16,8 @@ from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.reference.scalar_oracle import ScalarEngine
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.ir.program import Program
 from vyre.domain.lints.checker import find_lints
 from vyre.domain.validation.validator import check_rules, validate
@@ -52,8 +52,8 @@ def _phases(program: Program) -> Mapping[str, Callable[[], object]]:
         "from_wire": lambda: Program.from_wire(wire),
         "to_json": lambda: valid[4].to_json(),
         "from_json": lambda: Program.from_json(json),
-        "vectorised engine": lambda: VectorEngine().prepare(valid[5], {}),
-        "scalar oracle": lambda: ScalarEngine().prepare(valid[6], {}),
+        "vectorised engine": lambda: VectorKernel(valid[5], {}),
+        "scalar oracle": lambda: ScalarKernel(valid[6], {}),
         "emission": lambda: emit(valid[7]),
         "CPU emission": lambda: cpu.emit(_validated(program)),
         WRITTEN_TWICE: lambda: cpu.emit(_validated(program), CpuOptions(counting=True)),

@@ -20,12 +20,12 @@ from support.features import ALL_FEATURES, features
 from support.fuzzing.reproducer import filetest
 from support.programs import Case, Order
 from support.running import Outcome, Outputs, has_data_race, oracle, run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.validation.validator import validate
 from vyre.testing.random_programs.grid_loops import any_program
 from vyre.testing.reduction import reduce_case
 
-ENGINE: Final = VectorEngine()
+ENGINE: Final = VectorKernel
 _INDEPENDENT_CHUNKS: Final = (None, 1, 2, 3)
 
 

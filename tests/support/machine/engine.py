@@ -35,7 +35,7 @@ class MachineEngine:
     options: RunOptions = field(default_factory=RunOptions)
     emission: EmitOptions = DEFAULT_OPTIONS
 
-    def prepare(self, program: Program, spec: Mapping[str, Literal]) -> MachineKernel:
+    def __call__(self, program: Program, spec: Mapping[str, Literal]) -> MachineKernel:
         module = emit(program, self.emission, spec)
         return MachineKernel(program, module.ptx, module.kernels, self.options)
 

@@ -24,7 +24,7 @@ from support.fuzzing.reproducer import filetest
 from support.programs import Case, Order
 from support.running import Failure, Outcome, Outputs, run
 from vyre.adapters.cuda.machine.options import RunOptions, Schedule
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import StepBudgetExceeded, TrapError
 from vyre.ports.backend import Backend
@@ -33,7 +33,7 @@ from vyre.testing import cuda_machine
 from vyre.testing.random_programs.grid_loops import any_program
 from vyre.testing.reduction import reduce_case
 
-ENGINE: Final = VectorEngine()
+ENGINE: Final = VectorKernel
 SCHEDULES: Final[dict[Order, tuple[Schedule, ...]]] = {
     Order.INDEPENDENT: ("lockstep", "reverse", "shuffled"),
     Order.ATOMIC: ("lockstep",),

@@ -28,7 +28,7 @@ from support.fuzzing.reproducer import filetest
 from support.optimizer.optimized_programs import changed_case, random_case
 from support.programs import Case
 from support.running import Failure, Outcome, Outputs, run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import run_passes
@@ -40,7 +40,7 @@ BATCH: Final = 50
 """Programs that a worker runs before it reports."""
 REDUCE_S: Final = 60.0
 _MOST_PASSES: Final = 8
-_ENGINE: Final = VectorEngine()
+_ENGINE: Final = VectorKernel
 _STATE: Final = " ".join(sorted(map(str, PASSES.values())))
 """The passes with their versions."""
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from support.programs import Case, generate
 from support.running import Outcome, oracle, run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.passes import Pass, run_passes
 from vyre.domain.specialization import SpecMap, spec_constants
@@ -16,7 +16,7 @@ from vyre.domain.validation.known import order_sensitive
 from vyre.domain.validation.validator import validate
 from vyre.testing.random_programs.memory import Order
 
-_ENGINE: Final = VectorEngine()
+_ENGINE: Final = VectorKernel
 _ORDERS: Final = (Order.INDEPENDENT, Order.ATOMIC)
 
 

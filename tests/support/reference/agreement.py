@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from support.programs import Case, Order
 from support.running import Failure, Outputs, oracle, run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
@@ -20,7 +20,7 @@ Array: TypeAlias = npt.NDArray[Any]
 ANY_CHUNK: Final = (1, 2, 7, None)
 CANONICAL: Final = (1,)
 """For kernels with data races, which only have an answer one workgroup at a time."""
-ENGINE: Final = VectorEngine()
+ENGINE: Final = VectorKernel
 
 
 def agreed(

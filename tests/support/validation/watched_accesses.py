@@ -106,7 +106,7 @@ class WatchedEngine:
     def __init__(self, watch: Callable[[Program], Watcher]) -> None:
         self._watch = watch
 
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> _WatchedKernel:
+    def __call__(self, program: Program, spec: Mapping[str, Literal], /) -> _WatchedKernel:
         with patch.object(scalar_oracle, "ScalarCompiler", _Compiler):
             kernel = ScalarKernel(program, spec)
         return _WatchedKernel(kernel, self._watch(program))

@@ -15,7 +15,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.ptx.options import ALL_OFF, EmitOptions
 from vyre.adapters.reference import executor
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.program import Program
@@ -33,7 +33,7 @@ def machine(case: Case, options: RunOptions, emission: EmitOptions, chunk: int |
 
 
 def reference(case: Case) -> Outcome:
-    return run(VectorEngine(), replace(case, config=replace(case.config, step_budget=None)), 1)
+    return run(VectorKernel, replace(case, config=replace(case.config, step_budget=None)), 1)
 
 
 @pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: f"{o.schedule}{o.seed}")

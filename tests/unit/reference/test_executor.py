@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count as naturals
@@ -15,9 +14,10 @@ import pytest
 
 from vyre.adapters import pipelines
 from vyre.adapters.reference import executor as executor_module
+from vyre.adapters.reference.engine import Engine
 from vyre.adapters.reference.executor import ReferenceExecutor
-from vyre.adapters.reference.scalar_oracle import ScalarEngine
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.dispatch import DispatchConfig, OutputArena, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import (
     DataRaceError,
@@ -34,12 +34,12 @@ from vyre.domain.validation.validator import validate
 from vyre.ports.execution import CacheCounters, CacheOutcome
 from vyre.ports.requests import DispatchRequest
 
-ENGINES: dict[str, Callable[[], Any]] = {"reference": VectorEngine, "reference-scalar": ScalarEngine}
+ENGINES: dict[str, Engine] = {"reference": VectorKernel, "reference-scalar": ScalarKernel}
 
 
 @pytest.fixture(params=ENGINES)
 def executor(request: pytest.FixtureRequest) -> ReferenceExecutor:
-    return ReferenceExecutor(BackendId(request.param), ENGINES[request.param]())
+    return ReferenceExecutor(BackendId(request.param), ENGINES[request.param])
 
 
 def program(text: str) -> Program:
@@ -228,7 +228,7 @@ def test_what_asks_for_no_more_than_exact_answers_is_accepted(
 def test_only_the_vectorised_engine_runs_several_workgroups_at_once() -> None:
     chunked = DispatchConfig(chunk_workgroups=3)
     inputs = (words(*range(20)),)
-    vector, scalar = (ReferenceExecutor(BackendId(name), make()) for name, make in ENGINES.items())
+    vector, scalar = (ReferenceExecutor(BackendId(name), engine) for name, engine in ENGINES.items())
     arena = OutputArena()
     vector.execute(DispatchRequest(INCREMENT, inputs, chunked), arena)
     assert np.frombuffer(arena[0], np.uint32).tolist() == list(range(1, 21))
@@ -323,7 +323,7 @@ def test_refused_programs_are_not_cached(executor: ReferenceExecutor) -> None:
 
 def test_no_more_pipelines_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "PIPELINES", 2)
-    small = ReferenceExecutor(BackendId("reference"), VectorEngine())
+    small = ReferenceExecutor(BackendId("reference"), VectorKernel)
     configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200, 300)]
     held = [small.compile(INCREMENT, config).cache for config in configs * 2]
     assert held[:3] == [CacheOutcome.MISS] * 3
@@ -346,7 +346,7 @@ def test_a_miss_tells_its_reason(executor: ReferenceExecutor) -> None:
 
 def test_a_pipeline_that_was_evicted_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "PIPELINES", 1)
-    small = ReferenceExecutor(BackendId("reference"), VectorEngine())
+    small = ReferenceExecutor(BackendId("reference"), VectorKernel)
     configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200)]
     reasons = [small.compile(INCREMENT, config).reason for config in configs * 2]
     assert reasons[2:] == ["it had been evicted"] * 2

@@ -15,8 +15,8 @@ import pytest
 import vyre
 from support.profiles import SOAK
 from vyre.adapters.reference.engine import NO_OPTIONS, Engine
-from vyre.adapters.reference.scalar_oracle import ScalarEngine
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.geometry import LaunchLimits
@@ -155,13 +155,13 @@ def _check_stores(y: npt.NDArray[Any]) -> None:
 LARGE: Final = (("u8", (1 << 31) + 70), ("u32", (1 << 29) + 70))
 
 
-@pytest.mark.parametrize("engine", [VectorEngine(), ScalarEngine()], ids=ENGINES)
+@pytest.mark.parametrize("engine", [VectorKernel, ScalarKernel], ids=ENGINES)
 @pytest.mark.parametrize(("element", "count"), LARGE)
 def test_stores_and_atomics(engine: Engine, element: str, count: int) -> None:
     program, places = _stores(element, count), _places(count)
     memory = {"i": places.view(np.uint8), "y": zeros(count * int(element[1:]) // 8)}
     launch = resolve_launch(program, (places.nbytes,), DispatchConfig(grid=(2, 1, 1)), LaunchLimits("reference"))
-    engine.prepare(program, {}).run(memory, launch, NO_OPTIONS)
+    engine(program, {}).run(memory, launch, NO_OPTIONS)
     _check_stores(memory["y"].view(element.replace("u8", "u1").replace("u32", "u4")))
 
 

@@ -18,7 +18,7 @@ from vyre.adapters.reference.engine import NO_OPTIONS
 from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer
 from vyre.adapters.reference.scalar_state import ElementBuffer, Workgroup
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DataRaceError, TrapError
 from vyre.domain.ir.program import Program
@@ -29,7 +29,7 @@ from vyre.domain.validation.validator import validate
 from vyre.testing.execution import execute, open_backend
 
 LANES = 3
-VECTOR = VectorEngine()
+VECTOR = VectorKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.profiles import examples
 from vyre.adapters.reference.engine import NO_OPTIONS, RunOptions
-from vyre.adapters.reference.scalar_oracle import ScalarEngine, ScalarKernel
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
 from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError, UnsupportedFeature
@@ -53,7 +53,7 @@ class Recorder:
 
 def prepared(text: str) -> tuple[Program, ScalarKernel]:
     program = Program.from_text(text)
-    return program, ScalarEngine().prepare(program, {})
+    return program, ScalarKernel(program, {})
 
 
 def launch_of(program: Program, sizes: tuple[int, ...] = (), **config: object) -> Launch:
@@ -228,7 +228,7 @@ def test_what_the_oracle_does_not_do_it_refuses() -> None:
         kernel.run({"y": np.zeros(4, np.uint8)}, launch_of(program), RunOptions(chunk_workgroups=2))
     indirect = Program.from_text("workgroup_size 1, 1, 1 buffer n @0 read u32[3] body { indirect_dispatch(n, 0) }")
     with pytest.raises(UnsupportedFeature, match="indirect dispatch"):
-        ScalarEngine().prepare(indirect, {})
+        ScalarKernel(indirect, {})
 
 
 def test_one_kernel_runs_in_many_threads() -> None:

@@ -57,7 +57,7 @@ body {
 def test_temporaries_are_bounded(text: str, groups: int) -> None:
     program = Program.from_text(text)
     launch = resolve_launch(program, (4,), DispatchConfig(grid=(groups, 1, 1)), LaunchLimits("reference"))
-    kernel = ENGINE.prepare(program, {})
+    kernel = ENGINE(program, {})
     memory = {"total": np.zeros(4, np.uint8)}
     tracemalloc.start()
     try:

@@ -190,7 +190,7 @@ def test_the_memory_of_many_lanes_is_bounded() -> None:
     groups = 1 << 8
     x = np.arange(1000, dtype=np.uint32) * 60 + 8
     launch = resolve_launch(program, (x.nbytes, 4), DispatchConfig(grid=(groups, 1, 1)), LaunchLimits("reference"))
-    kernel = ENGINE.prepare(program, {})
+    kernel = ENGINE(program, {})
     memory = {"x": x.view(np.uint8), "total": np.zeros(4, np.uint8)}
     tracemalloc.start()
     try:

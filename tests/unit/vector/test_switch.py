@@ -227,7 +227,7 @@ def test_arms_that_no_lane_takes_cost_nothing(agree: bool) -> None:
     if not agree:
         x[::2] = 4000
     launch = resolve_launch(program, (x.nbytes,), DispatchConfig(grid=(8, 1, 1)), LaunchLimits("reference"))
-    kernel = ENGINE.prepare(program, {})
+    kernel = ENGINE(program, {})
     memory = {"x": x.view(np.uint8), "y": np.zeros(4 * LANES, np.uint8)}
     with at_most(calls=500):
         kernel.run(memory, launch, RunOptions())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -46,8 +46,5 @@ class Kernel(Protocol):
         """
 
 
-class Engine(Protocol):
-    """Prepares programs for runs."""
-
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> Kernel:
-        """Returns a kernel of a valid program without grid barriers; ``spec`` replaces specialization constants."""
+Engine: TypeAlias = Callable[[Program, Mapping[str, Literal]], Kernel]
+"""Prepares a valid program without grid barriers for runs; the mapping replaces specialization constants."""

@@ -181,8 +181,7 @@ class ReferencePipeline:
     def _prepare(self, program: Program) -> _Prepared:
         steps = plan_grid_sync(program)
         kernels = {
-            id(part): (number, self._engine.prepare(part, self._spec))
-            for number, part in enumerate(plan_programs(steps))
+            id(part): (number, self._engine(part, self._spec)) for number, part in enumerate(plan_programs(steps))
         }
         return _Prepared(steps, grid_control(program), kernels)
 
@@ -250,6 +249,6 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
 
 
 def _race_checking() -> Engine:
-    from vyre.adapters.reference.races import RaceCheckEngine
+    from vyre.adapters.reference.races import RaceCheckKernel
 
-    return RaceCheckEngine()
+    return RaceCheckKernel

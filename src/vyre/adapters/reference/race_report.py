@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from vyre.adapters.reference.executor import ReferencePipeline
-from vyre.adapters.reference.races import RaceCheckEngine, RaceReport
+from vyre.adapters.reference.races import RaceCheckKernel, RaceReport
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.requests import HostBytes
@@ -18,7 +19,7 @@ def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchC
     Raises what a dispatch of the program raises, except ``DataRaceError``.
     """
     reports: list[RaceReport] = []
-    engine = RaceCheckEngine(reports.append)
+    engine = partial(RaceCheckKernel, receive=reports.append)
     pipeline = ReferencePipeline(BackendId("reference-scalar"), engine, program, replace(config, race_check=False))
     pipeline.dispatch(inputs, OutputArena())
     return RaceReport(

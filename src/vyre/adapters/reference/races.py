@@ -186,11 +186,16 @@ def _list_first(found: dict[tuple[str, int], DataRace], race: DataRace) -> None:
 
 
 class RaceCheckKernel:
-    """Runs a program on the oracle under observation; raises ``DataRaceError`` if it has races."""
+    """The ``Engine`` of observed runs: runs a program on the oracle; raises ``DataRaceError`` if it has races.
 
-    def __init__(self, program: Program, kernel: ScalarKernel, found: Callable[[RaceReport], object] | None) -> None:
-        self._kernel = kernel
-        self._found = found
+    Reports are passed to ``receive``, if it is given, and races are no error then.
+    """
+
+    def __init__(
+        self, program: Program, spec: Mapping[str, Literal], receive: Callable[[RaceReport], object] | None = None
+    ) -> None:
+        self._kernel = ScalarKernel(program, spec)
+        self._receive = receive
         copied = {
             name
             for s in walk_statements(program.body)
@@ -212,20 +217,9 @@ class RaceCheckKernel:
         except (TrapError, StepBudgetExceeded) as error:
             failure = error
         report = tracer.report()
-        if self._found is not None:
-            self._found(report)
+        if self._receive is not None:
+            self._receive(report)
         elif report.races:
             raise DataRaceError(races=report.races, notes=report.notes) from failure
         if failure is not None:
             raise failure
-
-
-class RaceCheckEngine:
-    """Prepares programs for observed runs.  With ``found``, reports are passed to it and races are not an error."""
-
-    def __init__(self, found: Callable[[RaceReport], object] | None = None) -> None:
-        self._found = found
-
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> RaceCheckKernel:
-        """Implements ``Engine.prepare``."""
-        return RaceCheckKernel(program, ScalarKernel(program, spec), self._found)

@@ -39,15 +39,15 @@ def _profile(backend: BackendId) -> DeviceProfile:
 
 
 def _vector_engine() -> Engine:
-    from vyre.adapters.reference.vector.engine import VectorEngine
+    from vyre.adapters.reference.vector.engine import VectorKernel
 
-    return VectorEngine()
+    return VectorKernel
 
 
 def _scalar_engine() -> Engine:
-    from vyre.adapters.reference.scalar_oracle import ScalarEngine
+    from vyre.adapters.reference.scalar_oracle import ScalarKernel
 
-    return ScalarEngine()
+    return ScalarKernel
 
 
 def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, services: BackendServices) -> Backend:

@@ -30,8 +30,7 @@ from vyre.adapters.reference.scalar_expressions import (
 )
 from vyre.adapters.reference.scalar_state import ElementBuffer, Evaluate, Execute, Lanes, Tracer, Values, Workgroup
 from vyre.adapters.reference.scalar_statements import (
-    async_load,
-    async_store,
+    async_copy,
     async_wait,
     barrier,
     branches,
@@ -105,7 +104,7 @@ U32 = ScalarType.U32
 
 
 class ScalarKernel:
-    """A program compiled to closures; ``run`` executes it on memory."""
+    """The ``Engine`` of the canonical schedule: a program compiled to closures; ``run`` executes it on memory."""
 
     def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
         self._program = program
@@ -154,14 +153,6 @@ class ScalarKernel:
         if state.tracer is not None:
             state.tracer.workgroup(state)
         self._execute(state, list(range(state.size)))
-
-
-class ScalarEngine:
-    """Prepares programs for the canonical schedule."""
-
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> ScalarKernel:
-        """Implements ``Engine.prepare``."""
-        return ScalarKernel(program, spec)
 
 
 class ScalarCompiler:
@@ -225,10 +216,8 @@ class ScalarCompiler:
                 return self.body(body)
             case Barrier():
                 return barrier
-            case AsyncLoad(source, destination, offset, size, tag):
-                return async_load(source, destination, self.expr(offset)[0], self.expr(size)[0], tag, stmt.loc)
-            case AsyncStore(source, destination, offset, size, tag):
-                return async_store(source, destination, self.expr(offset)[0], self.expr(size)[0], tag, stmt.loc)
+            case AsyncLoad() | AsyncStore():
+                return async_copy(stmt, self.expr(stmt.offset)[0], self.expr(stmt.size)[0])
             case AsyncWait(tag):
                 return async_wait(tag)
             case Trap(address, tag):

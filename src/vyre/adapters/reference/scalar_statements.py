@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from vyre.adapters.reference.scalar_state import Evaluate, Execute, Lanes, Location, Workgroup
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
@@ -180,29 +181,20 @@ def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int, lo
     return payload.ljust(length, b"\0")
 
 
-def async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
-    """Captures bytes [offset, offset + size) of the source, for byte 0 of the destination."""
+def async_copy(copy: AsyncLoad | AsyncStore, offset: Evaluate, size: Evaluate) -> Execute:
+    """Captures bytes [offset, offset + size) of the source for byte 0 of the destination of a load, and the first
+    ``size`` bytes for byte ``offset`` of that of a store.
+    """
+    destination = copy.destination
 
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         offsets, sizes = offset(wg, lanes), size(wg, lanes)
         room = len(wg.buffers[destination].data)
         for lane, start, length in zip(lanes, offsets, sizes, strict=True):
-            length = min(length, room)  # the rest would be clipped at the wait
-            wg.pending[tag, lane] = destination, 0, _captured(wg, source, start, length, lane, loc), loc
-        return lanes
-
-    return execute
-
-
-def async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
-    """Captures the first ``size`` bytes of the source, for byte ``offset`` of the destination."""
-
-    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
-        offsets, sizes = offset(wg, lanes), size(wg, lanes)
-        room = len(wg.buffers[destination].data)
-        for lane, start, length in zip(lanes, offsets, sizes, strict=True):
-            length = min(length, max(room - start, 0))
-            wg.pending[tag, lane] = destination, start, _captured(wg, source, 0, length, lane, loc), loc
+            first, to = (start, 0) if isinstance(copy, AsyncLoad) else (0, start)
+            length = min(length, max(room - to, 0))  # the rest would be clipped at the wait
+            payload = _captured(wg, copy.source, first, length, lane, copy.loc)
+            wg.pending[copy.tag, lane] = destination, to, payload, copy.loc
         return lanes
 
     return execute

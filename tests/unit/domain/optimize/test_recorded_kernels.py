@@ -9,7 +9,7 @@ import pytest
 
 from support.recorded_kernels import NAMES, kernel, kernel_case
 from support.running import run
-from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.adapters.reference.vector.engine import VectorKernel
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import walk_statements
@@ -32,7 +32,7 @@ def test_a_kernel_keeps_its_bytes(name: str) -> None:
     made = optimized(case.program)
     validate(made).raise_if_invalid()
     assert made.abi_buffers == case.program.abi_buffers
-    engine = VectorEngine()
+    engine = VectorKernel
     assert run(engine, replace(case, program=made)) == run(engine, case)
 
 

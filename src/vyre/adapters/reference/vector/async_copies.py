@@ -11,6 +11,7 @@ from vyre.adapters.reference.vector.chunk import Captured, Chunk
 from vyre.adapters.reference.vector.lanes_context import Context
 from vyre.adapters.reference.vector.storage import Storage
 from vyre.adapters.reference.vector.values import U32, EvaluateWord, full
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,34 +19,21 @@ if TYPE_CHECKING:
 Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
 
 
-def async_load(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
-    """Captures bytes [offset, offset + size) of the source, zeros past its end, for byte 0 of the destination."""
+def async_copy(copy: AsyncLoad | AsyncStore, offset: EvaluateWord, size: EvaluateWord) -> Execute:
+    """Captures bytes [offset, offset + size) of the source for byte 0 of the destination of a load, and the first
+    ``size`` bytes for byte ``offset`` of that of a store; zeros past the end of the source.
+    """
+    destination = copy.destination
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
         starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
         room = _nbytes(chunk.buffers[destination])
-        captured = chunk.pending.setdefault(tag, {})
+        captured = chunk.pending.setdefault(copy.tag, {})
         for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
-            data = _bytes_of(chunk, source, lane)
-            length = min(length, room)
-            payload = data[start : start + length].tobytes().ljust(length, b"\0")
-            captured[lane] = Captured(destination, 0, payload)
-        return ctx
-
-    return execute
-
-
-def async_store(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
-    """Captures the first ``size`` bytes of the source, for byte ``offset`` of the destination."""
-
-    def execute(chunk: Chunk, ctx: Context) -> Context:
-        starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
-        room = _nbytes(chunk.buffers[destination])
-        captured = chunk.pending.setdefault(tag, {})
-        for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
-            data = _bytes_of(chunk, source, lane)
-            length = max(0, min(length, room - start))
-            captured[lane] = Captured(destination, start, data[:length].tobytes().ljust(length, b"\0"))
+            first, to = (start, 0) if isinstance(copy, AsyncLoad) else (0, start)
+            length = max(0, min(length, room - to))
+            payload = _bytes_of(chunk, copy.source, lane)[first : first + length].tobytes()
+            captured[lane] = Captured(destination, to, payload.ljust(length, b"\0"))
         return ctx
 
     return execute

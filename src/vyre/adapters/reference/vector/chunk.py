@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,57 +54,29 @@ class Failures:
             self.lane, self.error = lane, error
 
 
+@dataclass(slots=True)
 class Chunk:
     """Workgroups from ``group`` on along one axis of the grid, ``dims[0]`` of them.
 
     ``in_phase``: the result may depend on the order of accesses inside a workgroup, so that its lanes must not be run
     in parts.  ``locals``: by slot; None before the declaration, and where a loop has not kept a value yet.
-    ``continuing``: by loop, the lanes that wait for its next round.
+    ``continuing``: by loop, the lanes that wait for its next round.  ``ended``: lanes that returned or trapped.
+    ``pending``: by tag and lane.
     """
 
-    __slots__ = (
-        "along",
-        "buffers",
-        "continuing",
-        "ended",
-        "failures",
-        "grid",
-        "group",
-        "in_phase",
-        "launch",
-        "locals",
-        "options",
-        "pending",
-        "steps",
-    )
-
-    def __init__(
-        self,
-        grid: Grid,
-        group: Dim3,
-        along: int,
-        launch: Launch,
-        options: RunOptions,
-        buffers: dict[str, Storage],
-        slots: int,
-        loops: int,
-        failures: Failures,
-        *,
-        in_phase: bool,
-    ) -> None:
-        self.grid: Grid = grid
-        self.group: Dim3 = group
-        self.along: int = along
-        self.in_phase: bool = in_phase
-        self.launch: Launch = launch
-        self.options: RunOptions = options
-        self.buffers: dict[str, Storage] = buffers
-        self.locals: list[Local | None] = [None] * slots
-        self.continuing: list[list[Context]] = [[] for _ in range(loops)]
-        self.ended: list[Context] = []  # lanes that returned or trapped
-        self.pending: dict[str, dict[int, Captured]] = {}  # by tag and lane
-        self.failures: Failures = failures
-        self.steps: NDArray[np.int64] | None = None
+    grid: Grid
+    group: Dim3
+    along: int
+    launch: Launch
+    options: RunOptions
+    buffers: dict[str, Storage]
+    locals: list[Local | None]
+    continuing: list[list[Context]]
+    failures: Failures
+    in_phase: bool
+    ended: list[Context] = field(default_factory=list)
+    pending: dict[str, dict[int, Captured]] = field(default_factory=dict)
+    steps: NDArray[np.int64] | None = None
 
     def global_ids(self, numbers: Indices) -> NDArray[np.int64]:
         """Returns linear global ids of the lanes with these numbers."""

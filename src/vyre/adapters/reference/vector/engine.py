@@ -16,8 +16,8 @@ import numpy as np
 from vyre.adapters.lanes.silence import Silence
 from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
-from vyre.adapters.reference.vector.chunk import Chunk, Failures
-from vyre.adapters.reference.vector.lanes_context import Grid
+from vyre.adapters.reference.vector.chunk import Chunk, Failures, Local
+from vyre.adapters.reference.vector.lanes_context import Context, Grid
 from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
 from vyre.adapters.reference.vector.storage import ElementRules, Storage
@@ -44,7 +44,7 @@ _TEMPORARIES: Final = 4
 
 
 class VectorKernel:
-    """A prepared program."""
+    """The ``Engine`` of vectorised runs: a prepared program."""
 
     def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
         elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
@@ -79,18 +79,9 @@ class VectorKernel:
                 for buffer in self._private:
                     name, count = buffer.name, buffer.count
                     buffers[name] = private[name] = self._private_memory(name, count, grid, private)
-                chunk = Chunk(
-                    grid,
-                    group,
-                    along,
-                    launch,
-                    options,
-                    buffers,
-                    self._slots,
-                    self._loops,
-                    failures,
-                    in_phase=in_phase,
-                )
+                locals_: list[Local | None] = [None] * self._slots
+                continuing: list[list[Context]] = [[] for _ in range(self._loops)]
+                chunk = Chunk(grid, group, along, launch, options, buffers, locals_, continuing, failures, in_phase)
                 self._execute(chunk, grid.root)
                 if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
                     raise DispatchTimeout("the deadline passed between workgroups")
@@ -150,14 +141,6 @@ class VectorKernel:
             array = before.array
             array[: before.used].fill(0)
         return PrivateStorage(array, count, self._rules[name], grid)
-
-
-class VectorEngine:
-    """Prepares programs for vectorised runs."""
-
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> VectorKernel:
-        """Implements ``Engine.prepare``."""
-        return VectorKernel(program, spec)
 
 
 def _first_groups(grid: Dim3, along: int, step: int) -> Iterator[Dim3]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,24 +29,16 @@ class Rounds:
         self.continued = False
 
 
+@dataclass(slots=True)
 class CountedLoop:
     """A counted loop: plain while all lanes agree on the bounds, else on the lanes that are still in it."""
 
-    def __init__(
-        self,
-        bounds: tuple[EvaluateWord, EvaluateWord, EvaluateWord],
-        dtype: ScalarType,
-        slot: int,
-        rounds: Rounds,
-        kept: tuple[int, ...],
-        body: Execute,
-    ) -> None:
-        self.bounds = bounds
-        self.dtype = dtype
-        self.slot = slot
-        self.rounds = rounds
-        self.kept = kept
-        self.body = body
+    bounds: tuple[EvaluateWord, EvaluateWord, EvaluateWord]
+    dtype: ScalarType
+    slot: int
+    rounds: Rounds
+    kept: tuple[int, ...]
+    body: Execute
 
     def run(self, chunk: Chunk, ctx: Context) -> Context | None:
         """Runs the loop; returns the lanes that continue after it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
+from vyre.adapters.reference.vector.async_copies import async_copy, async_wait
 from vyre.adapters.reference.vector.branches import Execute, branch, chain, switch
 from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.expressions import ExpressionCompiler, Invariants
@@ -122,10 +122,8 @@ class StatementCompiler:
                 return self.body(body)
             case Barrier():
                 return lambda chunk, ctx: ctx
-            case AsyncLoad(source, destination, offset, size, tag):
-                return async_load(source, destination, compile_expr(offset).words, compile_expr(size).words, tag)
-            case AsyncStore(source, destination, offset, size, tag):
-                return async_store(source, destination, compile_expr(offset).words, compile_expr(size).words, tag)
+            case AsyncLoad(_, _, offset, size) | AsyncStore(_, _, offset, size):
+                return async_copy(stmt, compile_expr(offset).words, compile_expr(size).words)
             case AsyncWait(tag):
                 return async_wait(tag)
             case Trap(address, tag):

@@ -12,7 +12,6 @@ from typing import Final
 from vyre.adapters.cuda.ptx import memory
 from vyre.adapters.cuda.ptx.context import Copy, Kernel, Tag
 from vyre.adapters.cuda.ptx.operands import Address, Register
-from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.accesses import Touch
@@ -56,8 +55,7 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
         if copy.at_once:
             continue
         following = w.label()
-        other = w.emit("p", "setp.ne.u32", selector, number)
-        w.line(f"@{other} bra {following};")
+        w.jump_if("ne.u32", selector, number, following)
         _copy(k, copy)
         w.line(f"bra {end};")
         w.place(following)
@@ -76,13 +74,11 @@ def _tag(k: Kernel, tag: str) -> Tag:
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
     """Copies byte after byte, directly or through a local array; bytes past the end of the source are zero."""
     w, stmt = k.w, copy.stmt
-    if w.traced:
-        w.mark(Site((stmt.loc,)))
+    w.mark((stmt.loc,))
     count = w.emit("rd", "mov.b64", 0)
     again, end = w.label(), w.label()
     w.place(again)
-    enough = w.emit("p", "setp.ge.u64", count, copy.nbytes)
-    w.line(f"@{enough} bra {end};")
+    w.jump_if("ge.u64", count, copy.nbytes, end)
     if copy.local is not None and not to_local:
         byte = w.emit("r", "ld.local.u8", Address(w.emit("rd", "add.u64", copy.local, count)))
     else:

@@ -99,13 +99,11 @@ class Mailbox:
         since, seen = self._now(), w.emit("rd", "mov.b64", hexadecimal(2**64 - 1))
         w.place(poll)
         stop = w.emit("r", "ld.relaxed.sys.global.u32", Address(head, Head.STOP))
-        stopped = w.emit("p", "setp.ne.u32", stop, 0)
-        w.line(f"@{stopped} bra {gone};")
+        w.jump_if("ne.u32", stop, 0, gone)
         claim = w.emit("rd", "ld.relaxed.gpu.global.u64", Address(control, Control.CLAIM))
         tail = w.emit("rd", "ld.acquire.sys.global.u64", Address(head, Head.TAIL))
         self._entry = w.emit("rd", "shr.u64", claim, ROW_BITS)
-        none = w.emit("p", "setp.ge.u64", self._entry, tail)
-        w.line(f"@{none} bra {idle};")
+        w.jump_if("ge.u64", self._entry, tail, idle)
         self._place = w.emit("rd", "and.b64", self._entry, self._field(Descriptor.MASK))
         at = w.emit("rd", "mad.lo.u64", self._place, Entry.NBYTES, self._field(Descriptor.ENTRIES))
         rows = w.emit("rd", "ld.relaxed.sys.global.u64", Address(at, Entry.ROWS))
@@ -117,8 +115,7 @@ class Mailbox:
         following = w.emit("rd", "selp.b64", w.emit("rd", "add.u64", claim, 1), following, more)
         where = Address(control, Control.CLAIM)
         found = w.emit("rd", "atom.relaxed.gpu.global.cas.b64", where, claim, following)
-        lost = w.emit("p", "setp.ne.u64", found, claim)
-        w.line(f"@{lost} bra {poll};")
+        w.jump_if("ne.u64", found, claim, poll)
         row = w.emit("rd", "mad.lo.u64", number, self._field(Descriptor.ROW_NBYTES), rows)
         self._began = self._now()
         deadline = w.emit("rd", "add.u64", self._began, self._field(Descriptor.LIMIT))
@@ -135,24 +132,21 @@ class Mailbox:
         now = self._now()
         w.line(f"@!{same} mov.b64 {since}, {now};")
         waited = w.emit("rd", "sub.u64", now, since)
-        long = w.emit("p", "setp.gt.u64", waited, self._field(Descriptor.LEASE))
-        w.line(f"@{long} bra {rest};")
+        w.jump_if("gt.u64", waited, self._field(Descriptor.LEASE), rest)
         w.line(f"nanosleep.u32 {NAP_NS};")
         w.line(f"bra {poll};")
 
         w.place(rest)
         last = w.emit("r", "sub.u32", w.emit("r", "mov.u32", Register("%nctaid.x")), 1)
         away = w.emit("r", "atom.acq_rel.gpu.global.inc.u32", Address(control, Control.AWAY), last)
-        others = w.emit("p", "setp.ne.u32", away, last)
-        w.line(f"@{others} bra {gone};")
+        w.jump_if("ne.u32", away, last, gone)
         launches = w.emit("rd", "ld.relaxed.gpu.global.u64", Address(control, Control.LAUNCHES))
         left = w.emit("rd", "add.u64", launches, 1)
         w.line(f"st.relaxed.gpu.global.u64 [{control}+{Control.LAUNCHES}], {left};")
         w.line(f"st.relaxed.sys.global.u64 [{head}+{Head.LEFT}], {left};")
         w.line("fence.sc.sys;")
         tail = w.emit("rd", "ld.relaxed.sys.global.u64", Address(head, Head.TAIL))
-        nothing_came = w.emit("p", "setp.ge.u64", self._entry, tail)
-        w.line(f"@{nothing_came} bra {gone};")
+        w.jump_if("ge.u64", self._entry, tail, gone)
         w.line(f"st.relaxed.gpu.global.u64 [{control}+{Control.LAUNCHES}], {launches};")
         w.line(f"st.relaxed.sys.global.u64 [{head}+{Head.LEFT}], {launches};")
         w.line(f"st.relaxed.gpu.global.u32 [{control}+{Control.AWAY}], {last};")
@@ -163,8 +157,7 @@ class Mailbox:
         w.place(known)
         w.line("barrier.sync 0;")
         self._row = w.emit("rd", "ld.shared.u64", self._board(Board.ROW))
-        leaves = w.emit("p", "setp.eq.u64", self._row, 0)
-        w.line(f"@{leaves} bra {self._exit};")
+        w.jump_if("eq.u64", self._row, 0, self._exit)
 
     def _copy_in(self) -> None:
         w = self._w
@@ -191,15 +184,12 @@ class Mailbox:
         for axis in range(3):
             index, size = k.groups[axis], k.grid[axis]
             w.line(f"add.u32 {index}, {index}, 1;")
-            more = w.emit("p", "setp.lt.u32", index, size)
-            w.line(f"@{more} bra {self._next_group};")
+            w.jump_if("lt.u32", index, size, self._next_group)
             w.line(f"mov.b32 {index}, 0;")
         if k.uses_trap:
-            trapped = w.emit("p", "setp.ne.u32", w.emit("r", "ld.relaxed.gpu.global.u32", Address(self._trap())), 0)
-            w.line(f"@{trapped} bra {done};")
+            w.jump_if("ne.u32", w.emit("r", "ld.relaxed.gpu.global.u32", Address(self._trap())), 0, done)
         w.line(f"sub.u32 {self._left}, {self._left}, 1;")
-        another = w.emit("p", "setp.ne.u32", self._left, 0)
-        w.line(f"@{another} bra {self._next_group};")
+        w.jump_if("ne.u32", self._left, 0, self._next_group)
         w.place(done)
         self._each_chunk(Descriptor.READ, Descriptor.READ_END, lambda at: self._move(self._body, self._arena, at))
         w.line("barrier.sync 0;")
@@ -218,8 +208,7 @@ class Mailbox:
         counter = w.emit("rd", "mad.lo.u64", self._place, 4, counts)
         last = w.emit("r", "cvt.u32.u64", self._last_row)
         before = w.emit("r", "atom.acq_rel.gpu.global.inc.u32", Address(counter), last)
-        others = w.emit("p", "setp.ne.u32", before, last)
-        w.line(f"@{others} bra {self._again};")
+        w.jump_if("ne.u32", before, last, self._again)
         word = w.emit("rd", "mad.lo.u64", self._place, 8, self._field(Descriptor.ENDS))
         ticket = w.emit("rd", "add.u64", self._entry, 1)
         w.line("fence.acq_rel.sys;")
@@ -263,12 +252,10 @@ class Mailbox:
         w, skip, fuel = self._w, self._w.label(), self._fuel
         assert fuel is not None
         w.line(f"sub.u32 {fuel}, {fuel}, 1;")
-        enough = w.emit("p", "setp.ne.u32", fuel, 0)
-        w.line(f"@{enough} bra {skip};")
+        w.jump_if("ne.u32", fuel, 0, skip)
         w.line(f"mov.b32 {fuel}, {LONELY_ROUNDS};")
         found = self._found()
-        fine = w.emit("p", "setp.eq.u32", found, 0)
-        w.line(f"@{fine} bra {skip};")
+        w.jump_if("eq.u32", found, 0, skip)
         w.line(f"mov.b32 {fuel}, 1;")
         self._post("u32", Board.STATE, found)
         w.line(f"bra {end};")
@@ -281,8 +268,7 @@ class Mailbox:
         seen = w.emit("p", "setp.ne.u32", found, 0)
         w.line(f"@{seen} st.volatile.shared.u32 {self._board(Board.STATE)}, {found};")
         votes = w.emit("r", "vote.sync.ballot.b32", seen, self._k.member_mask())
-        any_seen = w.emit("p", "setp.ne.u32", votes, 0)
-        w.line(f"@{any_seen} bra {end};")
+        w.jump_if("ne.u32", votes, 0, end)
         w.place(skip)
 
     def _together(self, rounds: Register, end: str) -> None:
@@ -292,8 +278,7 @@ class Mailbox:
         """
         w, skip, told = self._w, self._w.label(), self._w.label()
         before = w.emit("r", "ld.volatile.shared.u32", self._board(Board.VERDICT))
-        given = w.emit("p", "setp.ne.u32", before, 0)
-        w.line(f"@{given} bra {end};")
+        w.jump_if("ne.u32", before, 0, end)
         self._count(rounds, skip)
         w.line("barrier.sync 0;")
         w.line(f"@{self._follows} bra {told};")
@@ -303,16 +288,14 @@ class Mailbox:
         w.place(told)
         w.line("barrier.sync 0;")
         verdict = w.emit("r", "ld.volatile.shared.u32", self._board(Board.VERDICT))
-        ends = w.emit("p", "setp.ne.u32", verdict, 0)
-        w.line(f"@{ends} bra {end};")
+        w.jump_if("ne.u32", verdict, 0, end)
         w.place(skip)
 
     def _count(self, rounds: Register, skip: str) -> None:
         w = self._w
         w.line(f"add.u32 {rounds}, {rounds}, 1;")
         part = w.emit("r", "and.b32", rounds, JOINT_ROUNDS - 1)
-        between = w.emit("p", "setp.ne.u32", part, 0)
-        w.line(f"@{between} bra {skip};")
+        w.jump_if("ne.u32", part, 0, skip)
 
     def _found(self) -> Register:
         """Writes a look; returns the state that the job has to be given, 0 if it may go on."""
@@ -347,13 +330,11 @@ class Mailbox:
         at = w.emit("rd", "mul.lo.u64", self._linear, _CHUNK)
         if start is not None:
             w.line(f"add.u64 {at}, {at}, {self._field(start)};")
-        none = w.emit("p", "setp.ge.u64", at, self._field(end))
-        w.line(f"@{none} bra {over};")
+        w.jump_if("ge.u64", at, self._field(end), over)
         w.place(again)
         write(at)
         w.line(f"add.u64 {at}, {at}, {_CHUNK * self._k.threads};")
-        more = w.emit("p", "setp.lt.u64", at, self._field(end))
-        w.line(f"@{more} bra {again};")
+        w.jump_if("lt.u64", at, self._field(end), again)
         w.place(over)
 
     def _move(self, target: Register, source: Register, at: Register) -> None:

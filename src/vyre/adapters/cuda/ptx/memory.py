@@ -16,7 +16,6 @@ from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.narrowing import narrow
 from vyre.adapters.cuda.ptx.operands import Address, Operand, Register, Symbol, Word, hexadecimal
 from vyre.adapters.cuda.ptx.private_layout import ALIGNMENT
-from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, copy_of, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.analysis.wide_access import WideAccess
@@ -205,16 +204,14 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
     w, element, index = k.w, element_of(k.buffers[expr.buffer]), index_of(index)
     wide = grouped(k, expr)
     if wide is not None:
-        if w.traced:
-            k.site_of(wide.group)[wide.lane] = expr.loc
+        k.site_of(wide.group)[wide.lane] = expr.loc
         return loaded(w, element, _wide_load(k, expr.buffer, wide, index))
     guard = in_range(k, expr, index)
     if guard is Certain.OUTSIDE:
         return literal(element.widened, 0)
     if expr.buffer in k.facts.in_registers:
         return _kept_element(k, expr.buffer, element, index)
-    if w.traced:
-        w.mark(Site((expr.loc,), expr.buffer))
+    w.mark((expr.loc,), expr.buffer)
     access = ACCESS[element]
     space, where = address(k, expr.buffer, index)
     operation = f"ld.{load_space(k, expr.buffer, space)}.{access.suffix}"
@@ -239,8 +236,7 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     if stmt.buffer in k.facts.in_registers:
         _keep_element(k, stmt.buffer, element, index, value)
         return
-    if k.w.traced:
-        k.w.mark(Site((stmt.loc,), stmt.buffer))
+    k.w.mark((stmt.loc,), stmt.buffer)
     source = storable(k.w, element, value)
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
@@ -267,8 +263,7 @@ def _zero(k: Kernel, array: Symbol, nbytes: int) -> None:
         for offset in range(0, _UNROLLED, ALIGNMENT):
             w.line(f"st.local.v4.b32 [{at}+{offset}], {zeros};")
         w.line(f"add.u32 {at}, {at}, {_UNROLLED};")
-        more = w.emit("p", "setp.lt.u32", at, end)
-        w.line(f"@{more} bra.uni {again};")
+        w.jump_if("lt.u32", at, end, again, uniform=True)
         first = nbytes - rest
     else:
         first = 0
@@ -313,8 +308,7 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register
     """Returns the register of a member; the first member of a group loads all of them."""
     found = k.wide_loads.get(id(wide.group))
     if found is None:
-        if k.w.traced:
-            k.w.mark(Site(k.site_of(wide.group), name))
+        k.w.mark(k.site_of(wide.group), name)
         access, width = ACCESS[element_of(k.buffers[name])], wide.group.width
         found = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
         space, where = _group_address(k, name, wide, index)
@@ -325,15 +319,13 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register
 
 def keep_for_wide_store(k: Kernel, stmt: Store, wide: WideAccess, value: Value) -> None:
     """Converts a value of a group now; it is stored together with the last one."""
-    if k.w.traced:
-        k.site_of(wide.group)[wide.lane] = stmt.loc
+    k.site_of(wide.group)[wide.lane] = stmt.loc
     register = storable(k.w, element_of(k.buffers[stmt.buffer]), value)
     k.wide_stores.setdefault(id(wide.group), {})[wide.lane] = register
 
 
 def _wide_store(k: Kernel, name: str, wide: WideAccess, index: Value) -> None:
-    if k.w.traced:
-        k.w.mark(Site(k.site_of(wide.group), name))
+    k.w.mark(k.site_of(wide.group), name)
     access, kept = ACCESS[element_of(k.buffers[name])], k.wide_stores.pop(id(wide.group))
     space, where = _group_address(k, name, wide, index)
     registers = ", ".join(kept[lane] for lane in range(wide.group.width))

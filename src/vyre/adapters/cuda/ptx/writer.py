@@ -7,12 +7,15 @@ addresses) are computed in the prologue, which dominates the body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.ptx.operands import Operand, Register, Symbol, register, registers
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.source_location import SourceLocation
 
 _S = ScalarType
 CLASS_OF: Final[dict[ScalarType, str]] = {
@@ -50,9 +53,10 @@ class Writer:
         self._labels = 0
         self._once: dict[str, Register] = {}
 
-    def mark(self, site: Site) -> None:
-        """Records that the next lines of the body are written for ``site``."""
-        self.marks.append((len(self.body), site))
+    def mark(self, locs: Sequence[SourceLocation | None], buffer: str | None = None) -> None:
+        """Records that the next lines of the body are written for a site, if sites are recorded."""
+        if self.traced:
+            self.marks.append((len(self.body), Site(locs, buffer)))
 
     def register(self, kind: str) -> Register:
         """Returns a new register of a class: p h r rd f fd."""
@@ -72,6 +76,10 @@ class Writer:
             text = ", ".join(map(str, operands))
         self.line(f"{operation} " + result + ", " + text + ";")
         return result
+
+    def jump_if(self, test: str, left: Operand, right: Operand, label: str, *, uniform: bool = False) -> None:
+        """Writes a jump of the lanes for which ``setp`` with this test and type holds; ``uniform``: of all or none."""
+        self.line(f"@{self.emit('p', f'setp.{test}', left, right)} bra{'.uni' if uniform else ''} {label};")
 
     def _named(self, kind: str, number: int) -> Register:
         """Returns a register beyond those whose names the writer has, and gets it more of them."""

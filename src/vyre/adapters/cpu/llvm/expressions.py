@@ -1,9 +1,8 @@
-"""Expressions: one function per kind of node; operands come first, left to right."""
+"""Expressions; operands come first, left to right."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
 from vyre.adapters.cpu.llvm.context import Kernel, Slot
@@ -13,6 +12,7 @@ from vyre.domain.ir.expr import (
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
     Fma,
@@ -33,13 +33,10 @@ from vyre.domain.ir.expr import (
     Var,
     WrapCast,
 )
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import SUBGROUP, BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
-_NOT_SHARED: Final = frozenset({Literal, Var, Atomic})
-"""Nodes that are cheap, or that have an effect each time."""
 
 
 def evaluate(k: Kernel, expr: Expr) -> Value:
@@ -49,53 +46,68 @@ def evaluate(k: Kernel, expr: Expr) -> Value:
     store comes between, and known values are dropped when an atomic has run.  One that contains an atomic runs it
     again.
     """
-    kind = type(expr)
-    if kind in _NOT_SHARED:
-        return _RULES[kind](k, expr)
+    if isinstance(expr, Literal | Var | Atomic):  # cheap, or with an effect each time
+        return _written(k, expr)
     key = id(expr)
     found = k.known.get(key)
     if found is None:
         before = k.atomics
-        found = _RULES[kind](k, expr)
+        found = _written(k, expr)
         if k.atomics == before:
             k.known[key] = found
     return found
 
 
-def _literal(k: Kernel, expr: Literal) -> Value:
-    return literal(expr.dtype, expr.bits)
-
-
-def _spec(k: Kernel, expr: SpecConst) -> Value:
-    return _literal(k, k.spec.get(expr.name, expr.default))
-
-
-def _var(k: Kernel, expr: Var) -> Value:
-    local = k.locals[expr.name]
-    return k.read(local) if isinstance(local, Slot) else local
-
-
-def _load(k: Kernel, expr: Load) -> Value:
-    return memory.load(k, expr, evaluate(k, expr.index))
-
-
-def _length(k: Kernel, expr: BufferLength) -> Value:
-    count = k.buffers[expr.buffer].count
-    if count:
-        return literal(_U32, count)
-    return k.uniform(_U32, k.w.pure("trunc i64 {} to i32", k.length(expr.buffer)))
-
-
-def _launch_id(k: Kernel, expr: LaunchId) -> Value:
-    return ids.launch_id(k, expr.kind, expr.axis)
-
-
-def _lane(k: Kernel, expr: SubgroupLane) -> Value:
-    return ids.subgroup_lane(k)
-
-
-def _lanes(k: Kernel, expr: SubgroupSize) -> Value:
-    return literal(_U32, 32)
+def _written(k: Kernel, expr: Expr) -> Value:
+    match expr:
+        case Literal(dtype, bits):
+            return literal(dtype, bits)
+        case SpecConst(name, default):
+            return evaluate(k, k.spec.get(name, default))
+        case Var(name):
+            local = k.locals[name]
+            return k.read(local) if isinstance(local, Slot) else local
+        case Load():
+            return memory.load(k, expr, evaluate(k, expr.index))
+        case BufferLength(buffer):
+            count = k.buffers[buffer].count
+            return literal(_U32, count) if count else k.uniform(_U32, k.w.pure("trunc i64 {} to i32", k.length(buffer)))
+        case LaunchId(kind, axis):
+            return ids.launch_id(k, kind, axis)
+        case SubgroupLane():
+            return ids.subgroup_lane(k)
+        case SubgroupSize():
+            return literal(_U32, 32)
+        case Binary():
+            return _binary(k, expr)
+        case Unary(op, operand):
+            return operators.unary(k, op, evaluate(k, operand))
+        case Select(condition, on_true, on_false):
+            return operators.select(k, evaluate(k, condition), evaluate(k, on_true), evaluate(k, on_false))
+        case Cast(dtype, operand):
+            return conversion.cast(k, dtype, evaluate(k, operand))
+        case Bitcast(dtype, operand):
+            return conversion.bitcast(k, dtype, evaluate(k, operand))
+        case Narrow(dtype, operand):
+            return narrowing.narrow(k, dtype, evaluate(k, operand))
+        case Pack(dtype, operand):
+            return narrowing.pack(k, dtype, evaluate(k, operand))
+        case Unpack(dtype, operand):
+            return narrowing.unpack(k, dtype, evaluate(k, operand))
+        case WrapCast(dtype, operand):
+            return conversion.wrap_cast(k, dtype, evaluate(k, operand))
+        case Fma(a, b, c):
+            return operators.fma(k, evaluate(k, a), evaluate(k, b), evaluate(k, c))
+        case Atomic():
+            return atomic(k, expr, used=True)
+        case SubgroupReduce(subgroup, value):
+            return subgroups.reduce(k, SUBGROUP[subgroup], evaluate(k, value))
+        case SubgroupBallot(condition):
+            return subgroups.ballot(k, evaluate(k, condition))
+        case SubgroupShuffle(value, lane):
+            return subgroups.shuffle(k, evaluate(k, value), evaluate(k, lane))
+        case Call():
+            raise AssertionError("calls are expanded before")
 
 
 def _binary(k: Kernel, expr: Binary) -> Value:
@@ -117,49 +129,6 @@ def _note(k: Kernel, op: BinaryOp, left: Value, right: Value, result: Value) -> 
         k.note_both(result.operand, left.operand, right.operand)
 
 
-def _unary(k: Kernel, expr: Unary) -> Value:
-    return operators.unary(k, expr.op, evaluate(k, expr.operand))
-
-
-def _select(k: Kernel, expr: Select) -> Value:
-    condition = evaluate(k, expr.condition)
-    on_true = evaluate(k, expr.on_true)
-    return operators.select(k, condition, on_true, evaluate(k, expr.on_false))
-
-
-def _cast(k: Kernel, expr: Cast) -> Value:
-    return conversion.cast(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _bitcast(k: Kernel, expr: Bitcast) -> Value:
-    return conversion.bitcast(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _narrow(k: Kernel, expr: Narrow) -> Value:
-    return narrowing.narrow(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _pack(k: Kernel, expr: Pack) -> Value:
-    return narrowing.pack(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _unpack(k: Kernel, expr: Unpack) -> Value:
-    return narrowing.unpack(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _wrap_cast(k: Kernel, expr: WrapCast) -> Value:
-    return conversion.wrap_cast(k, expr.dtype, evaluate(k, expr.operand))
-
-
-def _fma(k: Kernel, expr: Fma) -> Value:
-    a, b = evaluate(k, expr.a), evaluate(k, expr.b)
-    return operators.fma(k, a, b, evaluate(k, expr.c))
-
-
-def _atomic(k: Kernel, expr: Atomic) -> Value:
-    return atomic(k, expr, used=True)
-
-
 def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     """Evaluates the index, the expected value and the value, in this order; memory read before must be read again."""
     index = evaluate(k, expr.index)
@@ -168,42 +137,3 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     k.known.clear()
     k.atomics += 1
     return result
-
-
-def _subgroup_reduce(k: Kernel, expr: SubgroupReduce) -> Value:
-    return subgroups.reduce(k, SUBGROUP[expr.op], evaluate(k, expr.value))
-
-
-def _ballot(k: Kernel, expr: SubgroupBallot) -> Value:
-    return subgroups.ballot(k, evaluate(k, expr.condition))
-
-
-def _shuffle(k: Kernel, expr: SubgroupShuffle) -> Value:
-    value = evaluate(k, expr.value)
-    return subgroups.shuffle(k, value, evaluate(k, expr.lane))
-
-
-_RULES: Final[dict[type[Node], Callable[[Kernel, Any], Value]]] = {
-    Literal: _literal,
-    SpecConst: _spec,
-    Var: _var,
-    Load: _load,
-    BufferLength: _length,
-    LaunchId: _launch_id,
-    SubgroupLane: _lane,
-    SubgroupSize: _lanes,
-    Binary: _binary,
-    Unary: _unary,
-    Select: _select,
-    Cast: _cast,
-    Bitcast: _bitcast,
-    Narrow: _narrow,
-    Pack: _pack,
-    Unpack: _unpack,
-    WrapCast: _wrap_cast,
-    Fma: _fma,
-    Atomic: _atomic,
-    SubgroupReduce: _subgroup_reduce,
-    SubgroupBallot: _ballot,
-    SubgroupShuffle: _shuffle,
-}

@@ -5,19 +5,14 @@ Control flow is laid out in program order: a loop has one entry, at its head, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
-
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx import async_copies, barriers, counting, memory, switches, traps
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
-from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import Atomic
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.stmt import (
     Assign,
@@ -29,12 +24,14 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
     Loop,
     Region,
     Return,
+    Stmt,
     Store,
     Switch,
     Trap,
@@ -48,10 +45,47 @@ def write_body(k: Kernel, body: Body) -> None:
     mark = k.locals.mark
     for stmt in body:
         k.known.clear()
-        if k.w.traced:
-            k.w.mark(Site((stmt.loc,)))
-        _RULES[type(stmt)](k, stmt)
+        k.w.mark((stmt.loc,))
+        _write(k, stmt)
     k.locals.leave(mark)
+
+
+def _write(k: Kernel, stmt: Stmt) -> None:
+    match stmt:
+        case Let():
+            _let(k, stmt)
+        case Assign(name, value):
+            source, target = evaluate(k, value), k.locals[name]
+            k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.operand}, {source.operand};")
+        case Store():
+            _store(k, stmt)
+        case If():
+            _if(k, stmt)
+        case Switch():
+            _switch(k, stmt)
+        case Loop():
+            _loop(k, stmt)
+        case Break():
+            k.w.line(f"bra {k.loops[-1][1]};")
+        case Continue():
+            k.w.line(f"bra {k.loops[-1][0]};")
+        case Return():
+            k.leave()
+        case Block(body) | Region(_, body):
+            write_body(k, body)
+        case Barrier(ordering):
+            (barriers.grid if ordering is Ordering.GRID_SYNC else barriers.workgroup)(k)
+        case AsyncLoad() | AsyncStore():
+            offset, size = (_kept(k, evaluate(k, operand)) for operand in operands(stmt))
+            async_copies.issue(k, stmt, offset, size)
+        case AsyncWait():
+            async_copies.wait(k, stmt)
+        case Trap(address, tag):
+            traps.trap(k, evaluate(k, address), tag)
+        case GridLoop():
+            raise AssertionError("grid loops are split into programs before")
+        case IndirectDispatch():
+            raise UnsupportedFeature(feature="indirect dispatch", backend="cuda")
 
 
 def _let(k: Kernel, stmt: Let) -> None:
@@ -75,12 +109,6 @@ def _kept(k: Kernel, value: Value) -> Value:
     return value
 
 
-def _assign(k: Kernel, stmt: Assign) -> None:
-    value = evaluate(k, stmt.value)
-    target = k.locals[stmt.name]
-    k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.operand}, {value.operand};")
-
-
 def _store(k: Kernel, stmt: Store) -> None:
     wide = memory.grouped(k, stmt)
     if wide is not None and not wide.last:  # the index is pure, and needed only where the group is stored
@@ -97,14 +125,12 @@ def _if(k: Kernel, stmt: If) -> None:
     for number, link in enumerate(links):
         if number:
             k.known.clear()
-            if w.traced:
-                w.mark(Site((link.loc,)))
+            w.mark((link.loc,))
         condition = evaluate(k, link.condition)
         if not link.then and not link.otherwise:
             break
         bra = "bra.uni" if k.facts.branches_together(link) else "bra"
-        if w.traced:
-            w.mark(Site((link.loc,)))
+        w.mark((link.loc,))
         predicate = in_register(w, condition)
         ends.append(w.label())
         if not link.otherwise:
@@ -129,8 +155,7 @@ def _switch(k: Kernel, stmt: Switch) -> None:
     arms = [arm for arm in stmt.arms if arm.labels]
     if not any(arm.body for arm in arms) and not stmt.default:
         return
-    if k.w.traced:
-        k.w.mark(Site((stmt.loc,)))
+    k.w.mark((stmt.loc,))
     uniform = ".uni" if k.facts.branches_together(stmt) else ""
     switches.write(k, selector, arms, stmt.default, uniform, write_body)
 
@@ -166,8 +191,7 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     write_body(k, stmt.body)
     k.loops.pop()
     k.locals.leave(mark)
-    if w.traced:
-        w.mark(Site((stmt.loc,)))
+    w.mark((stmt.loc,))
     w.place(advance)
     if k.looks is not None:
         k.looks.look(stmt, rounds, end)
@@ -175,64 +199,3 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     w.line(f"add.u{dtype.bits} {counter}, {counter}, {bounds.stride};")
     w.line(f"@{more} bra {again};")
     w.place(end)
-
-
-def _break(k: Kernel, stmt: Break) -> None:
-    k.w.line(f"bra {k.loops[-1][1]};")
-
-
-def _continue(k: Kernel, stmt: Continue) -> None:
-    k.w.line(f"bra {k.loops[-1][0]};")
-
-
-def _return(k: Kernel, stmt: Return) -> None:
-    k.leave()
-
-
-def _block(k: Kernel, stmt: Block | Region) -> None:
-    write_body(k, stmt.body)
-
-
-def _barrier(k: Kernel, stmt: Barrier) -> None:
-    if stmt.ordering is Ordering.GRID_SYNC:
-        barriers.grid(k)
-    else:
-        barriers.workgroup(k)
-
-
-def _trap(k: Kernel, stmt: Trap) -> None:
-    traps.trap(k, evaluate(k, stmt.address), stmt.tag)
-
-
-def _async_issue(k: Kernel, stmt: AsyncLoad | AsyncStore) -> None:
-    offset, size = (_kept(k, evaluate(k, operand)) for operand in operands(stmt))
-    async_copies.issue(k, stmt, offset, size)
-
-
-def _async_wait(k: Kernel, stmt: AsyncWait) -> None:
-    async_copies.wait(k, stmt)
-
-
-def _indirect(k: Kernel, stmt: IndirectDispatch) -> None:
-    raise UnsupportedFeature(feature="indirect dispatch", backend="cuda")
-
-
-_RULES: Final[dict[type[Node], Callable[[Kernel, Any], None]]] = {
-    Let: _let,
-    Assign: _assign,
-    Store: _store,
-    If: _if,
-    Switch: _switch,
-    Loop: _loop,
-    Break: _break,
-    Continue: _continue,
-    Return: _return,
-    Block: _block,
-    Region: _block,
-    Barrier: _barrier,
-    AsyncLoad: _async_issue,
-    AsyncStore: _async_issue,
-    AsyncWait: _async_wait,
-    Trap: _trap,
-    IndirectDispatch: _indirect,
-}

@@ -5,7 +5,7 @@ One walk serves all of them.  An algebra says what an operator does to its own k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from vyre.domain.ir.expr import (
@@ -92,60 +92,38 @@ class _Evaluation:
     def of(self, expr: Expr) -> tuple[ScalarType, Any]:
         found = self._known.get(id(expr))
         if found is None:
-            found = self._known[id(expr)] = _RULES[type(expr)](self, expr)
+            found = self._known[id(expr)] = self._of(expr)
         return found
 
-    def _literal(self, expr: Literal) -> tuple[ScalarType, Any]:
-        return expr.dtype, self._algebra.literal(expr.dtype, expr.bits)
-
-    def _var(self, expr: Var) -> tuple[ScalarType, Any]:
-        return self._holes[expr.name], self._values[expr.name]
-
-    def _binary(self, expr: Binary) -> tuple[ScalarType, Any]:
-        (dtype, left), (count, right) = self.of(expr.left), self.of(expr.right)
-        result = binary_result(expr.op, dtype, count)
-        assert result is not None
-        return result, self._algebra.binary(expr.op, dtype, count, left, right)
-
-    def _unary(self, expr: Unary) -> tuple[ScalarType, Any]:
-        dtype, operand = self.of(expr.operand)
-        result = unary_result(expr.op, dtype)
-        assert result is not None
-        return result, self._algebra.unary(expr.op, dtype, operand)
-
-    def _select(self, expr: Select) -> tuple[ScalarType, Any]:
-        condition = self.of(expr.condition)[1]
-        dtype, on_true = self.of(expr.on_true)
-        return dtype, self._algebra.select(dtype, condition, on_true, self.of(expr.on_false)[1])
-
-    def _convert(self, expr: Any) -> tuple[ScalarType, Any]:
-        source, operand = self.of(expr.operand)
-        value = self._algebra.convert(type(expr), source, expr.dtype, operand)
-        return _converted_type(type(expr), expr.dtype), value
-
-    def _fma(self, expr: Fma) -> tuple[ScalarType, Any]:
-        (dtype, a), (_, b), (_, c) = self.of(expr.a), self.of(expr.b), self.of(expr.c)
-        return dtype, self._algebra.fma(dtype, a, b, c)
-
-
-def _converted_type(node: type[Node], target: ScalarType) -> ScalarType:
-    return ScalarType.U32 if node is Pack else target.widened
-
-
-_RULES: Final[dict[type[Node], Callable[[_Evaluation, Any], tuple[ScalarType, Any]]]] = {
-    Literal: _Evaluation._literal,
-    Var: _Evaluation._var,
-    Binary: _Evaluation._binary,
-    Unary: _Evaluation._unary,
-    Select: _Evaluation._select,
-    Cast: _Evaluation._convert,
-    Bitcast: _Evaluation._convert,
-    Narrow: _Evaluation._convert,
-    Pack: _Evaluation._convert,
-    Unpack: _Evaluation._convert,
-    WrapCast: _Evaluation._convert,
-    Fma: _Evaluation._fma,
-}
+    def _of(self, expr: Expr) -> tuple[ScalarType, Any]:
+        match expr:
+            case Literal(dtype, bits):
+                return dtype, self._algebra.literal(dtype, bits)
+            case Var(name):
+                return self._holes[name], self._values[name]
+            case Binary(op):
+                (dtype, left), (count, right) = self.of(expr.left), self.of(expr.right)
+                result = binary_result(op, dtype, count)
+                assert result is not None
+                return result, self._algebra.binary(op, dtype, count, left, right)
+            case Unary(op):
+                dtype, operand = self.of(expr.operand)
+                result = unary_result(op, dtype)
+                assert result is not None
+                return result, self._algebra.unary(op, dtype, operand)
+            case Select():
+                condition = self.of(expr.condition)[1]
+                dtype, on_true = self.of(expr.on_true)
+                return dtype, self._algebra.select(dtype, condition, on_true, self.of(expr.on_false)[1])
+            case Fma():
+                (dtype, a), (_, b), (_, c) = self.of(expr.a), self.of(expr.b), self.of(expr.c)
+                return dtype, self._algebra.fma(dtype, a, b, c)
+            case Cast(target) | Bitcast(target) | Narrow(target) | Pack(target) | Unpack(target) | WrapCast(target):
+                source, operand = self.of(expr.operand)
+                value = self._algebra.convert(type(expr), source, target, operand)
+                return ScalarType.U32 if isinstance(expr, Pack) else target.widened, value
+            case _:
+                raise KeyError(type(expr))
 
 
 class ScalarAlgebra:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cpu.llvm.blocks import intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.elements import bits_type, element_of
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
@@ -69,16 +68,17 @@ def lanes_inside(k: Kernel, access: Load | Store | Atomic, index: Value) -> str 
 
 def limit(k: Kernel, name: str, index: Value) -> str:
     """Returns the number of elements that a 32-bit index can reach, an i32 operand."""
+    reached = _reached(k, name, index)
+    return reached if k.buffers[name].count else k.w.pure("trunc i64 {} to i32", reached)
+
+
+def _reached(k: Kernel, name: str, index: Value) -> str:
+    """Returns the number of elements that an index of its type can reach, an i64 operand."""
     count, length = k.buffers[name].count, k.length(name)
+    narrow = index.dtype.is_signed and index.dtype.bits == 32
     if count:
-        return str(min(count, _HALF) if index.dtype.is_signed else count)
-    if index.dtype.is_signed and is_large(k, name):
-        length = k.w.pure(f"{_minimum(k)}(i64 {{}}, i64 {_HALF})", length)
-    return k.w.pure("trunc i64 {} to i32", length)
-
-
-def _minimum(k: Kernel) -> str:
-    return intrinsic(k, "i64", "umin.i64", "i64", "i64")
+        return str(min(count, _HALF) if narrow else count)
+    return k.w.call("i64", "umin.i64", ("i64", length), ("i64", str(_HALF))) if narrow and is_large(k, name) else length
 
 
 class Contiguous:
@@ -101,16 +101,11 @@ class Contiguous:
     def fits(self) -> str:
         """Returns whether the indices of all W lanes are in range and do not wrap, an i1 operand."""
         k, index = self._k, self._index
-        count, length = k.buffers[self._name].count, k.length(self._name)
-        narrow = index.dtype.is_signed and index.dtype.bits == 32
-        if count:
-            count = min(count, _HALF) if narrow else count
-            room = str(max(0, count - (k.lanes - 1)))
+        room = _reached(k, self._name, index)
+        if k.buffers[self._name].count:
+            room = str(max(0, int(room) - (k.lanes - 1)))
         else:
-            if narrow and is_large(k, self._name):
-                length = k.w.pure(f"{_minimum(k)}(i64 {{}}, i64 {_HALF})", length)
-            subtract = intrinsic(k, "i64", "usub.sat.i64", "i64", "i64")
-            room = k.w.pure(f"{subtract}(i64 {{}}, i64 {k.lanes - 1})", length)
+            room = k.w.call("i64", "usub.sat.i64", ("i64", room), ("i64", str(k.lanes - 1)))
         return k.w.pure("icmp ult i64 {}, {}", self._first(extended(k, index)), room)
 
     def address(self) -> str:

@@ -77,14 +77,14 @@ def _finish(k: Kernel, copy: Copy, lane: str) -> None:
         _transfer(k, copy, lane)
         return
     assert copy.captured is not None
-    nbytes = k.w.here(f"load i64, ptr {_place(k, copy.nbytes, 'i64', lane)}")
-    captured = k.w.here(f"load i64, ptr {_place(k, copy.captured, 'i64', lane)}")
+    nbytes = _number(k, copy.nbytes, lane)
+    captured = _number(k, copy.captured, lane)
     _write(k, _target(k, copy, lane), _payload(k, copy, lane), captured, nbytes)
 
 
 def _transfer(k: Kernel, copy: Copy, lane: str) -> None:
     """Copies the bytes of one lane from the source to the destination."""
-    nbytes = k.w.here(f"load i64, ptr {_place(k, copy.nbytes, 'i64', lane)}")
+    nbytes = _number(k, copy.nbytes, lane)
     source, there = _source(k, copy, lane)
     _write(k, _target(k, copy, lane), source, _least(k, "i64", nbytes, there), nbytes)
 
@@ -92,7 +92,7 @@ def _transfer(k: Kernel, copy: Copy, lane: str) -> None:
 def _capture(k: Kernel, copy: Copy, lane: str) -> None:
     """Copies the bytes of one lane from the source to scratch memory, as far as the source has them."""
     assert copy.captured is not None
-    nbytes = k.w.here(f"load i64, ptr {_place(k, copy.nbytes, 'i64', lane)}")
+    nbytes = _number(k, copy.nbytes, lane)
     source, there = _source(k, copy, lane)
     captured = _least(k, "i64", nbytes, there)
     move = intrinsic(k, "void", "memcpy.p0.p0.i64", "ptr", "ptr", "i64", "i1")
@@ -115,7 +115,7 @@ def _source(k: Kernel, copy: Copy, lane: str) -> tuple[str, str]:
     base, there = k.base(copy.stmt.source), _nbytes(k, copy.stmt.source)
     if isinstance(copy.stmt, AsyncStore):
         return base, there
-    first = k.w.here(f"load i64, ptr {_place(k, copy.start, 'i64', lane)}")
+    first = _number(k, copy.start, lane)
     return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, first), _less(k, "i64", there, first)
 
 
@@ -123,7 +123,7 @@ def _target(k: Kernel, copy: Copy, lane: str) -> str:
     base = k.base(copy.stmt.destination)
     if isinstance(copy.stmt, AsyncLoad):
         return base
-    first = k.w.here(f"load i64, ptr {_place(k, copy.start, 'i64', lane)}")
+    first = _number(k, copy.start, lane)
     return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, first)
 
 
@@ -173,14 +173,12 @@ def _wide(k: Kernel, value: Value) -> str:
 
 
 def _least(k: Kernel, kind: str, a: str, b: str) -> str:
-    call = intrinsic(k, kind, f"umin.{_name(k, kind)}", kind, kind)
-    return k.w.pure(f"{call}({kind} {{}}, {kind} {{}})", a, b)
+    return k.w.call(kind, f"umin.{_name(k, kind)}", (kind, a), (kind, b))
 
 
 def _less(k: Kernel, kind: str, a: str, b: str) -> str:
     """Returns ``a - b``, or 0 if that is negative."""
-    call = intrinsic(k, kind, f"usub.sat.{_name(k, kind)}", kind, kind)
-    return k.w.pure(f"{call}({kind} {{}}, {kind} {{}})", a, b)
+    return k.w.call(kind, f"usub.sat.{_name(k, kind)}", (kind, a), (kind, b))
 
 
 def _name(k: Kernel, kind: str) -> str:
@@ -193,12 +191,16 @@ def _keep(k: Kernel, area: PerVector, element: str, vector: str) -> None:
     w, kind, place = k.w, k.vector_type(element), vector_areas.address(k, area)
     if k.mask is not None:
         before = w.here(f"load {kind}, ptr {place}, align 64")
-        vector = w.pure(f"select {k.vector_type('i1')} {{}}, {kind} {{}}, {kind} {{}}", k.mask, vector, before)
+        vector = k.chosen(k.mask, kind, vector, before)
     w.line(f"store {kind} {vector}, ptr {place}, align 64")
 
 
 def _place(k: Kernel, area: PerVector, element: str, lane: str) -> str:
     return k.w.pure(f"getelementptr {element}, ptr {{}}, i32 {{}}", vector_areas.address(k, area), lane)
+
+
+def _number(k: Kernel, area: PerVector, lane: str) -> str:
+    return k.w.here(f"load i64, ptr {_place(k, area, 'i64', lane)}")
 
 
 def _tag(k: Kernel, name: str) -> Tag:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.llvm import addressing, blocks
-from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane, intrinsic
+from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
 from vyre.adapters.cpu.llvm.elements import bits_type, element_of
 from vyre.adapters.cpu.llvm.loads import gather
@@ -98,8 +98,7 @@ class _Update:
         if self.op in (_Op.MIN, _Op.MAX):
             function = f"{'s' if self.element.is_signed else 'u'}{self.name[-3:]}"
             size = self.kind if kind == self.kind else f"v{self.k.lanes}{self.kind}"
-            call = intrinsic(self.k, kind, f"{function}.{size}", kind, kind)
-            return w.pure(f"{call}({kind} {{}}, {kind} {{}})", a, b)
+            return w.call(kind, f"{function}.{size}", (kind, a), (kind, b))
         return w.pure(f"{self.name} {kind} {{}}, {{}}", a, b)
 
     def new(self, old: str, value: str, expected: str | None) -> str:
@@ -195,10 +194,8 @@ def _active_values(k: Kernel, update: _Update) -> str:
     operand = k.vector(update.value)
     if k.mask is None:
         return operand
-    vector = k.vector_type(update.kind)
     identity = k.splat(update.kind, update.identity or "0")
-    blend = f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} {{}}"
-    return k.w.pure(blend, k.mask, operand, identity)
+    return k.chosen(k.mask, k.vector_type(update.kind), operand, identity)
 
 
 def _running(k: Kernel, update: _Update, operand: str) -> str:
@@ -231,8 +228,7 @@ def _total(k: Kernel, update: _Update) -> str:
     name = update.name
     if update.op in (_Op.MIN, _Op.MAX) and update.element.is_signed:
         name = f"s{name}"
-    call = intrinsic(k, kind, f"vector.reduce.{name}.v{k.lanes}{kind}", vector)
-    return w.pure(f"{call}({vector} {{}})", _active_values(k, update))
+    return w.call(kind, f"vector.reduce.{name}.v{k.lanes}{kind}", (vector, _active_values(k, update)))
 
 
 def _active_count(k: Kernel, kind: str) -> str:
@@ -349,8 +345,7 @@ def _unrolled(k: Kernel, node: Atomic, index: Value, inside: str | None, update:
     numbers, number = addressing.offsets(k, node.buffer, index)
     base, numbers_type = k.base(node.buffer), k.vector_type(number)
     if inside is not None:
-        choose = f"select {k.vector_type('i1')} {{}}, {numbers_type} {{}}, {numbers_type} zeroinitializer"
-        numbers = w.pure(choose, inside, numbers)
+        numbers = k.chosen(inside, numbers_type, numbers)
         if not k.buffers[node.buffer].count:
             empty = w.pure("icmp eq i64 {}, 0", k.length(node.buffer))
             base = w.pure("select i1 {}, ptr {}, ptr {}", empty, addressing.spare(k), base)
@@ -358,8 +353,7 @@ def _unrolled(k: Kernel, node: Atomic, index: Value, inside: str | None, update:
     counted = inside
     if inside is not None and update.identity is not None:
         identity = k.splat(kind, update.identity)
-        blend = f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} {{}}"
-        value, counted = k.varying(update.element, w.pure(blend, inside, k.vector(value), identity)), None
+        value, counted = k.varying(update.element, k.chosen(inside, vector, k.vector(value), identity)), None
     results = "poison"
     if number == "i32":  # in range, and so not negative
         places, number = blocks.each_word(k, numbers), "i64"
@@ -377,7 +371,7 @@ def _unrolled(k: Kernel, node: Atomic, index: Value, inside: str | None, update:
     if not update.used:
         return literal(update.element, 0)
     if inside is not None:
-        results = w.pure(f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} zeroinitializer", inside, results)
+        results = k.chosen(inside, vector, results)
     return k.varying(update.element, results)
 
 

@@ -56,19 +56,12 @@ def branch(k: Kernel, condition: str, usual: Callable[[], None], rare: Callable[
 
 def lane_count(k: Kernel, mask: str) -> str:
     """Returns the number of lanes of a mask, an i32 operand."""
-    w, lanes = k.w, k.lanes
-    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{lanes}", mask)
-    if lanes < 32:
-        bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
-    return w.pure(f"{intrinsic(k, 'i32', 'ctpop.i32', 'i32')}(i32 {{}})", bits)
+    return k.w.call("i32", "ctpop.i32", ("i32", k.word_of(mask)))
 
 
 def for_each_lane(k: Kernel, mask: str, write: Callable[[str], None]) -> None:
     """Runs a piece of code for every lane of a mask, ascending; it gets the number of the lane, an i32 operand."""
-    w, lanes = k.w, k.lanes
-    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{lanes}", mask)
-    if lanes < 32:
-        bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
+    w, bits = k.w, k.word_of(mask)
     head, body, end = w.label("lanes"), w.label("lane"), w.label("end")
     before, rest, last = w.block, w.name("rest"), w.label("last")
     w.open_loop(head)
@@ -76,8 +69,7 @@ def for_each_lane(k: Kernel, mask: str, write: Callable[[str], None]) -> None:
     w.branch(w.pure("icmp ne i32 {}, 0", left), body, end)
     w.place(body)
     w.open_scope()
-    w.declare("declare i32 @llvm.cttz.i32(i32, i1)")
-    write(w.pure("call i32 @llvm.cttz.i32(i32 {}, i1 true)", left))
+    write(w.call("i32", "cttz.i32", ("i32", left), ("i1", "true")))
     w.jump(last)
     w.close_scope()
     w.place(last)

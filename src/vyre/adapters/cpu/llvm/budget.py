@@ -46,8 +46,7 @@ def count(k: Kernel) -> str:
     k.mask = over
     for loop in k.loops:
         loop.end()
-    going = w.pure(f"xor {masks} {{}}, {k.all_lanes}", over)
-    k.mask = w.pure(f"and {masks} {{}}, {{}}", mask, going)
+    k.mask = k.masks.combined("and", mask, k.masks.inverse(over))
     return k.mask
 
 

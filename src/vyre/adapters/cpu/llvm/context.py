@@ -282,12 +282,23 @@ class Kernel:
         if found is not None:
             dtype, base, bound = found
             element, sign = SCALAR[dtype], "s" if dtype.is_signed else "u"
-            name = f"@llvm.{sign}sub.sat.{element}"
-            self.w.declare(f"declare {element} {name}({element}, {element})")
-            last = self.w.pure(f"call {element} {name}({element} {{}}, {element} {self.lanes - 1})", bound)
+            last = self.w.call(element, f"{sign}sub.sat.{element}", (element, bound), (element, str(self.lanes - 1)))
             return self.w.pure(f"icmp {sign}lt {element} {{}}, {{}}", base, last)
-        bits = self.w.pure(f"bitcast {self.vector_type('i1')} {{}} to i{self.lanes}", mask)
-        return self.w.pure(f"icmp eq i{self.lanes} {{}}, -1", bits)
+        return self.w.pure(f"icmp eq i{self.lanes} {{}}, -1", self.bits(mask))
+
+    def bits(self, mask: str) -> str:
+        """Returns the lanes of a mask as the bits of an integer with W bits."""
+        return self.w.pure(f"bitcast {self.vector_type('i1')} {{}} to i{self.lanes}", mask)
+
+    def word_of(self, mask: str) -> str:
+        """Returns the lanes of a mask as the bits of an i32."""
+        bits = self.bits(mask)
+        return self.w.pure(f"zext i{self.lanes} {{}} to i32", bits) if self.lanes < 32 else bits
+
+    def chosen(self, mask: str, kind: str, on_true: str, on_false: str = "zeroinitializer") -> str:
+        """Returns a vector of the type ``kind`` with the elements of one in the lanes of a mask, else of another."""
+        form = f"select {self.vector_type('i1')} {{}}, {kind} {{}}, {kind} {{}}"
+        return self.w.pure(form, mask, on_true, on_false)
 
     def both(self, one: str | None, other: str | None) -> str | None:
         """Returns the lanes that are active in two masks."""
@@ -323,8 +334,7 @@ class Kernel:
         kind, operand = self.vector_type(element), self.vector(value)
         if self.mask is not None and self.mask != slot.mask:
             before = self.vector(self.read(slot))
-            blend = f"select {self.vector_type('i1')} {{}}, {kind} {{}}, {kind} {{}}"
-            operand = self.w.pure(blend, self.mask, operand, before)
+            operand = self.chosen(self.mask, kind, operand, before)
             value = self.varying(slot.dtype, operand)
         self.w.line(f"store {kind} {operand}, ptr {slot.address}")
         self.current.declare(slot.address, value)
@@ -345,6 +355,27 @@ class Kernel:
     def close_values(self) -> None:
         """Ends the scope that was opened last."""
         self.current.leave(self._marks.pop())
+
+    def enter(self, label: str) -> None:
+        """Starts a block that does not dominate what follows its scope."""
+        self.w.open_scope()
+        self.open_values()
+        self.w.place(label)
+
+    def leave(self) -> None:
+        """Ends the scope that was entered last."""
+        self.close_values()
+        self.w.close_scope()
+
+    def open_loop(self, head: str) -> None:
+        """Starts a loop whose first block is ``head``, and in which slots get values that do not hold after it."""
+        self.w.open_loop(head)
+        self.open_values()
+
+    def close_loop(self, after: str = "") -> None:
+        """Ends the loop that was opened last, as ``Writer.close_loop`` does."""
+        self.close_values()
+        self.w.close_loop(after)
 
     def is_uniform_local(self, let: Let) -> bool:
         """Returns whether all lanes of the vector agree on a local, all assignments to it included."""

@@ -7,8 +7,9 @@ A condition on which the lanes of the vector agree is an ordinary branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from vyre.adapters.cpu.llvm import async_copies, memory, traps
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
@@ -18,9 +19,9 @@ from vyre.adapters.cpu.llvm.loops import write_loop
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import Atomic, Binary, Expr, Load, Unary
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
 from vyre.domain.ir.stmt import (
+    Arm,
     Assign,
     AsyncLoad,
     AsyncStore,
@@ -30,6 +31,7 @@ from vyre.domain.ir.stmt import (
     Body,
     Break,
     Continue,
+    GridLoop,
     If,
     IndirectDispatch,
     Let,
@@ -84,7 +86,7 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
         following = k.w.label("some")
         skipped.append((k.mask, k.w.block))
         k.w.branch(k.any(k.mask), following, end.label)
-        enter(k, following)
+        k.enter(following)
         k.take(k.mask)
     if end is not None:
         # A mask that is found empty is kept where the lanes of the other way have it as well: no choice is needed then.
@@ -92,23 +94,10 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
         end.arrive(result)
         for mask, block in skipped:
             end.expect(mask if mask == kept else NO_LANES, block)
-            leave(k)
+            k.leave()
         k.forget(assigned_in(body[first:]))
         result = Flow.ENDED if end.finish() is Flow.ENDED else Flow.PARTLY
     return result
-
-
-def enter(k: Kernel, label: str) -> None:
-    """Starts a block that does not dominate what follows its scope."""
-    k.w.open_scope()
-    k.open_values()
-    k.w.place(label)
-
-
-def leave(k: Kernel) -> None:
-    """Ends the scope that was entered last."""
-    k.close_values()
-    k.w.close_scope()
 
 
 def assigned_in(body: Iterable[Stmt]) -> set[str]:
@@ -136,19 +125,19 @@ def twice(k: Kernel, write: Callable[[], Flow], body: Body) -> Flow:
     end = Join(k, "end")
     k.copied = True
     w.branch(k.every(mask), full, partial, likely=True)
-    enter(k, full)
+    k.enter(full)
     k.mask = None
     flows = [write()]
     end.arrive(flows[-1])
-    leave(k)
-    enter(k, partial)
+    k.leave()
+    k.enter(partial)
     k.mask = mask
     end.expect(NO_LANES)
     w.branch(k.any(mask), some, end.label)
     w.place(some)
     flows.append(write())
     end.arrive(flows[-1])
-    leave(k)
+    k.leave()
     k.copied = False
     found = end.finish()
     k.forget(assigned_in(body))
@@ -159,26 +148,44 @@ def twice(k: Kernel, write: Callable[[], Flow], body: Body) -> Flow:
 def write_statement(k: Kernel, stmt: Stmt) -> Flow:
     """Writes one statement for the active lanes."""
     k.locate(stmt)
-    return _RULES[type(stmt)](k, stmt)
-
-
-def _let(k: Kernel, stmt: Let) -> Flow:
-    written = stmt.value
-    value = atomic(k, written, used=k.is_read(stmt)) if isinstance(written, Atomic) else evaluate(k, written)
-    k.declare(stmt, value)
-    return Flow.THROUGH
-
-
-def _assign(k: Kernel, stmt: Assign) -> Flow:
-    slot = k.locals[stmt.name]
-    assert isinstance(slot, Slot)
-    k.write(slot, evaluate(k, stmt.value))
-    return Flow.THROUGH
-
-
-def _store(k: Kernel, stmt: Store) -> Flow:
-    index = evaluate(k, stmt.index)
-    memory.store(k, stmt, index, evaluate(k, stmt.value))
+    match stmt:
+        case Let():
+            value = stmt.value
+            result = atomic(k, value, used=k.is_read(stmt)) if isinstance(value, Atomic) else evaluate(k, value)
+            k.declare(stmt, result)
+        case Assign(name, value):
+            slot = k.locals[name]
+            assert isinstance(slot, Slot)
+            k.write(slot, evaluate(k, value))
+        case Store():
+            memory.store(k, stmt, evaluate(k, stmt.index), evaluate(k, stmt.value))
+        case If():
+            return _if(k, stmt)
+        case Switch():
+            return _switch(k, stmt)
+        case Loop():
+            return write_loop(k, stmt, write_body)
+        case Break():
+            return k.loops[-1].leave()
+        case Continue():
+            return k.loops[-1].skip()
+        case Return():
+            return end_lanes(k)
+        case Block(body) | Region(_, body):
+            return write_body(k, body)
+        case Barrier():
+            pass
+        case AsyncLoad() | AsyncStore():
+            async_copies.start(k, stmt, evaluate(k, stmt.offset), evaluate(k, stmt.size))
+        case AsyncWait():
+            async_copies.wait(k, stmt)
+        case Trap(address, tag):
+            traps.trap(k, evaluate(k, address), tag)
+            return end_lanes(k)
+        case GridLoop():
+            raise AssertionError("grid loops are split into programs before")
+        case IndirectDispatch():
+            raise UnsupportedFeature(feature="indirect dispatch", backend="cpu")
     return Flow.THROUGH
 
 
@@ -219,16 +226,16 @@ def _scalar_link(k: Kernel, link: If, condition: Value) -> Callable[[Flow], Flow
     end = Join(k, "end")
     then, otherwise = w.label("then"), w.label("else")
     w.branch(condition.operand, then, otherwise)
-    enter(k, then)
+    k.enter(then)
     first = write_body(k, link.then)
     end.arrive(first)
-    leave(k)
+    k.leave()
     k.mask = mask
-    enter(k, otherwise)
+    k.enter(otherwise)
 
     def close(second: Flow) -> Flow:
         end.arrive(second)
-        leave(k)
+        k.leave()
         found = end.finish()
         if found is Flow.THROUGH and {first, second} <= {Flow.THROUGH, Flow.LEFT}:
             k.mask = mask
@@ -282,11 +289,11 @@ def _begin_under(k: Kernel, mask: str | None, body: Body) -> Callable[[Flow], tu
     some = w.label("some")
     end.expect(mask)
     w.branch(k.any(mask), some, end.label)
-    enter(k, some)
+    k.enter(some)
 
     def finish(flow: Flow) -> tuple[str | None, Flow]:
         end.arrive(flow)
-        leave(k)
+        k.leave()
         found = end.finish()
         if flow is Flow.THROUGH:
             return mask, Flow.THROUGH
@@ -323,17 +330,17 @@ def _copied_link(k: Kernel, link: If, condition: Value) -> Flow:
     end = Join(k, "end")
     k.copied = True
     w.branch(k.every(chosen), full, partial, likely=True)
-    enter(k, full)
+    k.enter(full)
     first = write_body(k, link.then)
     end.arrive(first)
-    leave(k)
+    k.leave()
     k.mask = None
-    enter(k, partial)
+    k.enter(partial)
     close = _masked_link(k, link, condition, is_last=True)
     second = close(write_body(k, link.otherwise) if link.otherwise else Flow.THROUGH)
     k.forget(assigned_in((link,)))
     end.arrive(second)
-    leave(k)
+    k.leave()
     k.copied = False
     found = end.finish()
     k.forget(assigned_in((link,)))
@@ -369,18 +376,12 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
         return write_body(k, stmt.default)
     if selector.is_uniform:
         return _scalar_switch(k, stmt, selector)
-    w, mask = k.w, k.mask
-    kind = k.vector_type(SCALAR[selector.dtype])
-    masks = k.vector_type("i1")
-    operand = k.vector(selector)
-    rest = mask
+    mask = rest = k.mask
     parts: list[tuple[str | None, Flow]] = []
-    for body, labels in [(arm.body, arm.labels) for arm in stmt.arms if arm.labels]:
-        chosen = ""
-        for label in labels:
-            here = w.pure(f"icmp eq {kind} {{}}, splat ({SCALAR[selector.dtype]} {label.bits})", operand)
-            chosen = w.pure(f"or {masks} {{}}, {{}}", chosen, here) if chosen else here
-        chosen = k.masks.held(chosen)
+    for arm in stmt.arms:
+        if not arm.labels:
+            continue
+        body, chosen = arm.body, k.masks.held(lanes_of_arm(k, selector, arm))
         inverse = k.masks.inverse(chosen)
         taken = k.both(mask, chosen)
         rest = k.both(rest, inverse)
@@ -403,6 +404,14 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
     return Flow.PARTLY
 
 
+def lanes_of_arm(k: Kernel, selector: Value, arm: Arm) -> str:
+    """Returns the lanes whose selector is one of the labels of an arm, of which there is one at least."""
+    element, operand = SCALAR[selector.dtype], k.vector(selector)
+    form = f"icmp eq {k.vector_type(element)} {{}}, "
+    equal = (k.w.pure(form + k.splat(element, str(label.bits)), operand) for label in arm.labels)
+    return reduce(lambda one, other: k.masks.combined("or", one, other), equal)
+
+
 def _scalar_switch(k: Kernel, stmt: Switch, selector: Value) -> Flow:
     w, mask = k.w, k.mask
     element = SCALAR[selector.dtype]
@@ -413,11 +422,11 @@ def _scalar_switch(k: Kernel, stmt: Switch, selector: Value) -> Flow:
     w.line(f"switch {element} {selector.operand}, label %{default} [ {cases} ]")
     flows: list[Flow] = []
     for name, body in [*((name, arm.body) for name, arm in arms), (default, stmt.default)]:
-        enter(k, name)
+        k.enter(name)
         k.mask = mask
         flows.append(write_body(k, body))
         end.arrive(flows[-1])
-        leave(k)
+        k.leave()
     found = end.finish()
     k.forget(assigned_in((stmt,)))
     if found is Flow.THROUGH and set(flows) <= {Flow.THROUGH, Flow.LEFT}:
@@ -426,73 +435,8 @@ def _scalar_switch(k: Kernel, stmt: Switch, selector: Value) -> Flow:
     return found if found is not Flow.THROUGH else Flow.PARTLY
 
 
-def _loop(k: Kernel, stmt: Loop) -> Flow:
-    return write_loop(k, stmt, write_body)
-
-
-def _break(k: Kernel, stmt: Break) -> Flow:
-    return k.loops[-1].leave()
-
-
-def _continue(k: Kernel, stmt: Continue) -> Flow:
-    return k.loops[-1].skip()
-
-
-def _return(k: Kernel, stmt: Return) -> Flow:
-    return end_lanes(k)
-
-
 def end_lanes(k: Kernel) -> Flow:
     """Ends the active lanes."""
     for loop in k.loops:
         loop.end()
     return Flow.ENDED
-
-
-def _block(k: Kernel, stmt: Block | Region) -> Flow:
-    return write_body(k, stmt.body)
-
-
-def _barrier(k: Kernel, stmt: Barrier) -> Flow:
-    return Flow.THROUGH
-
-
-def _trap(k: Kernel, stmt: Trap) -> Flow:
-    traps.trap(k, evaluate(k, stmt.address), stmt.tag)
-    return end_lanes(k)
-
-
-def _async_issue(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Flow:
-    offset = evaluate(k, stmt.offset)
-    async_copies.start(k, stmt, offset, evaluate(k, stmt.size))
-    return Flow.THROUGH
-
-
-def _async_wait(k: Kernel, stmt: AsyncWait) -> Flow:
-    async_copies.wait(k, stmt)
-    return Flow.THROUGH
-
-
-def _indirect(k: Kernel, stmt: IndirectDispatch) -> Flow:
-    raise UnsupportedFeature(feature="indirect dispatch", backend="cpu")
-
-
-_RULES: Final[dict[type[Node], Callable[[Kernel, Any], Flow]]] = {
-    Let: _let,
-    Assign: _assign,
-    Store: _store,
-    If: _if,
-    Switch: _switch,
-    Loop: _loop,
-    Break: _break,
-    Continue: _continue,
-    Return: _return,
-    Block: _block,
-    Region: _block,
-    Barrier: _barrier,
-    AsyncLoad: _async_issue,
-    AsyncStore: _async_issue,
-    AsyncWait: _async_wait,
-    Trap: _trap,
-    IndirectDispatch: _indirect,
-}

@@ -6,6 +6,7 @@ two barriers are a loop over the vectors: a region.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.llvm import budget, memory
@@ -95,17 +96,7 @@ class Groups:
         else:
             self._regions.each_vector(lambda: self._whole())
         k.mask = None
-        w.jump("group.latch")
-        w.place("group.latch")
-        w.line(f"%group.next = add i64 {number}, 1")
-        ids.write(before, head, entered)
-        w.line("%group.more = icmp ult i64 %group.next, %end")
-        w.branch("%group.more", "group", "done")
-        w.close_loop()
-        w.place("done")
-        w.line("ret void")
-        w.place("stopped")
-        w.line("ret void")
+        self._close_rounds("group", number, 1, "%end", lambda: ids.write(before, head, entered))
 
     def _write_joined(self) -> None:
         """Writes one loop over the lanes of all workgroups, whose vectors hold lanes of several of them.
@@ -130,13 +121,19 @@ class Groups:
             k.note_bound(k.mask, ScalarType.U64, at, last)
         self._whole()
         k.mask = None
-        w.jump("lanes.latch")
-        w.place("lanes.latch")
-        w.line(f"%lanes.next = add i64 {at}, {k.lanes}")
-        w.line(f"%lanes.more = icmp ult i64 %lanes.next, {last}")
-        w.branch("%lanes.more", "lanes", "done")
-        w.close_loop()
-        w.place("done")
+        self._close_rounds("lanes", at, k.lanes, last)
+
+    def _close_rounds(self, loop: str, at: str, step: int, last: str, write: Callable[[], None] | None = None) -> None:
+        """Ends the loop over workgroups or lanes, and the function; ``write`` writes more at the end of a round."""
+        w = self._k.w
+        w.jump(f"{loop}.latch")
+        w.place(f"{loop}.latch")
+        w.line(f"%{loop}.next = add i64 {at}, {step}")
+        if write is not None:
+            write()
+        w.line(f"%{loop}.more = icmp ult i64 %{loop}.next, {last}")
+        w.branch(f"%{loop}.more", loop, "done")
+        w.close_loop("done")
         w.line("ret void")
         w.place("stopped")
         w.line("ret void")
@@ -202,14 +199,11 @@ class Groups:
                 assert k.mask is not None
                 mask = k.mask
                 k.w.branch(k.any(mask), following, end)
-                k.w.open_scope()
-                k.open_values()
-                k.w.place(following)
+                k.enter(following)
                 k.mask = None
                 self._statements(k, body, number + 1)
                 k.w.jump(end)
-                k.close_values()
-                k.w.close_scope()
+                k.leave()
                 k.w.place(end)
                 k.forget(assigned_in(body))
                 k.mask = mask
@@ -401,9 +395,7 @@ def _is_own(node: Expr) -> bool:
 
 
 def _extreme(k: Kernel, which: str, one: str, other: str) -> str:
-    name = f"@llvm.{which}.i64"
-    k.w.declare(f"declare i64 {name}(i64, i64)")
-    return k.w.pure(f"call i64 {name}(i64 {{}}, i64 {{}})", one, other)
+    return k.w.call("i64", f"{which}.i64", ("i64", one), ("i64", other))
 
 
 def _bound(condition: Expr) -> Expr | int | None:

@@ -105,9 +105,8 @@ class Instructions:
 
     def convert_by(self, intrinsic: str, source: str, target: str, a: str) -> str:
         """Returns an intrinsic conversion, for example ``fptosi.sat``."""
-        name = f"@llvm.{intrinsic}.{self._suffix(target)}.{self._suffix(source)}"
-        self.w.declare(f"declare {self.type(target)} {name}({self.type(source)})")
-        return self.w.pure(f"call {self.type(target)} {name}({self.type(source)} {{}})", a)
+        name = f"{intrinsic}.{self._suffix(target)}.{self._suffix(source)}"
+        return self.w.call(self.type(target), name, (self.type(source), a))
 
     def bits(self, element: str, a: str) -> str:
         """Returns the bit pattern of a float."""

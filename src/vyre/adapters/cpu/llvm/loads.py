@@ -157,8 +157,7 @@ def _gather_narrow(k: Kernel, element: ScalarType, base: str, numbers: str, kind
     """
     w, size = k.w, element.size
     address = w.pure("ptrtoint ptr {} to i64", base)
-    align = intrinsic(k, "ptr", "ptrmask.p0.i64", "ptr", "i64")
-    words = w.pure(f"{align}(ptr {{}}, i64 -4)", base)
+    words = w.call("ptr", "ptrmask.p0.i64", ("ptr", base), ("i64", "-4"))
     low = w.pure("and i64 {}, 3", address)
     if kind == "i32":
         low = w.pure("trunc i64 {} to i32", low)

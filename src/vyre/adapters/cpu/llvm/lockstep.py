@@ -15,7 +15,7 @@ from vyre.adapters.cpu.llvm import budget
 from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
-from vyre.adapters.cpu.llvm.flow import enter, leave
+from vyre.adapters.cpu.llvm.flow import lanes_of_arm
 from vyre.adapters.cpu.llvm.loops import of_this_loop
 from vyre.adapters.cpu.llvm.phases import Accesses, Phases
 from vyre.adapters.cpu.llvm.regions import Hook, Kept, LaneMask, Regions, last_uses
@@ -179,15 +179,15 @@ class Lockstep:
         k, w = self._k, self._k.w
         then, otherwise, end = w.label("then"), w.label("else"), w.label("end")
         w.branch(condition.operand, then, otherwise)
-        enter(k, then)
+        k.enter(then)
         self._body(link.then)
         w.jump(end)
-        leave(k)
-        enter(k, otherwise)
+        k.leave()
+        k.enter(otherwise)
 
         def close() -> None:
             w.jump(end)
-            leave(k)
+            k.leave()
             w.place(end)
 
         return close
@@ -199,12 +199,11 @@ class Lockstep:
         k, w, around = self._k, self._k.w, self._mask
         loses = self._phases.loses_lanes((link,))
         taken, others = self._regions.mask(), self._regions.mask()
-        masks = k.vector_type("i1")
 
         def divide() -> None:
             chosen = k.vector(evaluate(k, link.condition))
             taken.put(k, k.both(k.mask, chosen) or chosen)
-            inverse = w.pure(f"xor {masks} {{}}, {k.all_lanes}", chosen)
+            inverse = k.masks.inverse(chosen)
             others.put(k, k.both(k.mask, inverse) or inverse)
 
         self.region(run, is_needed, inside=Hook(divide, (taken, others), (link.condition,)))
@@ -214,12 +213,12 @@ class Lockstep:
         if rest:
             some = w.label("some")
             w.branch(others.any(k), some, end)
-            enter(k, some)
+            k.enter(some)
 
         def close() -> None:
             if rest:
                 w.jump(end)
-                leave(k)
+                k.leave()
                 w.place(end)
             if loses:
                 self._unite(around, (taken, others))
@@ -235,12 +234,12 @@ class Lockstep:
         k, w, around = self._k, self._k.w, self._mask
         some, end = w.label("some"), w.label("end")
         w.branch(mask.any(k), some, end)
-        enter(k, some)
+        k.enter(some)
         self._mask = mask
         self._body(body)
         self._mask = around
         w.jump(end)
-        leave(k)
+        k.leave()
         w.place(end)
 
     def _unite(self, around: LaneMask | None, parts: tuple[LaneMask, ...]) -> None:
@@ -249,10 +248,9 @@ class Lockstep:
         k = self._k
 
         def unite() -> None:
-            masks = k.vector_type("i1")
             left = parts[0].load(k)
             for part in parts[1:]:
-                left = k.w.pure(f"or {masks} {{}}, {{}}", left, part.load(k))
+                left = k.masks.combined("or", left, part.load(k))
             around.put(k, left)
 
         around.reset(k)
@@ -260,23 +258,17 @@ class Lockstep:
 
     def _switch(self, stmt: Switch, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
         """Writes the bodies of the arms in order, each for its lanes."""
-        k, w = self._k, self._k.w
+        k = self._k
         arms = [arm for arm in stmt.arms if arm.labels]
         parts = tuple(self._regions.mask() for _ in range(len(arms) + 1))
-        masks = k.vector_type("i1")
 
         def divide() -> None:
             selector = evaluate(k, stmt.selector)
-            element, operand = SCALAR[selector.dtype], k.vector(selector)
             rest = k.lane_mask()
             for part, arm in zip(parts, arms, strict=False):
-                chosen = ""
-                for label in arm.labels:
-                    equal = f"icmp eq {k.vector_type(element)} {{}}, {k.splat(element, str(label.bits))}"
-                    here = w.pure(equal, operand)
-                    chosen = w.pure(f"or {masks} {{}}, {{}}", chosen, here) if chosen else here
+                chosen = lanes_of_arm(k, selector, arm)
                 part.put(k, k.both(k.mask, chosen) or chosen)
-                rest = w.pure(f"and {masks} {{}}, {{}}", rest, w.pure(f"xor {masks} {{}}, {k.all_lanes}", chosen))
+                rest = k.masks.combined("and", rest, k.masks.inverse(chosen))
             parts[-1].put(k, rest)
 
         self.region(run, is_needed, inside=Hook(divide, parts, (stmt.selector,)))
@@ -308,10 +300,9 @@ class Lockstep:
         place = w.at_entry(f"alloca {element}")
         some, head, end = w.label("some"), w.label("loop"), w.label("exit")
         w.branch(bounds.entered()[0], some, end)
-        enter(k, some)
+        k.enter(some)
         w.line(f"store {element} {bounds.start.operand}, ptr {place}")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         mark = k.locals.mark
         counter = k.uniform(dtype, w.here(f"load {element}, ptr {place}"))
         k.locals.declare(stmt.var, counter)
@@ -320,9 +311,8 @@ class Lockstep:
         w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")
         w.branch(bounds.more(counter)[0], head, end)
         k.locals.leave(mark)
-        k.close_values()
-        w.close_loop()
-        leave(k)
+        k.close_loop()
+        k.leave()
         w.place(end)
 
     def rounds(self, body: Body, mask: LaneMask, after: Hook) -> None:
@@ -336,11 +326,10 @@ class Lockstep:
         """Takes the lanes that have ended inside a loop out of the mask around it."""
         k, mask = self._k, self._mask
         assert mask is not None
-        masks = k.vector_type("i1")
 
         def keep() -> None:
-            going = k.w.pure(f"xor {masks} {{}}, {k.all_lanes}", ended.load(k))
-            mask.put(k, k.w.pure(f"and {masks} {{}}, {{}}", mask.load(k), going))
+            going = k.masks.inverse(ended.load(k))
+            mask.put(k, k.masks.combined("and", mask.load(k), going))
 
         mask.reset(k)
         self._regions.each_vector(keep)
@@ -393,15 +382,14 @@ class _MaskedLoop:
         around.region(run, is_needed, inside=Hook(self._begin, (live,), reads), after=Hook(self._clear))
         some, head, exit_ = w.label("enter"), w.label("loop"), w.label("exit")
         w.branch(live.any(k), some, exit_)
-        enter(k, some)
+        k.enter(some)
         scope = self._regions.open()
         start, step, place, element = self._bounds[0], self._bounds[2], "", ""
         if isinstance(start, Value):
             element = SCALAR[start.dtype]
             place = w.at_entry(f"alloca {element}")
             w.line(f"store {element} {start.operand}, ptr {place}")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         if isinstance(start, Value):
             start = k.uniform(start.dtype, w.here(f"load {element}, ptr {place}"))
             k.locals.declare(stmt.var, start)
@@ -417,10 +405,9 @@ class _MaskedLoop:
             assert isinstance(step, Value)
             w.line(f"store {element} {Bounds(k, counter, step, step).next(counter).operand}, ptr {place}")
         w.branch(live.any(k), head, exit_)
-        k.close_values()
-        w.close_loop()
+        k.close_loop()
         self._regions.close(scope)
-        leave(k)
+        k.leave()
         w.place(exit_)
         if self._ended is not None:
             around.end(self._ended)
@@ -458,16 +445,16 @@ class _MaskedLoop:
 
     def _close(self, counter: Value | Kept) -> None:
         """Ends a round of one vector: finds the lanes that run the next one."""
-        k, w, masks = self._k, self._k.w, self._k.vector_type("i1")
+        k = self._k
         left = self._live.load(k)
         if self._skipped is not None:
-            left = w.pure(f"or {masks} {{}}, {{}}", left, self._skipped.load(k))
+            left = k.masks.combined("or", left, self._skipped.load(k))
             self._skipped.clear(k)
         found = [bound.load(k) if isinstance(bound, Kept) else bound for bound in (counter, *self._bounds[1:])]
         value, stop, step = (bound for bound in found if bound is not None)
         bounds = Bounds(k, value, stop, step)
         more, is_scalar = bounds.more(value)
-        left = w.pure(f"and {masks} {{}}, {{}}", left, k.splat("i1", more) if is_scalar else more)
+        left = k.masks.combined("and", left, k.splat("i1", more) if is_scalar else more)
         if k.options.counting:
             k.mask = left
             left = budget.count(k)
@@ -511,7 +498,7 @@ class _End:
         k, following = self._k, self._k.w.label("some")
         self._label = self._label or k.w.label("end")
         k.w.branch(mask.any(k), following, self._label)
-        enter(k, following)
+        k.enter(following)
         self._scopes += 1
 
     def close(self) -> None:
@@ -519,5 +506,5 @@ class _End:
         k = self._k
         k.w.jump(self._label)
         for _ in range(self._scopes):
-            leave(k)
+            k.leave()
         k.w.place(self._label)

@@ -80,14 +80,11 @@ def _in_two_copies(k: Kernel, stmt: Loop, bounds: Bounds, write_body: WriteBody)
     short, long, end = w.label("short"), w.label("long"), w.label("end")
     w.branch(usual, short, long, likely=True)
     for label, is_short in ((short, True), (long, False)):
-        w.open_scope()
-        k.open_values()
-        w.place(label)
+        k.enter(label)
         flow = _Together(k, stmt, bounds, in_range=names if is_short else None).write(write_body)
         assert flow is Flow.THROUGH
         w.jump(end)
-        k.close_values()
-        w.close_scope()
+        k.leave()
     w.place(end)
     k.forget({s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)})
     return Flow.THROUGH
@@ -134,15 +131,12 @@ class _Together:
         else:
             self._exit.expect(k.lane_mask())
             w.branch(bounds.entered()[0], outer, self._exit.label)
-        w.open_scope()
-        k.open_values()
-        w.place(outer)
+        k.enter(outer)
         place = w.at_entry(f"alloca {element}")
         w.line(f"store {element} {bounds.start.operand}, ptr {place}")
         k.forget(assigned)
         head = w.label("loop")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         counter = k.uniform(dtype, w.here(f"load {element}, ptr {place}"))
         w.open_scope()
         k.open_values()
@@ -163,8 +157,7 @@ class _Together:
             self._exit.arrive(flow)
         elif flow is not Flow.LEFT:
             self._advance.arrive()
-        k.close_values()
-        w.close_scope()
+        k.leave()
         if self._advance.finish() is not Flow.LEFT:
             k.mask = mask
             if self._in_range is None and not bounds.is_short:
@@ -181,10 +174,8 @@ class _Together:
             self._exit.expect(k.lane_mask())
             w.branch(more, head, self._exit.label)
             w.close_scope()
-        k.close_values()
-        k.close_values()
-        w.close_loop()
-        w.close_scope()
+        k.close_loop()
+        k.leave()
         k.mask = mask
         found = self._exit.finish()
         k.forget(assigned)
@@ -249,9 +240,7 @@ class _Apart:
         if self._owns:
             w.line(f"store {masks.place} zeroinitializer, ptr {self._ended}")
         w.branch(k.any(first), entering, exit_)
-        w.open_scope()
-        k.open_values()
-        w.place(entering)
+        k.enter(entering)
         place = w.at_entry(f"alloca {kind}")
         start = bounds.start.operand if bounds.keeps_stride else k.vector(bounds.start)
         w.line(f"store {kind} {start}, ptr {place}")
@@ -259,8 +248,7 @@ class _Apart:
         masks.loops += 1
         k.forget(self._assigned)
         head = w.label("loop")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         found = w.here(f"load {kind}, ptr {place}")
         counter = bounds.counter(found)
         k.take(masks.load(self._live))
@@ -294,10 +282,8 @@ class _Apart:
             w.branch(w.pure("and i1 {}, {}", together, going) if together else going, head, exit_)
         k.loops.pop()
         k.locals.leave(mark)
-        k.close_values()
-        k.close_values()
-        w.close_loop()
-        w.close_scope()
+        k.close_loop()
+        k.leave()
         masks.loops -= 1
         w.place(exit_)
         k.forget(self._assigned)

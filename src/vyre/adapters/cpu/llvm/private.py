@@ -91,7 +91,7 @@ def store(k: Kernel, node: Store, index: Value, value: Value) -> None:
     place = f"ptr {address}, align {_row_alignment(k, buffer)}"
     if k.mask is not None:
         before = w.here(f"load {kind}, {place}")
-        bits = w.pure(f"select {k.vector_type('i1')} {{}}, {kind} {{}}, {kind} {{}}", k.mask, bits, before)
+        bits = k.chosen(k.mask, kind, bits, before)
     w.line(f"store {kind} {bits}, {place}")
 
 

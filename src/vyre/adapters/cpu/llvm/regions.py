@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
-from vyre.adapters.cpu.llvm.flow import assigned_in, enter, leave, twice, write_statements
+from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statements
 from vyre.adapters.cpu.llvm.ids import linear_base
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
@@ -95,8 +95,7 @@ class LaneMask:
 
     def put(self, k: Kernel, mask: str, *, is_noted: bool = True) -> None:
         """Sets the lanes of the current vector; ``is_noted`` if this is their last change in a region."""
-        bits = k.w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{k.lanes}", mask)
-        word = k.w.pure(f"zext i{k.lanes} {{}} to i32", bits) if k.lanes < 32 else bits
+        word = k.word_of(mask)
         k.w.line(f"store i32 {word}, ptr {self._place(k)}, align 4")
         if is_noted:
             before = k.w.here(f"load i32, ptr {self._flag}")
@@ -108,8 +107,7 @@ class LaneMask:
 
     def add(self, k: Kernel) -> None:
         """Adds the active lanes."""
-        masks = k.vector_type("i1")
-        self.put(k, k.w.pure(f"or {masks} {{}}, {{}}", self.load(k), k.lane_mask()), is_noted=False)
+        self.put(k, k.masks.combined("or", self.load(k), k.lane_mask()), is_noted=False)
 
     def any(self, k: Kernel) -> str:
         """Returns an i1 that is true if a lane of the workgroup is set; written after a region that puts the mask."""
@@ -172,8 +170,7 @@ class Regions:
             k.mask = outer
             return
         before, head, latch, after = w.block, w.label("vector"), w.label("latch"), w.label("after")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         following = f"%{latch}.next"
         k.chunk = w.here(f"phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
         k.mask = k.both(self.tail(), outer)
@@ -183,8 +180,7 @@ class Regions:
         w.line(f"{following} = add i64 {k.chunk}, 1")
         more = w.here(f"icmp ult i64 {following}, {count}")
         w.branch(more, head, after)
-        k.close_values()
-        w.close_loop()
+        k.close_loop()
         w.place(after)
         k.chunk = "0"
         k.mask = outer
@@ -282,11 +278,11 @@ class Regions:
         assert k.mask is not None
         end.expect(NO_LANES)
         k.w.branch(k.any(k.mask), some, end.label)
-        enter(k, some)
+        k.enter(some)
         k.take(k.mask)
         flow = lanes()
         end.arrive(flow)
-        leave(k)
+        k.leave()
         end.finish()
         k.forget(assigned_in(body))
         return flow

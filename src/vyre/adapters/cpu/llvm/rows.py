@@ -13,7 +13,7 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm import addressing
 from vyre.adapters.cpu.llvm.addressing import is_large
-from vyre.adapters.cpu.llvm.blocks import each_word, either_each, intrinsic
+from vyre.adapters.cpu.llvm.blocks import each_word, either_each
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.elements import element_of, loaded_type
 from vyre.adapters.cpu.llvm.values import Shape, Value
@@ -85,8 +85,7 @@ class _Group:
         """Returns whether the rows of all active lanes lie in the buffer, an i1, and the active lanes."""
         k = self._k
         limit = addressing.limit(k, self._name, self._first)
-        subtract = intrinsic(k, "i32", "usub.sat.i32", "i32", "i32")
-        room = k.w.pure(f"{subtract}(i32 {{}}, i32 {len(self._group.nodes) - 1})", limit)
+        room = k.w.call("i32", "usub.sat.i32", ("i32", limit), ("i32", str(len(self._group.nodes) - 1)))
         vector = k.vector_type("i32")
         outside = k.w.pure(f"icmp uge {vector} {{}}, {{}}", k.vector(self._first), k.splat("i32", room))
         outside = k.both(k.mask, outside) or outside
@@ -97,10 +96,7 @@ class _Group:
     def _varying_rows(self, mask: str | None) -> list[str]:
         k, chosen = self._k, self._k.vector(self._first)
         if mask is not None:
-            vector = k.vector_type("i32")
-            chosen = k.w.pure(
-                f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} zeroinitializer", mask, chosen
-            )
+            chosen = k.chosen(mask, k.vector_type("i32"), chosen)
         return each_word(k, chosen)
 
     def _by_gathers(self) -> tuple[str, ...]:

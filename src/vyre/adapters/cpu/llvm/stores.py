@@ -38,14 +38,9 @@ def last_lane(k: Kernel) -> str:
     """Returns the number of the highest active lane, an i32 operand."""
     if k.mask is None:
         return str(k.lanes - 1)
-    w, lanes = k.w, k.lanes
-    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{lanes}", k.mask)
-    if lanes < 32:
-        bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
-    count = intrinsic(k, "i32", "ctlz.i32", "i32", "i1")
+    zeros = k.w.call("i32", "ctlz.i32", ("i32", k.word_of(k.mask)), ("i1", "false"))
     # The number may be computed before the test that a lane is active, and must then be that of some lane as well.
-    last = w.pure("sub i32 31, {}", w.pure(f"{count}(i32 {{}}, i1 false)", bits))
-    return w.pure(f"and i32 {{}}, {lanes - 1}", last)
+    return k.w.pure(f"and i32 {{}}, {k.lanes - 1}", k.w.pure("sub i32 31, {}", zeros))
 
 
 def last_bits(k: Kernel, element: ScalarType, value: Value) -> str:

@@ -45,16 +45,14 @@ def reduce(k: Kernel, row: SubgroupRow, value: Value) -> Value:
     if k.mask is not None:
         start = row.start(value.dtype)
         none = k.splat(element, literal_text(value.dtype, start)) if start else "zeroinitializer"
-        operand = w.pure(f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} {none}", k.mask, operand)
+        operand = k.chosen(k.mask, vector, operand, none)
     if not value.dtype.is_float:
-        name = f"@llvm.vector.reduce.{_REDUCTIONS[row.operator][value.dtype.is_signed]}.v{k.lanes}{element}"
-        w.declare(f"declare {element} {name}({vector})")
-        return k.uniform(value.dtype, w.pure(f"call {element} {name}({vector} {{}})", operand))
+        name = f"vector.reduce.{_REDUCTIONS[row.operator][value.dtype.is_signed]}.v{k.lanes}{element}"
+        return k.uniform(value.dtype, w.call(element, name, (vector, operand)))
     if not is_sum:
         return _extremum(k, row, k.varying(value.dtype, operand))
-    name = f"@llvm.vector.reduce.fadd.v{k.lanes}{'f32' if element == 'float' else 'f64'}"
-    w.declare(f"declare {element} {name}({element}, {vector})")
-    return k.uniform(value.dtype, w.pure(f"call {element} {name}({element} 0.0, {vector} {{}})", operand))
+    name = f"vector.reduce.fadd.v{k.lanes}{'f32' if element == 'float' else 'f64'}"
+    return k.uniform(value.dtype, w.call(element, name, (element, "0.0"), (vector, operand)))
 
 
 def _extremum(k: Kernel, row: SubgroupRow, value: Value) -> Value:
@@ -114,7 +112,7 @@ def ballot(k: Kernel, condition: Value) -> Value:
     """Returns a u32 whose bit l is the condition of lane l, 0 for lanes that are not active."""
     lanes = k.both(k.mask, k.vector(condition))
     assert lanes is not None
-    return k.uniform(_U32, k.w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{k.lanes}", lanes))
+    return k.uniform(_U32, k.bits(lanes))
 
 
 def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
@@ -131,8 +129,7 @@ def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
     vector, indices = k.vector_type(element), k.vector_type("i32")
     operand = k.vector(value)
     if k.mask is not None:
-        masked = f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} zeroinitializer"
-        operand = w.pure(masked, k.mask, operand)
+        operand = k.chosen(k.mask, vector, operand)
     if lane.is_uniform:
         inside = w.pure(f"icmp ult i32 {{}}, {k.lanes}", lane.operand)
         index = w.pure(f"and i32 {{}}, {k.lanes - 1}", lane.operand)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from vyre.adapters.cpu.llvm import budget
-from vyre.adapters.cpu.llvm.blocks import Spilled, each_word, intrinsic
+from vyre.adapters.cpu.llvm.blocks import Spilled, each_word
 from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
@@ -60,13 +60,10 @@ def write(k: Kernel, stmt: Loop, bounds: Bounds, window: LoopWindow) -> None:
     w.branch(rows.are_close, near, apart, likely=True)
     writer = _Window(k, stmt, window, rows)
     for label, write_one in ((near, writer.whole), (apart, writer.panels)):
-        w.open_scope()
-        k.open_values()
-        w.place(label)
+        k.enter(label)
         write_one()
         w.jump(end)
-        k.close_values()
-        w.close_scope()
+        k.leave()
         k.mask = mask
     writer.close()
     w.place(end)
@@ -88,14 +85,13 @@ class _Rows:
         stops = k.vector(bounds.stop)
         entered = k.both(k.mask, bounds.entered()[0])
         assert entered is not None
-        chosen = f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} "
-        self.first: Final = self.reduced("umin", w.pure(f"{chosen}splat (i32 -1)", entered, self.starts))
-        last = self.reduced("umax", w.pure(f"{chosen}zeroinitializer", entered, stops))
+        self.first: Final = self.reduced("umin", k.chosen(entered, vector, self.starts, "splat (i32 -1)"))
+        last = self.reduced("umax", k.chosen(entered, vector, stops))
         self.span: Final = w.pure("sub i32 {}, {}", last, self.first)
         distances = w.pure(f"sub {vector} {{}}, {{}}", self.starts, k.splat("i32", self.first))
-        self.offsets: Final = w.pure(f"{chosen}zeroinitializer", entered, distances)
+        self.offsets: Final = k.chosen(entered, vector, distances)
         rounds = w.pure(f"sub {vector} {{}}, {{}}", stops, self.starts)
-        self.lengths: Final = w.pure(f"{chosen}zeroinitializer", entered, rounds)
+        self.lengths: Final = k.chosen(entered, vector, rounds)
 
     @property
     def are_close(self) -> str:
@@ -118,8 +114,7 @@ class _Rows:
         """Returns the result of an operation over the lanes of a vector of i32."""
         k = self._k
         kind = k.vector_type("i32")
-        call = intrinsic(k, "i32", f"vector.reduce.{op}.v{k.lanes}i32", kind)
-        return k.w.pure(f"{call}({kind} {{}})", vector)
+        return k.w.call("i32", f"vector.reduce.{op}.v{k.lanes}i32", (kind, vector))
 
 
 class _Window:
@@ -169,10 +164,8 @@ class _Window:
         vector = k.vector_type("i32")
         budget.poll(k)
         behind = k.splat("i32", done)
-        subtract = intrinsic(k, vector, f"usub.sat.v{k.lanes}i32", vector, vector)
-        least = intrinsic(k, vector, f"umin.v{k.lanes}i32", vector, vector)
-        left = w.pure(f"{subtract}({vector} {{}}, {vector} {{}})", rows.lengths, behind)
-        left = w.pure(f"{least}({vector} {{}}, {vector} splat (i32 {PANEL}))", left)
+        left = w.call(vector, f"usub.sat.v{k.lanes}i32", (vector, rows.lengths), (vector, behind))
+        left = w.call(vector, f"umin.v{k.lanes}i32", (vector, left), (vector, f"splat (i32 {PANEL})"))
         starts = w.pure(f"add {vector} {{}}, {{}}", rows.starts, behind)
         lengths, firsts = Spilled(k, "rounds", "i32", left), Spilled(k, "starts", "i32", starts)
         dtypes: list[ScalarType] = []
@@ -204,8 +197,7 @@ class _Window:
         k, w = self._k, self._k.w
         place, head = w.at_entry("alloca i32"), w.label("loop")
         w.line(f"store i32 0, ptr {place}")
-        w.open_loop(head)
-        k.open_values()
+        k.open_loop(head)
         mark = k.locals.mark
         at = w.here(f"load i32, ptr {place}")
         write(at)
@@ -213,8 +205,7 @@ class _Window:
         after = w.label("after")
         w.line(f"store i32 {w.pure(f'add i32 {{}}, {step}', at)}, ptr {place}")
         w.branch(w.pure(f"icmp ugt i32 {{}}, {step}", w.pure("sub i32 {}, {}", stop, at)), head, after)
-        k.close_values()
-        w.close_loop(after)
+        k.close_loop(after)
 
     def _elements(self, counter: str, place: str) -> list[ScalarType]:
         """Writes the elements of W rounds from a value of the counter on, to a place of the areas.

@@ -125,12 +125,9 @@ class WordMasks:
         if found is not None:
             return found
         floats = f"<{self._lanes} x float>"
-        name = f"@llvm.arithmetic.fence.v{self._lanes}f32"
-        self._w.declare(f"declare {floats} {name}({floats})")
         extended = self._w.pure(f"sext {self._mask} {{}} to {self._words}", mask)
-        hidden = self._w.pure(
-            f"call {floats} {name}({floats} {{}})", self._w.pure(f"bitcast {self._words} {{}} to {floats}", extended)
-        )
+        plain = self._w.pure(f"bitcast {self._words} {{}} to {floats}", extended)
+        hidden = self._w.call(floats, f"arithmetic.fence.v{self._lanes}f32", (floats, plain))
         return self._w.pure(f"bitcast {floats} {{}} to {self._words}", hidden)
 
     def _named(self, words: str) -> str:

@@ -92,6 +92,13 @@ class Writer:
             levels[result] = level
         return result
 
+    def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
+        """Returns what an intrinsic function of LLVM without effects gives; ``arguments`` are types and operands."""
+        kinds = [kind for kind, _ in arguments]
+        self.declare(f"declare {result} @llvm.{name}({', '.join(kinds)})")
+        places = ", ".join(f"{kind} {{}}" for kind in kinds)
+        return self.pure(f"call {result} @llvm.{name}({places})", *(operand for _, operand in arguments))
+
     def zero(self) -> str:
         """Returns an i32 operand that is always 0, which LLVM cannot know; a plain 0 where there is no such operand."""
         if not self.small:

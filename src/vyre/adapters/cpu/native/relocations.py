@@ -52,43 +52,34 @@ def _signed(value: int, bits: int) -> int:
     return value
 
 
-def _either(value: int, bits: int) -> int:
-    if not -(1 << bits - 1) <= value < 1 << bits:
-        raise OutOfReach(f"the value {value} does not fit {bits} bits")
-    return value
+def _number(nbytes: int, lowest: int | None = None, end: int = 0, *, relative: bool = False) -> Relocation:
+    """Returns S + A, or S + A - P if ``relative``; unless ``lowest`` is None it must be that at least, and below
+    ``end``.
+    """
+
+    def fill(place: Place, symbol: int, addend: int) -> None:
+        value = symbol + addend - (place.address if relative else 0)
+        if lowest is not None and not lowest <= value < end:
+            raise OutOfReach(f"the {'distance' if relative else 'value'} {value} does not fit {8 * nbytes} bits")
+        place.write(value, nbytes)
+
+    return fill
 
 
 # ---------------------------------------------------------------- both
-def _absolute_64(place: Place, symbol: int, addend: int) -> None:
-    place.write(symbol + addend, 8)
-
-
-def _relative_64(place: Place, symbol: int, addend: int) -> None:
-    place.write(symbol + addend - place.address, 8)
-
-
-def _relative_32(place: Place, symbol: int, addend: int) -> None:
-    place.write(_signed(symbol + addend - place.address, 32), 4)
+_absolute_64: Final = _number(8)
+_relative_64: Final = _number(8, relative=True)
+_relative_32: Final = _number(4, -(1 << 31), 1 << 31, relative=True)
 
 
 # ---------------------------------------------------------------- x86-64
-def _unsigned_32(place: Place, symbol: int, addend: int) -> None:
-    if not 0 <= symbol + addend < 1 << 32:
-        raise OutOfReach(f"the address {symbol + addend:#x} does not fit 32 bits")
-    place.write(symbol + addend, 4)
-
-
-def _signed_32(place: Place, symbol: int, addend: int) -> None:
-    place.write(_signed(symbol + addend, 32), 4)
-
-
 _X86_64: Final[dict[int, Relocation]] = {
     1: _absolute_64,  # R_X86_64_64
     2: _relative_32,  # R_X86_64_PC32
     4: _relative_32,  # R_X86_64_PLT32
     9: _relative_32,  # R_X86_64_GOTPCREL
-    10: _unsigned_32,  # R_X86_64_32
-    11: _signed_32,  # R_X86_64_32S
+    10: _number(4, 0, 1 << 32),  # R_X86_64_32
+    11: _number(4, -(1 << 31), 1 << 31),  # R_X86_64_32S
     24: _relative_64,  # R_X86_64_PC64
     41: _relative_32,  # R_X86_64_GOTPCRELX
     42: _relative_32,  # R_X86_64_REX_GOTPCRELX
@@ -105,14 +96,6 @@ def relocate_x86_64(place: Place, kind: int, symbol: int, addend: int) -> None:
 
 
 # ---------------------------------------------------------------- AArch64
-def _either_32(place: Place, symbol: int, addend: int) -> None:
-    place.write(_either(symbol + addend, 32), 4)
-
-
-def _either_relative_32(place: Place, symbol: int, addend: int) -> None:
-    place.write(_either(symbol + addend - place.address, 32), 4)
-
-
 def _page(address: int) -> int:
     return address & ~0xFFF
 
@@ -158,9 +141,9 @@ def _low_12(scale: int) -> Relocation:
 
 _AARCH64: Final[dict[int, Relocation]] = {
     257: _absolute_64,  # R_AARCH64_ABS64
-    258: _either_32,  # R_AARCH64_ABS32
+    258: _number(4, -(1 << 31), 1 << 32),  # R_AARCH64_ABS32
     260: _relative_64,  # R_AARCH64_PREL64
-    261: _either_relative_32,  # R_AARCH64_PREL32
+    261: _number(4, -(1 << 31), 1 << 32, relative=True),  # R_AARCH64_PREL32
     273: _branch(5, 19),  # R_AARCH64_LD_PREL_LO19
     274: _near_address,  # R_AARCH64_ADR_PREL_LO21
     275: _page_address,  # R_AARCH64_ADR_PREL_PG_HI21

@@ -290,7 +290,7 @@ class Regions:
     def _keep(self, assigned: Iterable[str], declared: dict[str, Let], inner: set[str], fresh: dict[str, Kept]) -> None:
         """Writes what lives on to scratch memory."""
         k = self._k
-        for name in assigned:
+        for name in sorted(assigned):
             across, slot = self.across.get(name), k.locals.get(name)
             if isinstance(across, Kept) and isinstance(slot, Slot):
                 across.store(k, k.read(slot))

@@ -67,7 +67,7 @@ def cache_settings(cache: CacheOption, environment: Environment) -> CacheSetting
         return None
     config = config_of(cache)
     return CacheSettings(
-        directory=_absolute(config.directory or _directory(environment) or default_directory()),
+        directory=_absolute(config.directory or _value(environment, DIRECTORY, Path) or default_directory()),
         max_bytes=config.max_bytes or _positive(environment, BYTES) or DEFAULT_BYTES,
         max_entries=config.max_entries or _positive(environment, ENTRIES) or DEFAULT_ENTRIES,
         durability=config.durability,
@@ -105,10 +105,6 @@ def _absolute(path: Path) -> Path:
         return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
     except RuntimeError:
         raise InvalidConfig(f"{path} begins with the home of nobody", fix="write the path in full.") from None
-
-
-def _directory(environment: Environment) -> Path | None:
-    return _value(environment, DIRECTORY, Path)
 
 
 def _layers(environment: Environment) -> tuple[Path, ...]:

@@ -128,20 +128,12 @@ def load_convert(element: ScalarType) -> UnaryRule:
     return _converter(element.widened)
 
 
-def _to_f16(x: Any) -> Any:
-    return half_bits(x).astype(np.uint16).view(np.float16)
-
-
-def _to_bf16(x: Any) -> Any:
-    return np.right_shift(bfloat_word(x), np.uint32(16)).astype(np.uint16)
-
-
 def store_convert(element: ScalarType) -> UnaryRule:
     """Returns the conversion from lanes of ``element.widened`` to raw elements (dtype ``element.numpy_name``)."""
     if element is _S.F16:
-        return _to_f16
+        return lambda x: half_bits(x).astype(np.uint16).view(np.float16)
     if element is _S.BF16:
-        return _to_bf16
+        return lambda x: np.right_shift(bfloat_word(x), np.uint32(16)).astype(np.uint16)
     if element.is_float:
         return _canonicalised(element)
     if element is _S.BOOL8 or (element.is_executable and element is not _S.BOOL):

@@ -53,10 +53,6 @@ def _reciprocal(x: Any) -> Any:
     return np.divide(x.dtype.type(1), x)
 
 
-def _inverse_sqrt(x: Any) -> Any:
-    return _reciprocal(np.sqrt(x))
-
-
 FLOAT_UNARY: Final[dict[UnaryOp, UnaryRule]] = {
     UnaryOp.NEGATE: np.negative,
     UnaryOp.ABS: np.absolute,
@@ -70,7 +66,7 @@ FLOAT_UNARY: Final[dict[UnaryOp, UnaryRule]] = {
     UnaryOp.IS_NAN: np.isnan,
     UnaryOp.IS_INF: np.isinf,
     UnaryOp.IS_FINITE: np.isfinite,
-    UnaryOp.INVERSE_SQRT: _inverse_sqrt,
+    UnaryOp.INVERSE_SQRT: lambda x: _reciprocal(np.sqrt(x)),
     UnaryOp.RECIPROCAL: _reciprocal,
 }
 

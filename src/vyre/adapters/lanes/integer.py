@@ -230,11 +230,6 @@ def _count_bits(w: _Width, words: Any) -> Any:
     return np.bitwise_count(words).astype(w.dtype)
 
 
-def _popcount(w: _Width) -> UnaryRule:
-    # On the unsigned type: NumPy counts the bits of |x| for signed integers.
-    return lambda x: _count_bits(w, x.view(w.unsigned))
-
-
 def _leading_zeros(w: _Width) -> UnaryRule:
     def rule(x: Any) -> Any:
         word = x.view(w.unsigned)
@@ -272,7 +267,8 @@ _UNARY: Final[dict[UnaryOp, Callable[[_Width], UnaryRule]]] = {
     UnaryOp.NEGATE: lambda w: np.negative,
     UnaryOp.ABS: lambda w: np.absolute,
     UnaryOp.BIT_NOT: lambda w: np.bitwise_not,
-    UnaryOp.POPCOUNT: _popcount,
+    # On the unsigned type: NumPy counts the bits of |x| for signed integers.
+    UnaryOp.POPCOUNT: lambda w: lambda x: _count_bits(w, x.view(w.unsigned)),
     UnaryOp.CLZ: _leading_zeros,
     UnaryOp.CTZ: _trailing_zeros,
     UnaryOp.REVERSE_BITS: _reverse_bits,

@@ -126,14 +126,6 @@ def _sign_extended(target: ScalarType) -> UnaryRule:
     return lambda x: np.right_shift(np.left_shift(x.view(np.int32), distance), distance)
 
 
-def _unpack_half(word: Any) -> Any:
-    return word.astype(np.uint16).view(np.float16).astype(np.float32)
-
-
-def _unpack_bfloat(word: Any) -> Any:
-    return np.left_shift(word, np.uint32(16)).view(np.float32)
-
-
 _NARROW: Final[dict[ScalarType, UnaryRule]] = {
     _S.U8: _low_bits(_S.U8),
     _S.U16: _low_bits(_S.U16),
@@ -155,8 +147,8 @@ _UNPACK: Final[dict[ScalarType, UnaryRule]] = {
     _S.U16: _low_bits(_S.U16),
     _S.I8: _sign_extended(_S.I8),
     _S.I16: _sign_extended(_S.I16),
-    _S.F16: _unpack_half,
-    _S.BF16: _unpack_bfloat,
+    _S.F16: lambda word: word.astype(np.uint16).view(np.float16).astype(np.float32),
+    _S.BF16: lambda word: np.left_shift(word, np.uint32(16)).view(np.float32),
 }
 
 

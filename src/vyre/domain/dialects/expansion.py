@@ -241,14 +241,11 @@ class _Expansion:
     def _with_operands(self, stmt: Any) -> Any:
         """Returns a statement with expanded operands, and appends what comes before it."""
         values = operands(stmt)
-        if not any(self._calls(value) for value in values):
+        if not any(self._kind(value)[0] for value in values):
             return stmt
         return with_operands(stmt, self._sequence(values, stmt.loc))
 
     # Expressions.
-
-    def _calls(self, expr: Expr) -> bool:
-        return self._kind(expr)[0]
 
     def _kind(self, root: Expr) -> tuple[bool, bool]:
         kinds = self._kinds
@@ -330,10 +327,7 @@ class _Copy:
         return tuple([self._statement(stmt) for stmt in body])
 
     def expression(self, expr: Expr) -> Expr:
-        return rebuilt(expr, self._visible)
-
-    def _visible(self, node: Any) -> Any:
-        return self._shown[node.name] if type(node) is Var else node
+        return rebuilt(expr, lambda node: self._shown[node.name] if type(node) is Var else node)
 
     def _declare(self, name: str) -> str:
         given = self._names.unique(f"{self._prefix}_{name}")

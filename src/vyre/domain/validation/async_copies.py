@@ -40,12 +40,8 @@ def check_async_copies(program: Program, findings: Findings) -> None:
         _Pairing(program, findings)
 
 
-def _matters(stmt: Stmt) -> bool:
-    """Returns whether a statement starts, ends or requires something of copies, or ends a path."""
-    return isinstance(stmt, _MATTERING)
-
-
 _MATTERING: Final = (AsyncLoad, AsyncStore, AsyncWait, Barrier, Break, Continue, GridLoop, Return, Trap)
+"""Statements that start, end or require something of copies, or end a path."""
 
 
 class _Pairing:
@@ -57,7 +53,7 @@ class _Pairing:
 
     def __init__(self, program: Program, findings: Findings) -> None:
         self._findings = findings
-        self._relevant = containers(program.body, _matters)
+        self._relevant = containers(program.body, lambda stmt: isinstance(stmt, _MATTERING))
         self._heads: list[_Pending] = []
         self._path: list[int] = []
         pending = self._body(program.body, 0, {})

@@ -40,7 +40,10 @@ class Arms:
             other = sizes.get((*outer, (predicate, 3 - position)), 0)
             if size >= BRANCH_FROM and other >= OTHER_FROM and not self._reads_its_own_choice(arm):
                 self._branched.add(arm)
-        self._regions: Final = [self._region(place) for place in self._places]
+        self._regions: Final = [
+            next((place[:n] for n in range(len(place), 0, -1) if place[:n] in self._branched), ROOT)
+            for place in self._places
+        ]
 
     def members(self, arm: Arm) -> list[int]:
         """Returns the steps of an arm (``ROOT``: of no arm) in order, without those of arms within."""
@@ -100,9 +103,6 @@ class Arms:
                 return True
             pending.extend(step.args)
         return False
-
-    def _region(self, place: Arm) -> Arm:
-        return next((place[:n] for n in range(len(place), 0, -1) if place[:n] in self._branched), ROOT)
 
 
 def _common(a: Arm, b: Arm) -> Arm:

@@ -242,23 +242,17 @@ class Shapes:
             return self._own_level
         return _W if expr.kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[expr.axis]
 
-    def _load(self, expr: Load) -> Agreement | None:
-        return self._own_level if expr.buffer in self._private else None
-
     def _own(self, expr: Atomic | SubgroupLane) -> Agreement:
         return self._own_level
-
-    def _exchanged(self, expr: Expr) -> Agreement:
-        return _V if is_common(expr) else self._own_level
 
 
 _LEVELS: Final[dict[type[Node], Callable[[Shapes, Any], Agreement | None]]] = {
     Var: Shapes._var,
     LaunchId: Shapes._launch_id,
-    Load: Shapes._load,
+    Load: lambda shapes, load: shapes._own_level if load.buffer in shapes._private else None,
     Atomic: Shapes._own,
     SubgroupLane: Shapes._own,
-    **dict.fromkeys(EXCHANGING - {SubgroupShuffle}, Shapes._exchanged),
+    **dict.fromkeys(EXCHANGING - {SubgroupShuffle}, lambda shapes, expr: _V if is_common(expr) else shapes._own_level),
 }
 """Functions for expressions with an agreement of their own; None where it is that of the operands."""
 

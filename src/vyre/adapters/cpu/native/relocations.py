@@ -119,10 +119,6 @@ def _split_21(place: Place, value: int) -> None:
     place.write(kept | (value & 0x3) << 29 | (value >> 2 & 0x7FFFF) << 5, 4)
 
 
-def _near_address(place: Place, symbol: int, addend: int) -> None:
-    _split_21(place, _signed(symbol + addend - place.address, 21))
-
-
 def _page_address(place: Place, symbol: int, addend: int) -> None:
     _split_21(place, _signed(_page(symbol + addend) - _page(place.address), 33) >> 12)
 
@@ -145,7 +141,7 @@ _AARCH64: Final[dict[int, Relocation]] = {
     260: _relative_64,  # R_AARCH64_PREL64
     261: _number(4, -(1 << 31), 1 << 32, relative=True),  # R_AARCH64_PREL32
     273: _branch(5, 19),  # R_AARCH64_LD_PREL_LO19
-    274: _near_address,  # R_AARCH64_ADR_PREL_LO21
+    274: lambda place, s, a: _split_21(place, _signed(s + a - place.address, 21)),  # R_AARCH64_ADR_PREL_LO21
     275: _page_address,  # R_AARCH64_ADR_PREL_PG_HI21
     277: _low_12(0),  # R_AARCH64_ADD_ABS_LO12_NC
     278: _low_12(0),  # R_AARCH64_LDST8_ABS_LO12_NC

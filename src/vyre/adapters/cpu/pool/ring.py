@@ -137,7 +137,7 @@ class Ring(Unique):
         self._last: dict[str, int] | None = None
         self.closed: bool = False
         self._frame_words: Final = 6 + 2 * len(spec.counts)
-        self._runner_bytes: Final = _up(at.Runner.frame + 8 * self._frame_words, at.LINE)
+        self._runner_bytes: Final = -(-(at.Runner.frame + 8 * self._frame_words) // at.LINE) * at.LINE
         try:
             first = self._allocate(spec.capacity * at.Entry.BYTES)
             self._runners = self._allocate(spec.runners * self._runner_bytes)
@@ -337,7 +337,3 @@ class Ring(Unique):
         frame[5] = used
         for buffer, count in enumerate(self.spec.counts):
             frame[7 + 2 * buffer] = count
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -114,10 +114,6 @@ def _reciprocal(w: Writer, a: Value) -> Value:
     return _new(w, a.dtype, f"rcp.rn.{_f(a.dtype)}", in_register(w, a))
 
 
-def _inverse_sqrt(w: Writer, a: Value) -> Value:
-    return _reciprocal(w, _sqrt(w, a))
-
-
 def _round(w: Writer, a: Value) -> Value:
     """Rounds halves away from zero: adds the float below one half with the sign of x, then truncates (exact for every
     x).
@@ -174,6 +170,6 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.IS_NAN: _is_nan,
     UnaryOp.IS_INF: _magnitude_test("eq"),
     UnaryOp.IS_FINITE: _magnitude_test("lt"),
-    UnaryOp.INVERSE_SQRT: _inverse_sqrt,
+    UnaryOp.INVERSE_SQRT: lambda w, a: _reciprocal(w, _sqrt(w, a)),
     UnaryOp.RECIPROCAL: _reciprocal,
 }

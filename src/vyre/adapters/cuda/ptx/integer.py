@@ -147,10 +147,6 @@ def shift_count(x: IntegerWriter, dtype: ScalarType, count: Value) -> Value:
     return x.new(_U32, "and.b32", low, mask)
 
 
-def _shl(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"shl.b{a.dtype.bits}", x.reg(a), shift_count(x, a.dtype, b).operand)
-
-
 def _shr(x: IntegerWriter, a: Value, b: Value) -> Value:
     count = shift_count(x, a.dtype, b)
     if a.dtype is _S.I32 and count.bits is not None:
@@ -318,7 +314,7 @@ BINARY: Final[dict[BinaryOp, Row]] = {
     BinaryOp.BIT_AND: _plain("and", "b"),
     BinaryOp.BIT_OR: _plain("or", "b"),
     BinaryOp.BIT_XOR: _xor,
-    BinaryOp.SHL: _shl,
+    BinaryOp.SHL: lambda x, a, b: x.new(a.dtype, f"shl.b{a.dtype.bits}", x.reg(a), shift_count(x, a.dtype, b).operand),
     BinaryOp.SHR: _shr,
     BinaryOp.EQ: _compare("eq"),
     BinaryOp.NE: _compare("ne"),
@@ -360,10 +356,6 @@ def _counting(operation: str) -> UnaryRow:
     return row
 
 
-def _ctz(x: IntegerWriter, a: Value) -> Value:
-    return _counting("clz")(x, _reverse(x, a))
-
-
 def _reverse(x: IntegerWriter, a: Value) -> Value:
     return x.new(a.dtype, f"brev.b{a.dtype.bits}", x.reg(a))
 
@@ -374,6 +366,6 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.ABS: _abs,
     UnaryOp.POPCOUNT: _counting("popc"),
     UnaryOp.CLZ: _counting("clz"),
-    UnaryOp.CTZ: _ctz,
+    UnaryOp.CTZ: lambda x, a: _counting("clz")(x, _reverse(x, a)),
     UnaryOp.REVERSE_BITS: _reverse,
 }

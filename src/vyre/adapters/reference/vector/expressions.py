@@ -20,7 +20,6 @@ from vyre.adapters.reference.vector.values import (
     U32,
     Compiled,
     Evaluate,
-    EvaluateWord,
     Into,
     dense,
     full,
@@ -107,7 +106,8 @@ class ExpressionCompiler:
             case Var(name):
                 return Compiled(_local(self.slots[name]), self.types[name])
             case Load(buffer, index):
-                return Compiled(_load(buffer, index_words(self.compile(index))), self.elements[buffer].widened)
+                words, dtype = index_words(self.compile(index)), self.elements[buffer].widened
+                return Compiled(lambda chunk, ctx: chunk.buffers[buffer].load(ctx, words(chunk, ctx)), dtype)
             case BufferLength(buffer):
                 return Compiled(lambda chunk, ctx: chunk.buffers[buffer].count, U32)
             case LaunchId(kind, axis):
@@ -420,10 +420,6 @@ def _local(slot: int) -> Evaluate:
         return restrict(value, local.home, ctx)
 
     return evaluate
-
-
-def _load(name: str, index: EvaluateWord) -> Evaluate:
-    return lambda chunk, ctx: chunk.buffers[name].load(ctx, index(chunk, ctx))
 
 
 def _launch_id(kind: IdKind, axis: int) -> Evaluate:

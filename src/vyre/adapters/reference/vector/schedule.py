@@ -6,7 +6,7 @@ from collections import Counter
 
 from vyre.domain.ir.expr import Atomic, Load, children
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, bodies, operands, walk_statements
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, operands, walk_statements
 
 
 def touches_written_buffers_once(program: Program) -> bool:
@@ -17,7 +17,8 @@ def touches_written_buffers_once(program: Program) -> bool:
     touched: Counter[str] = Counter()
     written: set[str] = set()
     apart = {b.name for b in program.buffers if not b.is_bound}
-    repeated = {id(s) for loop in walk_statements(program.body) if isinstance(loop, Loop) for s in _inside(loop)}
+    loops = [stmt for stmt in walk_statements(program.body) if isinstance(stmt, Loop)]
+    repeated = {id(stmt) for loop in loops for stmt in walk_statements(loop.body)}
     for stmt in walk_statements(program.body):
         weight = 2 if id(stmt) in repeated else 1
         match stmt:
@@ -35,10 +36,6 @@ def touches_written_buffers_once(program: Program) -> bool:
                 if isinstance(expr, Atomic):
                     written.add(expr.buffer)
     return all(touched[name] == 1 for name in written - apart)
-
-
-def _inside(loop: Loop) -> list[Stmt]:
-    return [s for body in bodies(loop) for s in walk_statements(body)]
 
 
 def _every_use(stmt: Stmt) -> list[object]:

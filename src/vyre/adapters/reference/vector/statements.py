@@ -117,7 +117,7 @@ class StatementCompiler:
                 rounds.continued = True
                 return _continue(rounds.number)
             case Return():
-                return _return
+                return lambda chunk, ctx: chunk.ended.append(ctx)
             case Block(body) | Region(_, body):
                 return self.body(body)
             case Barrier():
@@ -252,10 +252,6 @@ def _continue(loop: int) -> Execute:
         chunk.continuing[loop].append(ctx)
 
     return execute
-
-
-def _return(chunk: Chunk, ctx: Context) -> None:
-    chunk.ended.append(ctx)
 
 
 def _trap(address: EvaluateWord, tag: str) -> Execute:

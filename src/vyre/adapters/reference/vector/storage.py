@@ -152,7 +152,7 @@ class Storage:
         """Writes lane values (an array of the context's shape, or a scalar) at the lanes' indices."""
         target = self.target(ctx, index)
         stored = self.store_rule(
-            value if isinstance(value, np.ndarray) else np.asarray(value, _lane_dtype(self.element))
+            value if isinstance(value, np.ndarray) else np.asarray(value, LANE_DTYPE[self.element.widened])
         )
         if target is not None:
             target[...] = stored
@@ -215,10 +215,6 @@ def _unsigned(index: Lanes, count: int) -> Lanes:
     if index.itemsize == 4:
         return index.view(np.uint32) if count <= _SIGN else index.astype(np.int64).view(np.uint64)
     return index.view(np.uint64)
-
-
-def _lane_dtype(element: ScalarType) -> np.dtype[np.generic]:
-    return LANE_DTYPE[element.widened]
 
 
 def _spread(value: Dense, ctx: Context, inside: NDArray[np.bool_] | None, dtype: np.dtype[np.generic]) -> Lanes:

@@ -125,15 +125,11 @@ def _affine_product(x: Known, y: Known) -> Affine | None:
     return y.times(x)
 
 
-def _affine_shift(x: Known, y: Known) -> Affine | None:
-    return x.times(1 << (y & 31)) if isinstance(x, Affine) and isinstance(y, int) else None
-
-
 _AFFINE_RULES: Final[dict[BinaryOp, Callable[[Known, Known], Affine | None]]] = {
     BinaryOp.ADD: _affine_sum,
     BinaryOp.SUB: _affine_difference,
     BinaryOp.MUL: _affine_product,
-    BinaryOp.SHL: _affine_shift,
+    BinaryOp.SHL: lambda x, y: x.times(1 << (y & 31)) if isinstance(x, Affine) and isinstance(y, int) else None,
 }
 """Ring operations on affine values, exact modulo 2^32; one operand is affine, the other affine or an int."""
 

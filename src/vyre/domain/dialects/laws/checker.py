@@ -230,14 +230,10 @@ def boundary_values(dtype: ScalarType, is_constant: bool = False) -> tuple[int, 
     form = scalar.float_format(dtype)
     numbers = [1.0, 2.0, 0.5, 1.5, 2.5, 3.0, 0.1]
     positive = [0, 1, 1 << form.fraction, form.infinity - 1, form.infinity, form.quiet_nan, form.infinity | 1]
-    positive += [scalar.cast(_S.F64, dtype, _f64_bits(number)) for number in numbers]
+    positive += [scalar.cast(_S.F64, dtype, value_bits(_S.F64, number)) for number in numbers]
     if is_constant:
         positive += [exponent << form.fraction for exponent in range(1, (1 << form.exponent) - 1, 3)]
     return tuple(dict.fromkeys([*positive, *(bits | form.sign for bits in positive)]))
-
-
-def _f64_bits(number: float) -> int:
-    return value_bits(_S.F64, number)
 
 
 def _random_value(source: random.Random, dtype: ScalarType, is_constant: bool) -> int:

@@ -12,6 +12,7 @@ could reach its result, because payloads differ between machines.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -122,43 +123,43 @@ class F64Program:
         A step that reaches the result only through one arm of a select belongs to that arm; evaluating all arms
         always gives the same result as skipping those that no lane needs.
         """
-        return _Structure(self.steps).region(_ROOT)
+        members: dict[Place, list[int]] = {}
+        for index, place in enumerate(innermost(self.steps, lambda select: select)):
+            members.setdefault(place, []).append(index)
+
+        def region(place: Place) -> Region:
+            # Program order within a region is a valid order: values that an arm reads from outside precede its select.
+            return tuple(
+                Branch(i, region((*place, (i, 1))), region((*place, (i, 2)))) if self.steps[i].op is Op.SELECT else i
+                for i in members.get(place, ())
+            )
+
+        return region(ROOT)
 
 
-_Place: TypeAlias = tuple[tuple[int, int], ...]  # the path of (select, arm) from the whole program to a region
-_ROOT: Final[_Place] = ()
+Place: TypeAlias = "tuple[tuple[int, int], ...]"
+"""The path from a whole program to an arm: selects, each with the position (1 or 2) of the operand chosen."""
+ROOT: Final[Place] = ()
 
 
-class _Structure:
-    """Assigns each step to the innermost arm that contains all its uses."""
+def innermost(steps: tuple[Step, ...], name: Callable[[int], int]) -> list[Place]:
+    """Returns for each step the innermost arm that contains all its uses.
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
-        self._steps = steps
-        places: list[_Place | None] = [None] * len(steps)
-        places[-1] = _ROOT
-        for index in range(len(steps) - 1, -1, -1):
-            place, step = places[index], steps[index]
-            assert place is not None, "the writer keeps no unused step"
-            for position, arg in enumerate(step.args):
-                use = (*place, (index, position)) if step.op is Op.SELECT and position else place
-                seen = places[arg]
-                places[arg] = use if seen is None else _common(seen, use)
-        self._members: dict[_Place, list[int]] = {}
-        for index, place in enumerate(places):
-            assert place is not None
-            self._members.setdefault(place, []).append(index)
-
-    def region(self, place: _Place) -> Region:
-        # Program order within a region is a valid order: values that an arm reads from outside precede its select.
-        return tuple(
-            Branch(i, self.region((*place, (i, 1))), self.region((*place, (i, 2))))
-            if self._steps[i].op is Op.SELECT
-            else i
-            for i in self._members.get(place, ())
-        )
+    ``name`` gives the number that stands in paths for the select that is a step; selects of one number share arms.
+    """
+    places: list[Place | None] = [None] * len(steps)
+    places[-1] = ROOT
+    for index in range(len(steps) - 1, -1, -1):
+        place, step = places[index], steps[index]
+        assert place is not None, "the writer keeps no unused step"
+        for position, arg in enumerate(step.args):
+            use = (*place, (name(index), position)) if step.op is Op.SELECT and position else place
+            seen = places[arg]
+            places[arg] = use if seen is None else _common(seen, use)
+    return [place for place in places if place is not None]
 
 
-def _common(a: _Place, b: _Place) -> _Place:
+def _common(a: Place, b: Place) -> Place:
     length = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return a[:length]
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from vyre.domain.numerics.f64_program import F64Program, Op
+from vyre.domain.numerics.f64_program import ROOT, F64Program, Op, Place, innermost
 
-Arm: TypeAlias = "tuple[tuple[int, int], ...]"
+Arm: TypeAlias = Place
 """The path from the whole program to an arm: predicates, each with the position (1 or 2) of the operand chosen."""
-ROOT: Final[Arm] = ()
 BRANCH_FROM: Final = 12
 """The number of steps from which on an arm is branched around."""
 OTHER_FROM: Final = 4
@@ -28,7 +27,7 @@ class Arms:
 
     def __init__(self, program: F64Program) -> None:
         self._steps: Final = program.steps
-        self._places: Final = self._innermost()
+        self._places: Final = innermost(program.steps, lambda select: program.steps[select].args[0])
         sizes: dict[Arm, int] = {}
         for index, place in enumerate(self._places):
             if self._steps[index].op is not Op.CONST:
@@ -77,19 +76,6 @@ class Arms:
             i for i, place in enumerate(self._places) if place[: len(arm)] == arm and self._steps[i].op is not Op.CONST
         }
 
-    def _innermost(self) -> list[Arm]:
-        """Returns for each step the innermost arm that contains all its uses."""
-        places: list[Arm | None] = [None] * len(self._steps)
-        places[-1] = ROOT
-        for index in range(len(self._steps) - 1, -1, -1):
-            place, step = places[index], self._steps[index]
-            assert place is not None, "a program has no unused step"
-            for position, arg in enumerate(step.args):
-                use = (*place, (step.args[0], position)) if step.op is Op.SELECT and position else place
-                seen = places[arg]
-                places[arg] = use if seen is None else _common(seen, use)
-        return [place for place in places if place is not None]
-
     def _reads_its_own_choice(self, arm: Arm) -> bool:
         """Tells whether an arm depends on a select between it and the other arm: it cannot stand before that select."""
         pending, seen = list(self._inside(arm)), set[int]()
@@ -103,8 +89,3 @@ class Arms:
                 return True
             pending.extend(step.args)
         return False
-
-
-def _common(a: Arm, b: Arm) -> Arm:
-    length = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return a[:length]

@@ -11,14 +11,14 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.function_arms import ROOT, Arm, Arms
+from vyre.adapters.cpu.llvm.function_arms import Arm, Arms
 from vyre.adapters.cpu.llvm.instructions import Instructions
 from vyre.adapters.cpu.llvm.lifting import lift
 from vyre.adapters.cpu.llvm.values import Value, float_text
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics.f64_program import F64Program, Kind, Op, Step, Table
+from vyre.domain.numerics.f64_program import ROOT, F64Program, Kind, Op, Step, Table
 from vyre.domain.numerics.transcendentals import transcendental
 
 _ATTRIBUTES: Final = 'nounwind willreturn memory(none) "frame-pointer"="none" "prefer-vector-width"="512"'

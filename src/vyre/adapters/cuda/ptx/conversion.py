@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
-from vyre.adapters.cuda.ptx.floating import bits_of, canonical
+from vyre.adapters.cuda.ptx.floating import ONE, bits_of, canonical, is_nan, new
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
-from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register, hexadecimal
+from vyre.adapters.cuda.ptx.operands import Immediate, Register, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
-from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
+from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
 _S = ScalarType
-_ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
-
-
-def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, number: bool = False) -> Value:
-    return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
 
 
 def cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
@@ -34,7 +29,7 @@ def cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
         return _float_to_float(w, target, a) if target.is_float else _float_to_integer(w, target, a)
     if target.is_float:
         kind = f"{'s' if source.is_signed else 'u'}{source.bits}"
-        return _new(w, target, f"cvt.rn.f{target.bits}.{kind}", in_register(w, a), number=True)
+        return new(w, target, f"cvt.rn.f{target.bits}.{kind}", in_register(w, a), number=True)
     return _integer_to_integer(x, target, a)
 
 
@@ -42,14 +37,14 @@ def _to_bool(w: Writer, a: Value) -> Value:
     """Writes ``x != 0``: NaN is true, -0 is false."""
     x = in_register(w, a)
     if a.dtype.is_float:
-        return _new(w, _S.BOOL, f"setp.neu.f{a.dtype.bits}", x, immediate(a.dtype, 0))
-    return _new(w, _S.BOOL, f"setp.ne.u{a.dtype.bits}", x, 0)
+        return new(w, _S.BOOL, f"setp.neu.f{a.dtype.bits}", x, immediate(a.dtype, 0))
+    return new(w, _S.BOOL, f"setp.ne.u{a.dtype.bits}", x, 0)
 
 
 def _from_bool(w: Writer, target: ScalarType, a: Value) -> Value:
-    one, zero = immediate(target, _ONE.get(target, 1)), immediate(target, 0)
+    one, zero = immediate(target, ONE.get(target, 1)), immediate(target, 0)
     kind = f"f{target.bits}" if target.is_float else f"b{target.bits}"
-    return _new(w, target, f"selp.{kind}", one, zero, in_register(w, a), number=True)
+    return new(w, target, f"selp.{kind}", one, zero, in_register(w, a), number=True)
 
 
 def _integer_to_integer(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
@@ -62,23 +57,22 @@ def _integer_to_integer(x: IntegerWriter, target: ScalarType, a: Value) -> Value
         return Value(a.operand, target)
     if target.bits == 32:
         return Value(x.fences.around(x.w, Fence.NARROWING, x.w.emit("r", "cvt.u32.u64", a.operand)), target)
-    return _new(x.w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.operand)
+    return new(x.w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.operand)
 
 
 def _float_to_float(w: Writer, target: ScalarType, a: Value) -> Value:
     if target is _S.F64:
-        return _new(w, target, "cvt.f64.f32", in_register(w, a), number=a.number)
-    return _new(w, target, "cvt.rn.f32.f64", in_register(w, a), number=a.number)
+        return new(w, target, "cvt.f64.f32", in_register(w, a), number=a.number)
+    return new(w, target, "cvt.rn.f32.f64", in_register(w, a), number=a.number)
 
 
 def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
     """Truncates and saturates; NaN gives 0, which the instruction itself guarantees only from f32 to 32 bits."""
     x, f = in_register(w, a), f"f{a.dtype.bits}"
-    converted = _new(w, target, f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bits}.{f}", x)
+    converted = new(w, target, f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bits}.{f}", x)
     if a.number or (a.dtype is _S.F32 and target.bits == 32):
         return converted
-    nan = w.emit("p", f"setp.nan.{f}", x, x)
-    return _new(w, target, f"selp.b{target.bits}", 0, converted.operand, nan)
+    return new(w, target, f"selp.b{target.bits}", 0, converted.operand, is_nan(w, a))
 
 
 _LARGEST_CONVERTIBLE: Final = immediate(_S.F32, 0x5F00_0000)
@@ -95,7 +89,7 @@ def wrap_cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
         low = w.emit("r", "cvt.u32.u64", w.emit("rd", "cvt.rzi.s64.f32", a.operand))
         low = x.fences.around(w, Fence.NARROWING, low)
         known = w.emit("p", "setp.lt.f32", w.emit("f", "abs.f32", a.operand), _LARGEST_CONVERTIBLE)
-        return _new(w, target, "selp.b32", low, 0, known)
+        return new(w, target, "selp.b32", low, 0, known)
     return _shifted_mantissa(x, target, a)
 
 
@@ -135,19 +129,16 @@ def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
     if not a.dtype.is_float and not target.is_float:
         return Value(a.operand, target) if a.bits is None else literal(target, a.bits)
     if target.is_float:
-        return _new(w, target, f"mov.b{target.bits}", in_register(w, a))
+        return new(w, target, f"mov.b{target.bits}", in_register(w, a))
     return Value(bits_of(w, canonical(w, a)), target)
 
 
 # ---- memory
-class Access:
+class Access(NamedTuple):
     """The form of an element in memory instructions: the instruction's suffix, and the class of the register."""
 
-    __slots__ = ("kind", "suffix")
-
-    def __init__(self, suffix: str, kind: str) -> None:
-        self.suffix: str = suffix
-        self.kind: str = kind
+    suffix: str
+    kind: str
 
 
 ACCESS: Final[dict[ScalarType, Access]] = {
@@ -172,11 +163,11 @@ def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
     """Returns the value of an element from the register that it was loaded into."""
     match element:
         case _S.BOOL | _S.BOOL8:
-            return _new(w, _S.BOOL, "setp.ne.u32", raw, 0)
+            return new(w, _S.BOOL, "setp.ne.u32", raw, 0)
         case _S.F16:
-            return _new(w, _S.F32, "cvt.f32.f16", raw)
+            return new(w, _S.F32, "cvt.f32.f16", raw)
         case _S.BF16:
-            return _new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, 16))
+            return new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, 16))
         case _:
             return Value(raw, element.widened)
 

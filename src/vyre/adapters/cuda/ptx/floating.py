@@ -16,7 +16,7 @@ Row: TypeAlias = Callable[[Writer, Value, Value], Value]
 UnaryRow: TypeAlias = Callable[[Writer, Value], Value]
 
 CANONICAL_NAN: Final = {_S.F32: 0x7FC0_0000, _S.F64: 0x7FF8_0000_0000_0000}
-_ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
+ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
 _BELOW_HALF: Final = {_S.F32: 0x3EFF_FFFF, _S.F64: 0x3FDF_FFFF_FFFF_FFFF}
 _INFINITY: Final = {_S.F32: 0x7F80_0000, _S.F64: 0x7FF0_0000_0000_0000}
 
@@ -25,7 +25,8 @@ def _f(dtype: ScalarType) -> str:
     return f"f{dtype.bits}"
 
 
-def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, number: bool = False) -> Value:
+def new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, number: bool = False) -> Value:
+    """Writes an operation and returns its result; ``number``: it is certainly not NaN."""
     return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
 
 
@@ -44,74 +45,55 @@ def canonical(w: Writer, value: Value) -> Value:
     f = _f(value.dtype)
     nan = w.emit("p", f"setp.nan.{f}", value.operand, value.operand)
     pattern = immediate(value.dtype, CANONICAL_NAN[value.dtype])
-    return _new(w, value.dtype, f"selp.{f}", pattern, value.operand, nan)
+    return new(w, value.dtype, f"selp.{f}", pattern, value.operand, nan)
 
 
-def _rounded(operation: str) -> Row:
-    def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, a.dtype, f"{operation}.rn.{_f(a.dtype)}", in_register(w, a), b.operand)
-
-    return row
+def _plain(operation: str, result: ScalarType | None = None) -> Row:
+    return lambda w, a, b: new(w, result or a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.operand)
 
 
 def _extreme(operation: str) -> Row:
     """Minimum or maximum, as the instruction computes it: a NaN yields the other operand, and -0 is below +0."""
 
     def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.operand, number=a.number or b.number)
-
-    return row
-
-
-def _compare(relation: str) -> Row:
-    def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, _S.BOOL, f"setp.{relation}.{_f(a.dtype)}", in_register(w, a), b.operand)
+        return new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.operand, number=a.number or b.number)
 
     return row
 
 
 BINARY: Final[dict[BinaryOp, Row]] = {
-    BinaryOp.ADD: _rounded("add"),
-    BinaryOp.SUB: _rounded("sub"),
-    BinaryOp.MUL: _rounded("mul"),
-    BinaryOp.DIV: _rounded("div"),
+    BinaryOp.ADD: _plain("add.rn"),
+    BinaryOp.SUB: _plain("sub.rn"),
+    BinaryOp.MUL: _plain("mul.rn"),
+    BinaryOp.DIV: _plain("div.rn"),
     BinaryOp.MIN: _extreme("min"),
     BinaryOp.MAX: _extreme("max"),
-    BinaryOp.EQ: _compare("eq"),
-    BinaryOp.NE: _compare("neu"),
-    BinaryOp.LT: _compare("lt"),
-    BinaryOp.GT: _compare("gt"),
-    BinaryOp.LE: _compare("le"),
-    BinaryOp.GE: _compare("ge"),
+    BinaryOp.EQ: _plain("setp.eq", _S.BOOL),
+    BinaryOp.NE: _plain("setp.neu", _S.BOOL),
+    BinaryOp.LT: _plain("setp.lt", _S.BOOL),
+    BinaryOp.GT: _plain("setp.gt", _S.BOOL),
+    BinaryOp.LE: _plain("setp.le", _S.BOOL),
+    BinaryOp.GE: _plain("setp.ge", _S.BOOL),
 }
 
 
 def fma(w: Writer, a: Value, b: Value, c: Value) -> Value:
     """Returns ``a * b + c``, rounded once."""
-    return _new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.operand, in_register(w, c))
+    return new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.operand, in_register(w, c))
 
 
-def _plain(operation: str) -> UnaryRow:
-    def row(w: Writer, a: Value) -> Value:
-        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), number=a.number)
-
-    return row
+def _of_one(operation: str, *, keeps_numbers: bool = False) -> UnaryRow:
+    return lambda w, a: new(
+        w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), number=keeps_numbers and a.number
+    )
 
 
 def _to_integral(mode: str) -> UnaryRow:
-    def row(w: Writer, a: Value) -> Value:
-        f = _f(a.dtype)
-        return _new(w, a.dtype, f"cvt.{mode}.{f}.{f}", in_register(w, a), number=a.number)
-
-    return row
+    return lambda w, a: _of_one(f"cvt.{mode}.{_f(a.dtype)}", keeps_numbers=True)(w, a)
 
 
-def _sqrt(w: Writer, a: Value) -> Value:
-    return _new(w, a.dtype, f"sqrt.rn.{_f(a.dtype)}", in_register(w, a))
-
-
-def _reciprocal(w: Writer, a: Value) -> Value:
-    return _new(w, a.dtype, f"rcp.rn.{_f(a.dtype)}", in_register(w, a))
+_sqrt: Final = _of_one("sqrt.rn")
+_reciprocal: Final = _of_one("rcp.rn")
 
 
 def _round(w: Writer, a: Value) -> Value:
@@ -123,25 +105,26 @@ def _round(w: Writer, a: Value) -> Value:
     sign = w.emit(kind, f"and.b{size}", bits_of(w, a), hexadecimal(1 << (size - 1)))
     half = w.emit(kind, f"or.b{size}", sign, hexadecimal(_BELOW_HALF[a.dtype]))
     as_float = w.emit(CLASS_OF[a.dtype], f"mov.b{size}", half)
-    moved = _new(w, a.dtype, f"add.rn.{_f(a.dtype)}", in_register(w, a), as_float)
+    moved = new(w, a.dtype, f"add.rn.{_f(a.dtype)}", in_register(w, a), as_float)
     return _to_integral("rzi")(w, moved)
 
 
 def _sign(w: Writer, a: Value) -> Value:
     x, f = in_register(w, a), _f(a.dtype)
-    zero, one = immediate(a.dtype, 0), immediate(a.dtype, _ONE[a.dtype])
-    minus_one = immediate(a.dtype, _ONE[a.dtype] | 1 << (a.dtype.bits - 1))
+    zero, one = immediate(a.dtype, 0), immediate(a.dtype, ONE[a.dtype])
+    minus_one = immediate(a.dtype, ONE[a.dtype] | 1 << (a.dtype.bits - 1))
     kind = CLASS_OF[a.dtype]
     above, below = w.emit("p", f"setp.gt.{f}", x, zero), w.emit("p", f"setp.lt.{f}", x, zero)
     positive = w.emit(kind, f"selp.{f}", one, zero, above)
     signed = w.emit(kind, f"selp.{f}", minus_one, positive, below)
     nan = w.emit("p", f"setp.nan.{f}", x, x)
-    return _new(w, a.dtype, f"selp.{f}", x, signed, nan, number=a.number)
+    return new(w, a.dtype, f"selp.{f}", x, signed, nan, number=a.number)
 
 
-def _is_nan(w: Writer, a: Value) -> Value:
+def is_nan(w: Writer, a: Value) -> Register:
+    """Returns whether a value is NaN, a predicate."""
     x = in_register(w, a)
-    return _new(w, _S.BOOL, f"setp.nan.{_f(a.dtype)}", x, x)
+    return w.emit("p", f"setp.nan.{_f(a.dtype)}", x, x)
 
 
 def _magnitude_test(relation: str) -> UnaryRow:
@@ -152,14 +135,14 @@ def _magnitude_test(relation: str) -> UnaryRow:
         magnitude = w.emit(
             "r" if size == 32 else "rd", f"and.b{size}", bits_of(w, a), hexadecimal((1 << (size - 1)) - 1)
         )
-        return _new(w, _S.BOOL, f"setp.{relation}.u{size}", magnitude, hexadecimal(_INFINITY[a.dtype]))
+        return new(w, _S.BOOL, f"setp.{relation}.u{size}", magnitude, hexadecimal(_INFINITY[a.dtype]))
 
     return row
 
 
 UNARY: Final[dict[UnaryOp, UnaryRow]] = {
-    UnaryOp.NEGATE: _plain("neg"),
-    UnaryOp.ABS: _plain("abs"),
+    UnaryOp.NEGATE: _of_one("neg", keeps_numbers=True),
+    UnaryOp.ABS: _of_one("abs", keeps_numbers=True),
     UnaryOp.SQRT: _sqrt,
     UnaryOp.FLOOR: _to_integral("rmi"),
     UnaryOp.CEIL: _to_integral("rpi"),
@@ -167,7 +150,7 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.ROUND: _round,
     UnaryOp.ROUND_EVEN: _to_integral("rni"),
     UnaryOp.SIGN: _sign,
-    UnaryOp.IS_NAN: _is_nan,
+    UnaryOp.IS_NAN: lambda w, a: Value(is_nan(w, a), _S.BOOL),
     UnaryOp.IS_INF: _magnitude_test("eq"),
     UnaryOp.IS_FINITE: _magnitude_test("lt"),
     UnaryOp.INVERSE_SQRT: lambda w, a: _reciprocal(w, _sqrt(w, a)),

@@ -15,7 +15,7 @@ import itertools
 import sys
 import time
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +28,7 @@ from vyre.adapters.forks import is_held_here, process_lock
 from vyre.adapters.on_use import OnUse
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
-from vyre.policies.record import U64_MAX, Reason
+from vyre.policies.record import U64_MAX
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ V = TypeVar("V")
 
 LOG: Final = 256
 """Length of the log at which it loses hits; the policy takes some 2.5 us for each entry."""
-DEPARTURES: Final = 64
-"""Number of latest departures that are kept with their reasons."""
 _SPARE: Final = 16
-_NOT_ASKED: Final = Reason("")
 
 
 @record
@@ -81,14 +78,6 @@ class Cause(Enum):
     ENTRIES = "entry budget"
     TOO_LARGE = "larger than the byte budget"
     DISCARDED = "discarded"
-
-
-class Departure(NamedTuple):
-    """A key that left the cache; ``why`` is the reason of the policy, empty if the policy was not consulted."""
-
-    key: Any
-    cause: Cause
-    why: Reason
 
 
 class MemoryCacheStats(NamedTuple):
@@ -161,7 +150,6 @@ class MemoryCache(Generic[K, V]):
         self._wanted: dict[K, object] = {}
         self._logged = self._misses = self._shared = self._revived = self._failures = 0
         self._evicted: Counter[Cause] = Counter()
-        self._departures: deque[Departure] = deque(maxlen=DEPARTURES)
 
     def get(self, key: K) -> V | None:
         """Returns the value if it is held, else None; a miss is not counted."""
@@ -233,11 +221,6 @@ class MemoryCache(Generic[K, V]):
                 evicted={cause: self._evicted[cause] for cause in Cause},
             )
 
-    def departures(self) -> tuple[Departure, ...]:
-        """Returns the latest ``DEPARTURES`` of them, oldest first."""
-        with self._lock, sealed:
-            return tuple(self._departures)
-
     # ---- misses
     def _miss(self, key: K, build: Callable[[], Built[V]], timeout_s: float | None) -> V:
         if is_held_here(self._lock):  # a finaliser inside of a change of this cache, which keeps nothing for it
@@ -283,7 +266,7 @@ class MemoryCache(Generic[K, V]):
             if self._is_wanted(key, ticket):
                 self._keep(key, built.value, held, left)
             else:
-                self._depart(key, built.value, held, Cause.DISCARDED)
+                self._depart(built.value, held, Cause.DISCARDED)
         return built.value
 
     def _to_unload(self, value: V, held: _Held, unload: Callable[[], object]) -> _Held:
@@ -330,30 +313,28 @@ class MemoryCache(Generic[K, V]):
         """Holds a value and appends evicted ones to ``left``, whose owner drops them outside the lock."""
         budget = self._budget
         if new.nbytes > budget.nbytes:
-            self._remember(key, self._depart(key, value, new, Cause.TOO_LARGE))
+            self._remember(key, self._depart(value, new, Cause.TOO_LARGE))
             return
         while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
             self._read_log()
-            victim = self._retention.evict()
-            evicted = self._values.pop(victim.key)[0]
+            victim = self._retention.evict().key
+            evicted = self._values.pop(victim)[0]
             left.append(evicted)
-            held = self._held.pop(victim.key)
+            held = self._held.pop(victim)
             self._nbytes -= held.nbytes
-            cause = Cause.BYTES if too_big else Cause.ENTRIES
-            self._remember(victim.key, self._depart(victim.key, evicted, held, cause, victim.why))
+            self._remember(victim, self._depart(evicted, held, Cause.BYTES if too_big else Cause.ENTRIES))
         self._new[key] = self._held[key] = new
         self._log.append(key)  # before any hit of it
         self._values[key] = value, key
         self._nbytes += new.nbytes
 
-    def _depart(self, key: K, value: V, held: _Held, cause: Cause, why: Reason = _NOT_ASKED) -> _Held:
-        """Records a departure; returns the record with the life of the value."""
+    def _depart(self, value: V, held: _Held, cause: Cause) -> _Held:
+        """Counts a departure; returns the record with the life of the value."""
         if held.life is None:
             held = self._tracked(value, held)
         if held.life is not None:
             self._leases[held.lease] = held.nbytes
         self._evicted[cause] += 1
-        self._departures.append(Departure(key, cause, why))
         return held
 
     def _remember(self, key: K, held: _Held) -> None:
@@ -381,7 +362,7 @@ class MemoryCache(Generic[K, V]):
                 value = self._values.pop(key)[0]
                 left.append(value)
                 self._nbytes -= held.nbytes
-                self._depart(key, value, held, Cause.DISCARDED)
+                self._depart(value, held, Cause.DISCARDED)
         return left
 
     # ---- the log of hits and new values

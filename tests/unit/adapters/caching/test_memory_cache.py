@@ -1,4 +1,4 @@
-"""Hits, builds, budgets, leases and departures of the cache in memory."""
+"""Hits, builds, budgets and leases of the cache in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from support.limits import LIMIT_S
 from vyre.adapters.caching.cost_eviction import CANDIDATES, CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
-from vyre.adapters.caching.memory_cache import DEPARTURES, LOG, Built, Cause, MemoryBudget, MemoryCache
+from vyre.adapters.caching.memory_cache import LOG, Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.artifact_store import retention_of
 from vyre.adapters.policy_sources import find_policy, version_of
@@ -22,7 +22,7 @@ from vyre.app.journal import DecisionJournal
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.caching.cache_eviction_heat import entries_to_evict
-from vyre.policies.caching.cost_eviction import EvictionInputs, least_worth
+from vyre.policies.caching.cost_eviction import EvictionInputs, LeastWorth, least_worth
 from vyre.policies.decision_records import Outcome, from_lines, replay, to_lines
 from vyre.policies.journal import Decision, decide
 
@@ -87,16 +87,13 @@ def test_budgets(budget: MemoryBudget, cause: Cause, load: Loader) -> None:
     assert [name for name in "abc" if name in cache] == ["b", "c"]
     assert load.unloaded == ["a"]
     assert cache.stats().evicted == dict.fromkeys(Cause, 0) | {cause: 1}
-    (departure,) = cache.departures()
-    assert (departure.key, departure.cause) == ("a", cause)
-    assert str(departure.why).startswith("1000 ns for 10 bytes, asked for 1 time(s)")
 
 
 def test_a_budget_that_is_filled_exactly_evicts_nothing(load: Loader) -> None:
     cache = small(nbytes=30, entries=3)
     for name in "abc":
         cache.get_or_build(name, load(name))
-    assert len(cache) == 3 and cache.departures() == ()
+    assert len(cache) == 3 and not any(cache.stats().evicted.values())
 
 
 def test_one_large_value_takes_the_place_of_several(load: Loader) -> None:
@@ -117,19 +114,25 @@ def test_hits_decide_who_leaves(load: Loader) -> None:
 
 def test_what_took_longer_to_build_stays_longer() -> None:
     clock = iter([0, 9_000, 9_000, 9_001, 10_000, 10_100])
-    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=2), now_ns=lambda: next(clock))
+    journal = DecisionJournal()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=2), now_ns=lambda: next(clock), sink=journal)
     for name in ("slow", "fast", "next"):
         cache.get_or_build(name, lambda name=name: Built(Kernel(name), 10))  # type: ignore[misc]
     assert "slow" in cache and "fast" not in cache
-    assert str(cache.departures()[0].why).startswith("1 ns for 10 bytes")
+    least = journal.decisions[0].verdict
+    assert isinstance(least, LeastWorth)
+    assert str(least.why).startswith("1 ns for 10 bytes")
 
 
 def test_a_clock_that_goes_back_counts_as_no_time() -> None:
     clock = iter([5, 3, 7, 8])
-    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=1), now_ns=lambda: next(clock))
+    journal = DecisionJournal()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=1), now_ns=lambda: next(clock), sink=journal)
     for name in "ab":
         cache.get_or_build(name, lambda: Built(Kernel("x"), 10))
-    assert str(cache.departures()[0].why).startswith("0 ns for 10 bytes")
+    least = journal.decisions[0].verdict
+    assert isinstance(least, LeastWorth)
+    assert str(least.why).startswith("0 ns for 10 bytes")
 
 
 def test_a_value_in_use_outlives_its_eviction(load: Loader) -> None:
@@ -207,7 +210,6 @@ def test_discard(load: Loader) -> None:
     assert cache.discard("a") is False
     assert load.unloaded == ["a"] and "a" not in cache
     assert cache.stats().evicted[Cause.DISCARDED] == 1
-    assert str(cache.departures()[0].why) == ""
     cache.get_or_build("a", load("a"))
     assert load.built == ["a", "a"]
 
@@ -340,15 +342,6 @@ def test_a_log_that_grows_too_long_loses_hits_and_no_new_value(load: Loader) -> 
     assert len(cache) == 2 * LOG and cache.stats().hits == 2 * LOG
 
 
-def test_departures_are_bounded(load: Loader) -> None:
-    cache = small(entries=1)
-    for index in range(DEPARTURES + 5):
-        cache.get_or_build(str(index), load(str(index)))
-    found = cache.departures()
-    assert len(found) == DEPARTURES and found[-1].key == str(DEPARTURES + 3)
-    assert cache.stats().evicted[Cause.ENTRIES] == DEPARTURES + 4
-
-
 def test_names_of_what_has_died_do_not_pile_up(load: Loader) -> None:
     cache = small(entries=1)
     used = [cache.get_or_build(str(index), load(str(index))) for index in range(200)]
@@ -386,7 +379,16 @@ def test_the_heat_policy_can_be_chosen(load: Loader) -> None:
     now = 9.0
     cache.get_or_build("next", load("next"))
     assert load.unloaded == ["dear"], "cost does not count"
-    assert str(cache.departures()[0].why) == "asked for 1 time(s), last 9 s ago, is the coldest of 2"
+
+
+def test_why_heat_evicts() -> None:
+    now = 0.0
+    policy: HeatRetention[str] = HeatRetention(now_s=lambda: now)
+    policy.admit("cold", 1, 1)
+    policy.admit("warm", 1, 1)
+    policy.hit("warm")
+    now = 9.0
+    assert str(policy.evict().why) == "asked for 1 time(s), last 9 s ago, is the coldest of 2"
 
 
 def test_heat_weighed_by_cost(load: Loader) -> None:

@@ -95,6 +95,17 @@ def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:
     return found
 
 
+def of_this_loop(body: Body) -> Iterator[Stmt]:
+    """Yields the statements of a body in any order, those in loops inside of it left out."""
+    stack = list(body)
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        if not isinstance(stmt, Loop):
+            for nested in bodies(stmt):
+                stack += nested
+
+
 _LEAF: Final = (0, 1)
 _NO_CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {}
 

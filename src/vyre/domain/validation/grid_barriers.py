@@ -27,11 +27,10 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
-    bodies,
     operands,
     walk_statements,
 )
-from vyre.domain.ir.walk import containers, unique_nodes
+from vyre.domain.ir.walk import containers, of_this_loop, unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
 
@@ -142,7 +141,7 @@ class _GridBarriers:
         self._cut(stmt)
         self._use(stmt)
         self._segment += 1
-        if _is_left(stmt):
+        if any(isinstance(inner, Break | Continue) for inner in of_this_loop(stmt.body)):
             self._error("V207", "a loop with grid barriers has a `break` or `continue`", stmt)
         for inner in walk_statements(stmt.body):
             memory = {use.buffer for use in accesses(inner)} & self._unbound.keys()
@@ -286,15 +285,3 @@ class _GridBarriers:
             if declaration.survives and reason is not None:
                 message = f"local `{name}` is used after a grid barrier but cannot be computed again: {reason}"
                 self._findings.add("V208", message, declaration.stmt, path=declaration.path)
-
-
-def _is_left(loop: Loop) -> bool:
-    """Returns whether a ``break`` or ``continue`` of the loop is in its body."""
-    pending: list[Body] = [loop.body]
-    while pending:
-        for stmt in pending.pop():
-            if isinstance(stmt, Break | Continue):
-                return True
-            if not isinstance(stmt, Loop):
-                pending += bodies(stmt)
-    return False

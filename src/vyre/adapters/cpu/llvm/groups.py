@@ -38,7 +38,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import containers, unique_nodes
+from vyre.domain.ir.walk import containers, of_this_loop, unique_nodes
 
 
 class Groups:
@@ -251,7 +251,8 @@ class Groups:
         if id(stmt) in self._barriers:
             return True
         if isinstance(stmt, If | Switch) and k.shapes.condition(stmt) is Agreement.WORKGROUP:
-            return _leaves(stmt) or any(isinstance(s, Return) for s in walk_statements((stmt,)))
+            leaves = any(isinstance(s, Break | Continue) for s in of_this_loop((stmt,)))
+            return leaves or any(isinstance(s, Return) for s in walk_statements((stmt,)))
         if isinstance(stmt, Block | Region):
             return any(map(self._is_stepped, stmt.body))
         return False
@@ -415,16 +416,3 @@ def _bound(condition: Expr) -> Expr | int | None:
     if op is BinaryOp.EQ and isinstance(right, Literal):
         return right.bits + 1
     return None
-
-
-def _leaves(stmt: Stmt) -> bool:
-    """Returns whether a statement leaves the loop around it."""
-    stack = [stmt]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Break | Continue):
-            return True
-        if not isinstance(current, Loop):
-            for nested in bodies(current):
-                stack.extend(nested)
-    return False

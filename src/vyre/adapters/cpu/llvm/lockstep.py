@@ -16,7 +16,6 @@ from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import lanes_of_arm
-from vyre.adapters.cpu.llvm.loops import of_this_loop
 from vyre.adapters.cpu.llvm.phases import Accesses, Phases
 from vyre.adapters.cpu.llvm.regions import Hook, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
@@ -29,7 +28,7 @@ from vyre.domain.ir.expr import (
     Var,
 )
 from vyre.domain.ir.stmt import Block, Body, Continue, If, Let, Loop, Region, Stmt, Switch, bodies, if_chain
-from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.ir.walk import of_this_loop, unique_nodes
 
 _STRUCTURED: Final = (If, Switch, Loop, Block, Region)
 

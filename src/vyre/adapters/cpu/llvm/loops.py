@@ -26,14 +26,12 @@ from vyre.domain.ir.stmt import (
     Continue,
     Loop,
     Return,
-    Stmt,
     Store,
     Trap,
-    bodies,
     operands,
     walk_statements,
 )
-from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.ir.walk import of_this_loop, unique_nodes
 
 MOST_COPIED: Final = 64
 """The number of statements up to which a loop of one lane is written twice."""
@@ -297,16 +295,3 @@ class _Apart:
 def _count_steps(k: Kernel) -> Callable[[], str] | None:
     """Returns the function that counts a back edge of a loop that the whole workgroup runs together."""
     return k.count_steps if k.write_statements is not None else None
-
-
-def of_this_loop(body: Body) -> list[Stmt]:
-    """Returns the statements of a body, those of loops in it left out."""
-    found: list[Stmt] = []
-    stack = list(body)
-    while stack:
-        stmt = stack.pop()
-        found.append(stmt)
-        if not isinstance(stmt, Loop):
-            for nested in bodies(stmt):
-                stack.extend(nested)
-    return found

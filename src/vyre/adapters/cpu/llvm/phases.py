@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Atomic, Binary, Expr, Literal, Load, Select, Var, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
@@ -39,6 +40,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import operands_first
 
 _U32: Final = ScalarType.U32
 _MANY: Final = 2
@@ -84,7 +86,8 @@ class Phases:
     def __init__(self, program: Program, *, counting: bool) -> None:
         self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
         statements = tuple(walk_statements(program.body))
-        self._written: Final = _written(statements) - self._private
+        touched = (use for stmt in statements for use in accesses(stmt) if use.touch is not Touch.READ)
+        self._written: Final = {use.buffer for use in touched} - self._private
         self._copies: Final[dict[str, list[AsyncLoad | AsyncStore]]] = {}
         for stmt in statements:
             if isinstance(stmt, AsyncLoad | AsyncStore):
@@ -121,15 +124,8 @@ class Phases:
         """Returns the phases of expressions; what is shared counts at every use."""
         found, known = Accesses(), dict[int, Accesses]()
         for root in roots:
-            stack = [root]
-            while stack:
-                expr = stack[-1]
-                waiting = [child for child in children(expr) if id(child) not in known]
-                if id(expr) in known or not waiting:
-                    stack.pop()
-                    known.setdefault(id(expr), self._node(expr, known))
-                else:
-                    stack += waiting
+            for expr in operands_first(root, known):
+                known[id(expr)] = self._node(expr, known)
             found.add(known[id(root)])
         return found
 
@@ -169,26 +165,6 @@ class Phases:
             self._ended.add(id(stmt))
         if leaves:
             self._left.add(id(stmt))
-
-
-def _written(statements: Iterable[Stmt]) -> set[str]:
-    """Returns the names of the buffers that statements write."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    for stmt in statements:
-        if isinstance(stmt, Store):
-            found.add(stmt.buffer)
-        elif isinstance(stmt, AsyncLoad | AsyncStore):
-            found.add(stmt.destination)
-        stack = list(operands(stmt))
-        while stack:
-            expr = stack.pop()
-            if id(expr) not in seen:
-                seen.add(id(expr))
-                stack.extend(children(expr))
-                if isinstance(expr, Atomic):
-                    found.add(expr.buffer)
-    return found
 
 
 def split(program: Program) -> Program:

@@ -59,6 +59,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.operators import COMPARISONS, MERGEABLE, SUBGROUP, BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import operands_first
 from vyre.domain.scoped_names import ScopedNames
 
 
@@ -338,19 +339,9 @@ class Invariants:
         return isinstance(expr, _WORTH_KEEPING) and self._same(expr)
 
     def _same(self, root: Expr) -> bool:
-        known, stack = self._known, [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in known:
-                stack.pop()
-                continue
-            below = children(node)
-            missing = [c for c in below if id(c) not in known]
-            if missing:
-                stack.extend(missing)
-                continue
-            known[id(node)] = all(known[id(c)] for c in below) and self._stays(node)
-            stack.pop()
+        known = self._known
+        for node in operands_first(root, known):
+            known[id(node)] = all(known[id(below)] for below in children(node)) and self._stays(node)
         return known[id(root)]
 
     def _stays(self, node: Expr) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
-from vyre.domain.ir.expr import Atomic, Load, children
+from vyre.domain.ir.expr import Atomic, Load, walk
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, operands, walk_statements
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Store, operands, walk_statements
 
 
 def touches_written_buffers_once(program: Program) -> bool:
@@ -30,19 +31,9 @@ def touches_written_buffers_once(program: Program) -> bool:
                 written.add(destination)
             case _:
                 pass
-        for expr in _every_use(stmt):
+        for expr in chain.from_iterable(map(walk, operands(stmt))):  # what is shared counts at every use
             if isinstance(expr, Load | Atomic):
                 touched[expr.buffer] += weight
                 if isinstance(expr, Atomic):
                     written.add(expr.buffer)
     return all(touched[name] == 1 for name in written - apart)
-
-
-def _every_use(stmt: Stmt) -> list[object]:
-    found: list[object] = []
-    stack = list(operands(stmt))
-    while stack:
-        expr = stack.pop()
-        found.append(expr)
-        stack.extend(children(expr))
-    return found

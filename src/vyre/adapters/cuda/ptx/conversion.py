@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
-from vyre.adapters.cuda.ptx.floating import ONE, bits_of, canonical, is_nan, new
+from vyre.adapters.cuda.ptx.floating import ONE, bits_of, canonical, new
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
 from vyre.adapters.cuda.ptx.operands import Immediate, Register, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
@@ -72,7 +72,8 @@ def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
     converted = new(w, target, f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bits}.{f}", x)
     if a.number or (a.dtype is _S.F32 and target.bits == 32):
         return converted
-    return new(w, target, f"selp.b{target.bits}", 0, converted.operand, is_nan(w, a))
+    nan = w.emit("p", f"setp.nan.{f}", x, x)
+    return new(w, target, f"selp.b{target.bits}", 0, converted.operand, nan)
 
 
 _LARGEST_CONVERTIBLE: Final = immediate(_S.F32, 0x5F00_0000)

@@ -121,10 +121,9 @@ def _sign(w: Writer, a: Value) -> Value:
     return new(w, a.dtype, f"selp.{f}", x, signed, nan, number=a.number)
 
 
-def is_nan(w: Writer, a: Value) -> Register:
-    """Returns whether a value is NaN, a predicate."""
+def _is_nan(w: Writer, a: Value) -> Value:
     x = in_register(w, a)
-    return w.emit("p", f"setp.nan.{_f(a.dtype)}", x, x)
+    return new(w, _S.BOOL, f"setp.nan.{_f(a.dtype)}", x, x)
 
 
 def _magnitude_test(relation: str) -> UnaryRow:
@@ -150,7 +149,7 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.ROUND: _round,
     UnaryOp.ROUND_EVEN: _to_integral("rni"),
     UnaryOp.SIGN: _sign,
-    UnaryOp.IS_NAN: lambda w, a: Value(is_nan(w, a), _S.BOOL),
+    UnaryOp.IS_NAN: _is_nan,
     UnaryOp.IS_INF: _magnitude_test("eq"),
     UnaryOp.IS_FINITE: _magnitude_test("lt"),
     UnaryOp.INVERSE_SQRT: lambda w, a: _reciprocal(w, _sqrt(w, a)),

@@ -1,28 +1,19 @@
 """Captures are the objects that a kernel names outside its own function: numbers, texts, types, modules, functions.
 
-This module decides which objects those may be, how each is read again at every call, and what tells values apart.
+This module says how each is found, how it is read again at every call, and what tells values apart;
+``captured_names`` says what they mean in a kernel.
 """
 
 from __future__ import annotations
 
-import ast
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import lru_cache
-from inspect import getattr_static
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple, TypeVar
 
-from vyre.domain.frontend.operands import Constant, Items, Operand, Thing
-from vyre.domain.ir.definitions import Definition
-from vyre.domain.ir.foreign_names import closest
-from vyre.domain.ir.numpy_scalars import PYTHON_NUMBERS, is_numpy, python_number
+from vyre.domain.ir.numpy_scalars import is_numpy
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.value_identity import identity
-
-if TYPE_CHECKING:
-    from vyre.domain.frontend.lowering import Lowering
 
 _ABSENT: Final = object()
 """The value that stands for a name that means nothing."""
@@ -69,6 +60,12 @@ class Capture(NamedTuple):
     held: Any
     value: object
 
+    @classmethod
+    def of(cls, holder: Any, name: str) -> Capture:
+        """Returns what a dictionary or an object holds under a name now."""
+        held = _held(holder, name)
+        return cls(holder, name, held, identity(held))
+
     def again(self) -> Capture | None:
         """Returns the capture as it is now; None where it has another value."""
         try:
@@ -80,16 +77,6 @@ class Capture(NamedTuple):
 
 def _held(holder: Any, name: str) -> Any:
     return dict.get(holder, name, _ABSENT) if isinstance(holder, dict) else getattr(holder, name)
-
-
-def read(k: Lowering, holder: Any, name: str) -> Any:
-    """Returns what a dictionary or an object holds under a name, on which the program depends from now on."""
-    key = id(holder), name
-    known = k.captures.get(key)
-    if known is None:
-        held = _held(holder, name)
-        known = k.captures[key] = Capture(holder, name, held, identity(held))
-    return known.held
 
 
 def guard(captures: Sequence[Capture]) -> Callable[[], bool]:
@@ -151,80 +138,6 @@ class Captured:
             if found is _ABSENT:
                 raise KeyError(name)
         return self.types.get(found.__name__, found) if isinstance(found, TypeVar) else found
-
-
-def captured(k: Lowering, name: str, node: ast.AST) -> Any:
-    """Returns the object that a name outside the open function means."""
-    try:
-        return k.frame.captured(name, lambda holder, key: read(k, holder, key))
-    except KeyError:
-        k.fail(node, f"`{name}` is not defined", _spelling(k, name))
-
-
-def is_captured(k: Lowering, name: str) -> bool:
-    """Returns whether a name means something outside the open function."""
-    try:
-        k.frame.captured(name)
-    except KeyError:
-        return False
-    return True
-
-
-def _spelling(k: Lowering, name: str) -> str:
-    """Returns what to do about a name that means nothing."""
-    known = {*k.frame.env, *k.frame.names.plans, *k.frame.captured.function.__globals__}
-    alike = closest(name, sorted(known))
-    if alike:
-        return f"write `{alike}` if that is meant; else assign `{name}` before, or make it a parameter."
-    return f"assign `{name}` before, or make it a parameter."
-
-
-_STORED: Final = (staticmethod, MemberDescriptorType, type(vars(namedtuple("Pair", "x"))["x"]))
-"""What stands in a class for something that is stored, so that reading it runs no code of the user's."""
-
-
-def member(k: Lowering, holder: Any, name: str) -> Any:
-    """Returns an attribute of an object; raises ``AttributeError`` where there is none, or code would compute it."""
-    if isinstance(holder, ModuleType):
-        return read(k, holder, name)
-    stored = getattr_static(holder, name)
-    is_stored = isinstance(stored, _STORED) or not hasattr(type(stored), "__get__")
-    of_enum = isinstance(holder, Enum) and name in ("name", "value") and stored is getattr_static(Enum, name)
-    is_function = isinstance(stored, FunctionType | BuiltinFunctionType)
-    if not (is_stored or of_enum or is_function) or isinstance(type(holder).__getattribute__, FunctionType):
-        raise AttributeError(name)
-    found = read(k, holder, name)
-    if is_function and found is not stored:
-        raise AttributeError(name)  # a method of an object
-    return found
-
-
-# ---------------------------------------------------------------- operands
-def operand_from(k: Lowering, found: Any, name: str, node: ast.AST) -> Operand:
-    """Returns the operand for a Python object; what may change unseen is refused."""
-    if (isinstance(found, bool | int | float | str | tuple | Enum) or is_numpy(found)) and not is_plain(found):
-        kind = type(found).__name__
-        k.fail(node, f"`{name}` is of the type {kind}, which has operators of its own", "capture its plain value.")
-    if is_numpy(found) and not isinstance(found, str):
-        is_number = is_array(found) or not hasattr(found, "__array_finalize__")
-        if is_number and type(python_number(found)) in PYTHON_NUMBERS:
-            return Constant(found.copy() if is_array(found) else found)
-        if found.ndim == 0:
-            k.fail(node, f"`{name}` is a {found.dtype} of NumPy, which kernels do not have", "capture a real number.")
-        k.fail(node, f"`{name}` is an array, which may change", f"pass it as a parameter, {name}: In[...].")
-    if isinstance(found, bool | int | float):
-        return Constant(found)
-    if isinstance(found, tuple):
-        return Items(tuple([operand_from(k, item, name, node) for item in found]))
-    if found is None or isinstance(found, str | range | Enum | ModuleType | type | Definition) or callable(found):
-        return Thing(found)
-    if is_dtype(found) or str(getattr(type(found), "__module__", "")) == "numpy":
-        return Thing(found)
-    k.fail(
-        node,
-        f"`{name}` is of the type {type(found).__name__}, whose values may change",
-        "pass it as a parameter, or capture numbers and tuples of numbers.",
-    )
 
 
 def is_dtype(value: object) -> bool:

@@ -15,7 +15,8 @@ from vyre.domain.frontend.annotations import MAX_AXES, ArrayType, Like, StaticTy
 from vyre.domain.frontend.asides import racing_loads
 from vyre.domain.frontend.assignment import declare_parameters
 from vyre.domain.frontend.blocks import run_body
-from vyre.domain.frontend.captures import Capture, Captured, guard, read
+from vyre.domain.frontend.captured_names import read
+from vyre.domain.frontend.captures import Capture, Captured, guard
 from vyre.domain.frontend.carrying import names_in
 from vyre.domain.frontend.expressions import EXPRESSIONS
 from vyre.domain.frontend.flattening import flattened
@@ -254,7 +255,7 @@ class KernelDefinition:
         racing: frozenset[int] = frozenset()
         while True:
             frame = Frame(self.source, self._names, Captured(self.function, types))
-            k = Lowering(frame, known, self, Rules(EXPRESSIONS, STATEMENTS), places)
+            k = Lowering(frame, known, self.annotation, Rules(EXPRESSIONS, STATEMENTS), places)
             k.racing = racing
             try:
                 self._walk(k, types, statics)

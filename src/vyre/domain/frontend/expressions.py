@@ -13,7 +13,7 @@ from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, shape
 from vyre.domain.frontend.asides import Aside, OpenAside, aside, chosen, closed_aside, opened_aside, placed
 from vyre.domain.frontend.calls import call
-from vyre.domain.frontend.captures import captured, is_captured, member, operand_from
+from vyre.domain.frontend.captured_names import captured, is_captured, member, operand_from
 from vyre.domain.frontend.comparisons import compare, truth
 from vyre.domain.frontend.evaluation import (
     expression,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from vyre.domain.frontend.assignment import declare_parameters, refuse_array
 from vyre.domain.frontend.blocks import run_body
 from vyre.domain.frontend.call_arguments import refuse_stars
-from vyre.domain.frontend.captures import operand_from, read
+from vyre.domain.frontend.captured_names import operand_from, read
 from vyre.domain.frontend.evaluation import operands
 from vyre.domain.frontend.inlined import Inlined, argument_names, argument_nodes
 from vyre.domain.frontend.lowering import MAX_INLINED, Frame, Lowering, Returns

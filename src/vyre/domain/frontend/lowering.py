@@ -12,9 +12,9 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from vyre.domain.frontend.captures import captured, is_captured
+from vyre.domain.frontend.captures import Capture, Captured
 from vyre.domain.frontend.cells import Cell
 from vyre.domain.frontend.names import Kind, NamePlan, Names
 from vyre.domain.frontend.operands import PLACEHOLDER, Array, Operand, Scalar
@@ -23,15 +23,10 @@ from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.expr import Expr, Literal, Load, Var
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.source_location import SourceLocation
-
-if TYPE_CHECKING:
-    from vyre.domain.frontend.captures import Capture, Captured
-    from vyre.domain.frontend.definition import KernelDefinition
 
 MAX_INLINED: Final = 32
 """How deeply calls of functions may be nested."""
@@ -146,16 +141,21 @@ class Misguessed(Exception):
 class Lowering:
     """The state of a walk.
 
-    ``types``: those that an earlier walk found; None: they are guessed.  ``places``: where the nodes of all locations
-    are kept, None for nowhere.
+    ``types``: those that an earlier walk found; None: they are guessed.  ``annotation`` returns what an annotation in
+    the kernel means.  ``places``: where the nodes of all locations are kept, None for nowhere.
     """
 
     def __init__(
-        self, frame: Frame, types: Types | None, definition: KernelDefinition, rules: Rules, places: Places | None
+        self,
+        frame: Frame,
+        types: Types | None,
+        annotation: Callable[[ast.expr], object],
+        rules: Rules,
+        places: Places | None,
     ) -> None:
         self.frame: Frame = frame
         self.rules: Final = rules
-        self._definition = definition
+        self.annotation: Final = annotation
         self.frames: list[Frame] = [frame]
         self.buffers: list[Buffer] = []
         self.bodies: list[list[Stmt | Hole]] = [[]]
@@ -279,15 +279,7 @@ class Lowering:
         """Declares a variable, with the value zero, at a reserved place."""
         hole.stmt = Let(variable.name, Literal(variable.dtype or ScalarType.U32, 0), loc=self.loc(node))
 
-    # ------------------------------------------------------------ annotations, arrays
-    def annotation(self, node: ast.expr) -> ScalarType | None:
-        """Returns the type that an annotation in the body names, or None; its names are captures."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and is_captured(self, one.id):
-                captured(self, one.id, one)
-        found = self._definition.annotation(node)
-        return found if isinstance(found, ScalarType) else value_type(found)
-
+    # ------------------------------------------------------------ arrays
     def reserve(self, name: str) -> None:
         """Reserves the name of a parameter."""
         self._names.reserve(name)

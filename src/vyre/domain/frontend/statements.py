@@ -13,6 +13,7 @@ from vyre.domain.frontend import operators
 from vyre.domain.frontend.arrays import element, store
 from vyre.domain.frontend.assignment import array_of, assign_to, refuse_array, set_name
 from vyre.domain.frontend.blocks import elif_of, merged, run_body
+from vyre.domain.frontend.captured_names import annotated_type
 from vyre.domain.frontend.evaluation import expression, index_operands, kept, kept_before, operands, test
 from vyre.domain.frontend.grid_loops import with_block
 from vyre.domain.frontend.loops import counted_or_unrolled, innermost_loop, while_loop
@@ -47,7 +48,7 @@ def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
     if not isinstance(node.target, ast.Name):
         k.fail(node, "only names can be annotated", "leave the annotation out.")
     name = node.target.id
-    dtype = k.annotation(node.annotation)
+    dtype = annotated_type(k, node.annotation)
     if dtype is None:
         text = operators.written(node.annotation)
         k.fail(node.annotation, f"the annotation `{text}` is no type of vyre", "write f32, i32, u32 or bool_, say.")

@@ -16,7 +16,7 @@ from vyre.domain.record import U64_MAX
 if TYPE_CHECKING:
     from vyre.app.fixpoint import FixedPointResult
     from vyre.graphs.columns import Words
-    from vyre.graphs.egraph import EGraph
+    from vyre.graphs.egraph_terms import Terms
     from vyre.policies.egraphs.egraph_kernels import ClosurePlan
 
 
@@ -66,7 +66,7 @@ class ClosedEGraph:
 
     def __init__(
         self,
-        graph: EGraph,
+        graph: Terms,
         plan: ClosurePlan,
         classes: Words,
         rounds: int,

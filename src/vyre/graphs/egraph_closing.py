@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vyre.app.fixpoint import ExecutorName, FixedPoint, FixedPointResult
     from vyre.app.resident import ResidentArray
     from vyre.graphs.columns import Words
-    from vyre.graphs.egraph import EGraph
+    from vyre.graphs.egraph_terms import Terms
 
 _KERNELS: Final[dict[KernelPass, Kernel[...]]] = {
     KernelPass.CLASS_COMPRESSION: kernels.compress,
@@ -52,7 +52,7 @@ class Image(NamedTuple):
         return classes if self.labels is None else self.labels[classes]
 
 
-def image_of(graph: EGraph) -> Image:
+def image_of(graph: Terms) -> Image:
     """Returns the columns of an e-graph.  O(n), and O(n log n) where the terms have classes of their own."""
     labels = np.unique(graph.classes) if graph.has_classes else None
 
@@ -72,7 +72,7 @@ def image_of(graph: EGraph) -> Image:
 
 
 def close(
-    graph: EGraph,
+    graph: Terms,
     session: Session,
     *,
     rows: bool = True,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
@@ -64,7 +64,7 @@ class Machine:
         entry = next(iter(load_module(text).instantiate(self.memory).entries.values()))
         data = struct.pack("<" + (layout or "Q" * len(arguments)), *arguments)
         shape = LaunchShape((grid, 1, 1), (block, 1, 1), shared)
-        return run_kernel(entry, shape, data, self.memory, options or RunOptions())
+        return KernelRun(entry, shape, data, self.memory, options or RunOptions()).finish()
 
 
 def run(text: str, data: NDArray[Any], dtype: type[np.generic] = np.uint32, **how: Any) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import MachineEntry, load_module
 from vyre.adapters.cuda.machine.options import RunOptions
@@ -83,7 +83,7 @@ class MachineKernel:
                 trap = int.from_bytes(value, "little")
             block[parameter.offset : parameter.offset + parameter.size] = value
         shape = LaunchShape(launch.grid, launch.workgroup, kernel.shared_dynamic, kernel.cooperative)
-        run_kernel(entry, shape, bytes(block), device, options)
+        KernelRun(entry, shape, bytes(block), device, options).finish()
         if trap:
             flag, address, tag, x, y, z, _, _ = struct.unpack("<8I", device.read(trap, 32))
             if flag:

@@ -18,7 +18,7 @@ from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.engine import CudaEngine
-from vyre.adapters.cuda.runtime.resident_blocks import MOST, resident_blocks
+from vyre.adapters.cuda.runtime.launch import MOST_RESIDENT, resident_blocks
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import (
     DeviceLost,
@@ -380,7 +380,7 @@ def test_a_device_that_limits_the_time_of_kernels_has_none() -> None:
         (0, 256, 1 << 30, 1),
         (3, 256, 1 << 30, 1),
         (8, 256, 1 << 30, 2),
-        (10_000, 256, 1 << 30, MOST),
+        (10_000, 256, 1 << 30, MOST_RESIDENT),
         (64, 1 << 26, 1 << 30, 2),
     ],
 )

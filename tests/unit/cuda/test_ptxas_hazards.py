@@ -23,7 +23,7 @@ from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
     Remedy,
 )
 from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
@@ -139,7 +139,7 @@ def test_the_remedied_body_computes_what_is_recorded(hazard: Hazard) -> None:
     word = memory.allocate(4)
     memory.write(word, hazard.n.to_bytes(4, "little"))
     parameters = struct.pack("<QII", word, hazard.n, 0)
-    run_kernel(
+    KernelRun(
         load_module(text).entries["remedied"], LaunchShape((1, 1, 1), (1, 1, 1)), parameters, memory, RunOptions()
-    )
+    ).finish()
     assert int.from_bytes(memory.read(word, 4), "little") == hazard.right

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
@@ -49,7 +49,7 @@ def written(text: str, element: str, first: int, emission: EmitOptions) -> np.nd
             value = COUNT
         block[parameter.offset : parameter.offset + parameter.size] = value.to_bytes(parameter.size, "little")
     entry = load_module(module.ptx).instantiate(memory).entries[kernel.entry]
-    run_kernel(entry, LaunchShape((1, 1, 1), (LANES, 1, 1), 0), bytes(block), memory, RunOptions())
+    KernelRun(entry, LaunchShape((1, 1, 1), (LANES, 1, 1), 0), bytes(block), memory, RunOptions()).finish()
     return np.frombuffer(memory.read(window, LANES * size), NUMPY[element])
 
 

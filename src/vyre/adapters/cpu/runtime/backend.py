@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.runtime.pending import CpuAsync
     from vyre.adapters.cpu.runtime.persistent import CpuPersistent
     from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
-    from vyre.adapters.cpu.runtime.planning import CpuPlanning
     from vyre.adapters.cpu.runtime.resident import CpuMemory
+    from vyre.adapters.execution_planning import PipelinePlanning
     from vyre.adapters.replay_decision import ReplayPlanner
 
 STORED_ONLY: Final = 'without a compiler only stored kernels run; `pip install "vyre[cpu]"` installs one'
@@ -194,11 +194,11 @@ class _Parts:
 
         return CpuPersistentSteps(self._device, self.memory())
 
-    def planning(self) -> CpuPlanning:
+    def planning(self) -> PipelinePlanning:
         """Returns the facet ``planning``."""
-        from vyre.adapters.cpu.runtime.planning import CpuPlanning
+        from vyre.adapters.execution_planning import PipelinePlanning
 
-        return CpuPlanning(self.executor(), self.planner())
+        return PipelinePlanning(self.executor().pipeline, self.planner())
 
     def cost_probe(self, can_compile: bool) -> CpuCostProbe:
         """Returns the facet ``cost_probe``; where something can be compiled, it measures code that no store has."""

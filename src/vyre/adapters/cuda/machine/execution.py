@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.paths import Paths
     from vyre.adapters.cuda.seam import LaunchShape
 
-__all__ = ["KernelReport", "KernelRun", "Progress", "RunOptions", "run_kernel"]
-
 _LANES_AT_ONCE: Final = 8192
 _SHUFFLED_LANES: Final = 2048
 _REGISTER_BYTES: Final = 1 << 29
@@ -55,13 +53,6 @@ _SLICE: Final = 1 << 12
 """Basic blocks in a row, after which other work may run."""
 _POLLING: Final = 8
 """How many times as fast a slice ends for a kernel that polls for the host, which may have something to say."""
-
-
-def run_kernel(
-    entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
-) -> KernelReport:
-    """Runs ``entry`` over the whole grid.  Raises ``KernelFault``; writes before the fault remain."""
-    return KernelRun(entry, shape, parameters, memory, options).finish()
 
 
 class KernelRun:

@@ -118,10 +118,6 @@ class Launch:
         self.awaited: Awaited | None = None
 
     # ---- memory
-    def shared_region(self, blocks: int) -> Region:
-        """Returns the shared memory of a number of blocks."""
-        return Region(0, max(1, self.shared_stride * blocks))
-
     def local_region(self, lanes: int) -> Region:
         """Returns the local memory of a number of lanes."""
         return Region(0, max(1, self.local_stride * lanes))
@@ -165,7 +161,7 @@ class Batch:
     @cached_property
     def shared(self) -> Region:
         """Returns the shared memory of the batch's blocks."""
-        return self.launch.shared_region(self.count)
+        return Region(0, max(1, self.launch.shared_stride * self.count))
 
     @cached_property
     def warp_live(self) -> NDArray[np.int64]:

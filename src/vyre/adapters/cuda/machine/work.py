@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias, assert_never
 
 from vyre.adapters.cuda.codes import DIAGNOSED, Result
-from vyre.adapters.cuda.machine.execution import KernelReport, KernelRun, Progress
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
 from vyre.adapters.cuda.machine.graphs import (
     CopyWork,
@@ -25,7 +25,7 @@ from vyre.adapters.cuda.machine.graphs import (
 )
 from vyre.adapters.cuda.machine.host_memory import read_host, write_host
 from vyre.adapters.cuda.machine.memory import DeviceMemory
-from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
 from vyre.adapters.cuda.machine.ordering import Access
 from vyre.adapters.cuda.machine.presets import Speed
 from vyre.adapters.cuda.machine.status import Status

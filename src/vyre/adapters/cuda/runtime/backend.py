@@ -20,7 +20,6 @@ from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quaran
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.persistent import CudaPersistent
 from vyre.adapters.cuda.runtime.pipeline import Profiler
-from vyre.adapters.cuda.runtime.planning import CudaPlanning
 from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.resident import ResidentStore
@@ -30,6 +29,7 @@ from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
+from vyre.adapters.execution_planning import PipelinePlanning
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.device import EngineKind
 from vyre.domain.ir.program import BackendId
@@ -136,7 +136,7 @@ def make_backend(
         tunable=CudaTunable(device, executor, work_done),
         persistent=persistent,
         cost_probe=CudaCostProbe(resources, executor, runner, persistent, unstored),
-        planning=CudaPlanning(executor, replays),
+        planning=PipelinePlanning(executor.pipeline, replays),
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,
         optimizes=EngineKind.DEVICE,

@@ -26,11 +26,11 @@ from vyre.adapters.cuda.runtime.launch import (
     ScratchAddresses,
     plan_scratch,
     read_trap,
+    resident_blocks,
     resident_per_multiprocessor,
 )
 from vyre.adapters.cuda.runtime.mailbox import RowLayout, RowMemory, Rows, Words, frees, read_outputs, write_inputs
 from vyre.adapters.cuda.runtime.notices import Notices
-from vyre.adapters.cuda.runtime.resident_blocks import resident_blocks
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError

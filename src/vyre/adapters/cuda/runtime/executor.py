@@ -15,7 +15,7 @@ from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
-from vyre.adapters.cuda.runtime.host_slot import DispatchPlan, SlotPool, SlotSpec, plan_dispatch
+from vyre.adapters.cuda.runtime.host_slot import SlotPool, SlotSpec, plan_dispatch
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.loaded import LoadedModule
@@ -36,8 +36,10 @@ from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
 from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.ports.interrupts import whole
+from vyre.ports.planning import DispatchWork
 
 
 class CudaPipeline(KernelPipeline):
@@ -143,16 +145,19 @@ class CudaPipeline(KernelPipeline):
         return blocks * prod(launch.workgroup)
 
     @whole
-    def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchPlan:
-        """Returns the plan of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about its
-        launches.
-        """
+    def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchWork:
+        """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
         launch = self._resolve(input_nbytes)
         with self._resources.device.calls:
             options = self.options_for(launch, sink)
             if sink is not None:
                 uses_table(self._program, inlined_uniforms(self._program, options, sink), options, sink)
-            return plan_dispatch(self._module(options), self._spec(launch))
+            planned = plan_dispatch(self._module(options), self._spec(launch))
+        work, replays = planned.work, self._resources.replays
+        if not (planned.recordable and replays.may_record(work)):
+            return DispatchWork(work.operations, work.timed, frozenset())
+        fixed = "" if replays.after == "costs" else f"replayed as a graph after {replays.after} runs"
+        return DispatchWork(work.operations, work.timed, frozenset({ExecutionMode.GRAPH}), fixed)
 
     def steps(self, module: LoadedModule) -> KernelPlan | None:
         """Returns the order of the kernels of a module if grid loops repeat some of them."""

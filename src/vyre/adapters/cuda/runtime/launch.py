@@ -25,6 +25,8 @@ from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.variants.kernel_variant import BoundRange, VariantInputs, choose_variant
 
 TRAP_BYTES: Final = 32
+MOST_RESIDENT: Final = 16
+"""The most blocks of a kernel that stays on the device."""
 COUNT_MAX: Final = 0xFFFF_FFFF
 SCRATCH_ALIGNMENT: Final = 256
 _FORMATS: Final = {8: "Q", 4: "I", 2: "H", 1: "B"}
@@ -165,6 +167,16 @@ def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int
     """Returns the number of blocks of ``kernel`` that one multiprocessor holds at once.  Calls the driver."""
     x, y, z = kernel.emitted.block
     return device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
+
+
+def resident_blocks(fitting: int, arena_nbytes: int, memory_nbytes: int) -> int:
+    """Returns the number of blocks, at least 1, of a kernel that stays on the device.
+
+    A quarter of the blocks that the device holds at once, ``fitting``, so that other work finds room; at most
+    ``MOST_RESIDENT``, because hosts hand jobs over one after the other; and no more than an eighth of the device's
+    memory, ``memory_nbytes``, holds their arenas of ``arena_nbytes`` each, which are more than 0.
+    """
+    return max(1, min(MOST_RESIDENT, fitting // 4, memory_nbytes // 8 // arena_nbytes))
 
 
 def assumptions(

@@ -149,7 +149,7 @@ def _single(k: Kernel, node: Atomic, index: Value, ok: str | bool, update: _Upda
         # An operation that changes nothing may happen when the element was read.
         found = w.here(f"load atomic {kind}, ptr {address} monotonic, align {update.element.size}")
         changes = w.pure(f"icmp ne {kind} {{}}, {{}}", found, update.combine(kind, found, value))
-        blocks.branch(k, changes, lambda: _discard(update.apply(address, value, expected)))
+        blocks.branch(k, changes, lambda: update.apply(address, value, expected))
         return "0"
 
     if not isinstance(ok, str):
@@ -157,7 +157,7 @@ def _single(k: Kernel, node: Atomic, index: Value, ok: str | bool, update: _Upda
     elif update.used:
         old = blocks.either(k, ok, kind, change, lambda: "0")
     else:
-        blocks.branch(k, ok, lambda: _discard(change()))
+        blocks.branch(k, ok, lambda: change())
         old = "0"
     return k.uniform(update.element, old) if update.used else literal(update.element, 0)
 
@@ -266,7 +266,7 @@ def _where_it_changes(k: Kernel, node: Atomic, index: Value, update: _Update) ->
         if update.is_plain:
             scatter(k, update.element, base, numbers, number, new, changed)
         else:
-            _discard(_in_a_loop(k, node, index, changed, update))
+            _in_a_loop(k, node, index, changed, update)
 
     blocks.branch(k, k.any(changed), change)
 
@@ -278,8 +278,8 @@ def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Val
         blocks.branch(
             k,
             k.every(inside),
-            lambda: _discard(_unrolled(k, node, index, None, update)),
-            lambda: _discard(_in_a_loop(k, node, index, inside, update)),
+            lambda: _unrolled(k, node, index, None, update),
+            lambda: _in_a_loop(k, node, index, inside, update),
         )
         return literal(update.element, 0)
     if k.mask is None and (inside is None or update.is_plain):
@@ -294,12 +294,8 @@ def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Val
         _unrolled(k, node, index, None, update)
         k.mask = around
 
-    blocks.branch(k, k.every(mask), all_lanes, lambda: _discard(_in_a_loop(k, node, index, mask, update)))
+    blocks.branch(k, k.every(mask), all_lanes, lambda: _in_a_loop(k, node, index, mask, update))
     return literal(update.element, 0)
-
-
-def _discard(value: Value | str) -> None:
-    """Ends a piece of code whose value nobody reads."""
 
 
 def _in_a_loop(k: Kernel, node: Atomic, index: Value, mask: str, update: _Update) -> Value:

@@ -38,7 +38,7 @@ def either_each(
     )
 
 
-def branch(k: Kernel, condition: str, usual: Callable[[], None], rare: Callable[[], None] | None = None) -> None:
+def branch(k: Kernel, condition: str, usual: Callable[[], object], rare: Callable[[], object] | None = None) -> None:
     """Runs one of two pieces of code; ``condition`` is usually true."""
     w = k.w
     end = w.label("end")

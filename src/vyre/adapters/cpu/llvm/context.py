@@ -403,11 +403,14 @@ class Kernel:
     # ---- memory of a launch
     def word(self, number: int) -> str:
         """Returns word ``number`` of the frame, an i64 operand."""
-        key = f"frame {number}"
+        return self._of_frame(f"frame {number}", "i64", number)
+
+    def _of_frame(self, key: str, kind: str, number: int) -> str:
+        """Returns a word of the frame as a value of a type, which is kept under a key."""
         found = self.w.known(key)
         if found is None:
             place = self.w.at_entry(f"getelementptr i64, ptr %frame, i64 {number}")
-            found = self.w.at_entry(f"load i64, ptr {place}, !invariant.load !0")
+            found = self.w.at_entry(f"load {kind}, ptr {place}, !invariant.load !0")
             self.w.declare("!0 = !{}")
             self.w.remember_everywhere(key, found)
         return found
@@ -417,15 +420,7 @@ class Kernel:
         buffer = self.buffers[name]
         if not buffer.is_bound:
             return self.scratch_address(self._places[name])
-        key = f"base {name}"
-        found = self.w.known(key)
-        if found is None:
-            number = FIRST_BUFFER + 2 * self._positions[name]
-            place = self.w.at_entry(f"getelementptr i64, ptr %frame, i64 {number}")
-            found = self.w.at_entry(f"load ptr, ptr {place}, !invariant.load !0")
-            self.w.declare("!0 = !{}")
-            self.w.remember_everywhere(key, found)
-        return found
+        return self._of_frame(f"base {name}", "ptr", FIRST_BUFFER + 2 * self._positions[name])
 
     def length(self, name: str) -> str:
         """Returns the number of elements of a buffer, an i64 operand below 2^32."""

@@ -22,7 +22,6 @@ from vyre.ports.interrupts import whole
 
 # O_NONBLOCK so that a pipe in place of an entry does not block; it has no effect on regular files.
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_DIRECTORY: Final = 0o700
 _ATTEMPTS: Final = 16
 """Number of times that a directory may vanish before a put gives up."""
 QUARANTINE_FILES: Final = 16
@@ -136,12 +135,9 @@ class EntryDirectory:
         """Makes missing directories; also raises ``UntrustedDirectory``."""
         if self.check():
             return
-        path = ""
-        for part in self.layout.root.split("/")[1:]:
-            path += f"/{part}"
-            self._make(path)
+        self._files.make_directories(self.layout.root)
         for path in self.layout.directories:
-            self._make(path)
+            self._files.make_directory(path)
         self.check()
 
     @whole
@@ -164,7 +160,7 @@ class EntryDirectory:
             else:
                 return
             with suppress(FileNotFoundError):
-                self._make(f"{self.layout.entries}/{place.name.shard}")
+                self._files.make_directory(f"{self.layout.entries}/{place.name.shard}")
         raise missing
 
     def _sync_directory(self, path: str) -> None:
@@ -173,10 +169,6 @@ class EntryDirectory:
             self._files.fsync(descriptor)
         finally:
             self._files.close(descriptor)
-
-    def _make(self, path: str) -> None:
-        with suppress(FileExistsError):
-            self._files.mkdir(path, _PRIVATE_DIRECTORY)
 
     def touch(self, path: str, now_ns: int) -> None:
         """Records a use at a time since the epoch."""
@@ -209,7 +201,7 @@ class EntryDirectory:
             found = self._files.lstat(source)
             if inode is not None and found.st_ino != inode:
                 return
-            self._make(self.layout.quarantine)
+            self._files.make_directory(self.layout.quarantine)
             self._files.replace(source, f"{self.layout.quarantine}/{name}")
             self._bound_quarantine()
             return

@@ -73,5 +73,17 @@ class FileOperations:
                 self.unlink(temporary)
             raise
 
+    def make_directory(self, path: str) -> None:
+        """Makes a directory that is private to the user, unless it exists."""
+        with suppress(FileExistsError):
+            self.mkdir(path, 0o700)
+
+    def make_directories(self, path: str) -> None:
+        """Makes a directory, and those above it, as ``make_directory`` does; ``path`` is absolute."""
+        above = ""
+        for name in path.split("/")[1:]:
+            above += f"/{name}"
+            self.make_directory(above)
+
 
 REAL_FILES: Final = FileOperations()

@@ -71,11 +71,7 @@ class WholeFiles:
         """Makes ``directory``, private to the user, unless it exists."""
         if check_directory(self._files, directory, self._user):
             return
-        path = ""
-        for name in directory.split("/")[1:]:
-            path += f"/{name}"
-            with suppress(FileExistsError):
-                self._files.mkdir(path, 0o700)
+        self._files.make_directories(directory)
         check_directory(self._files, directory, self._user)
 
     def remove_stale(self, directory: str) -> None:

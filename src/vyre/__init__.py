@@ -13,6 +13,8 @@ from importlib import import_module
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.lazy_names import place_functions
+
 IMPORTED_NS: Final = time_ns()
 """Since the epoch: source files that changed later are not the ones that run."""
 
@@ -291,3 +293,6 @@ if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULE_OF})
+
+
+place_functions({"found_definitions": "vyre.app.dialects.current.definitions_of"})

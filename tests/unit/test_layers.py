@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -109,3 +110,46 @@ def test_no_string_of_the_application_names_a_device() -> None:
 )
 def test_strings_that_name_a_device_are_found(source: str, found: list[str]) -> None:
     assert list(named_devices(source)) == found
+
+
+# ---------------------------------------------------------------- names of higher layers
+LAYERS: Final = ("domain", "policies", "ports", "adapters", "app", "graphs", "testing")
+NAMED: Final = {"app/cli/commands.py": "the command line loads `vyre conform`, which is part of the tools for testing"}
+"""Modules that name a module of a higher layer by a string, each with the reason why it stays."""
+
+
+def named_above(source: str, layer: str) -> list[str]:
+    """The strings of a module that name a layer above its own, or something inside of one, but docstrings."""
+    tree = ast.parse(source)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    above = re.compile(rf"vyre\.({'|'.join(LAYERS[LAYERS.index(layer) + 1 :])})(?!\w)")
+    return [
+        f"line {node.lineno}: {node.value!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        if above.match(node.value)
+    ]
+
+
+def test_no_string_names_a_module_of_a_higher_layer() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): named
+        for layer in LAYERS[:-1]
+        for path in sorted((PACKAGE / layer).rglob("*.py"))
+        if (named := named_above(path.read_text(encoding="utf-8"), layer))
+    }
+    assert found.keys() == NAMED.keys(), found
+
+
+@pytest.mark.parametrize(
+    ("source", "layer", "found"),
+    [
+        ('"""As vyre.app.session does."""', "domain", []),
+        ('import_module("vyre.app.dialects.current")', "domain", ["line 1: 'vyre.app.dialects.current'"]),
+        ('HOME = "vyre.testing"', "graphs", ["line 1: 'vyre.testing'"]),
+        ('HOME = "vyre.domain.names"', "ports", []),
+        ('EVENT = "vyre.application.opened"', "domain", []),
+    ],
+)
+def test_strings_that_name_a_higher_layer_are_found(source: str, layer: str, found: list[str]) -> None:
+    assert named_above(source, layer) == found

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from vyre.app.views import view_by
+from vyre.domain.lazy_names import place_functions
 
-
-def _view_of(shown: object) -> str:
-    from vyre.app.notebooks.views import view_of  # imported on use
-
-    return view_of(shown)
-
-
-view_by(_view_of)
+place_functions({"as_html": "vyre.app.notebooks.views.view_of"})

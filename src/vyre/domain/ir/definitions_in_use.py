@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from vyre.domain.errors import UnknownOperation
 from vyre.domain.ir.caller import fail
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.printable import shown
+
+_found_definitions: Final = FunctionAbove[[str], tuple[Definition, ...]]("found_definitions")
+"""Returns the definition of an operation that is registered, behind those that it calls."""
 
 
 class DefinitionsInUse:
@@ -51,10 +57,8 @@ class DefinitionsInUse:
         known = self._known.get(operation)
         if known is not None:
             return known
-        from vyre.domain.dialects.lookup import found_definitions  # few programs name operations of the registry
-
         try:
-            found = found_definitions(operation)
+            found = _found_definitions(operation)
         except UnknownOperation as error:
             fail(error.message, error.fix)
         for definition in found:

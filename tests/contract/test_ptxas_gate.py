@@ -12,6 +12,7 @@ from zlib import crc32
 
 import pytest
 
+from support.cuda.ptxas import TARGETS, GateReport, assemble_all
 from support.profiles import SOAK
 from support.widened_programs import widened_cases
 from vyre.adapters.cuda.assembler import Assembler, assemblers
@@ -24,7 +25,6 @@ from vyre.domain.validation.validator import validate
 from vyre.gallery.registry import examples
 from vyre.testing.filetests import load_filetests
 from vyre.testing.operator_matrix import operator_matrix
-from vyre.testing.ptxas import TARGETS, GateReport, assemble_all
 
 FILETESTS = Path(__file__).parents[1] / "filetests"
 MAY_SPILL: frozenset[str] = frozenset()

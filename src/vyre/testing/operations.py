@@ -92,7 +92,8 @@ class Operation(NamedTuple):
             Buffer.make(f"x{k}", k, Access.READ_WRITE if self.updated and k == 0 else Access.READ_ONLY, dtype, count)
             for k, dtype in enumerate(self.operands)
         ]
-        buffers.append(Buffer.make("y", len(buffers), Access.READ_WRITE, self.result, count, is_output=True))
+        like = None if count else "x0"  # without rows, all sizes are those of the dispatch
+        buffers.append(Buffer.make("y", len(buffers), Access.READ_WRITE, self.result, count, is_output=True, like=like))
         value = with_operands(self.value, _LOADED)
         body: Body = (Store("y", LANE, value),)
         if self.updated or not self.separate:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpu_runs.workbench import Workbench
+from support.cuda.ptxas import joined
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
@@ -17,7 +18,6 @@ from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG
 from vyre.domain.interface import resolve_launch
 from vyre.testing.operator_programs import OperatorCase
-from vyre.testing.ptxas import joined
 
 ENTRIES: Final = 64
 """Kernels of a module."""

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
+from support.cuda.ptxas import TARGETS
 from support.cuda.scenarios import COUNT_DOWN
 from vyre.adapters.cuda.assembler import assemble, newest_assembler
 from vyre.adapters.cuda.codes import Result
@@ -24,7 +25,6 @@ from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
 from vyre.testing import CudaMachine, cuda_machine
-from vyre.testing.ptxas import TARGETS
 
 N: Final = 96
 TRAPPING: Final = Program.from_text("""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.cpu.backends import ADD, ENDLESS
+from support.cuda.ptxas import TARGETS, assemble_all
 from support.limits import LIMIT_S
 from vyre.adapters.cuda.assembler import assemblers
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
@@ -34,7 +35,6 @@ from vyre.ports.requests import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.backend_contract.bench import parsed
 from vyre.testing.backend_contract.persistent import EngineJobs
-from vyre.testing.ptxas import TARGETS, assemble_all
 
 TRAPS = parsed("""
     workgroup_size 4, 1, 1

@@ -17,12 +17,12 @@ from gpu_runs.command import main
 from gpu_runs.context import COMMANDS, Context
 from gpu_runs.findings import collect
 from gpu_runs.supervisor import worker_environment
+from support.cuda.ptxas import joined
 from support.limits import LIMIT_S
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_programs import operator_cases
 from vyre.testing.outcomes import Verdict
-from vyre.testing.ptxas import joined
 
 # What only a GPU or a package that is not installed here can do.
 NEED_A_GPU = {

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from support.cuda.ptxas import assemble, assemble_all, joined
 from vyre.adapters.cuda.assembler import AssemblyFailed, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.types import u32
-from vyre.testing.ptxas import assemble, assemble_all, joined
 
 ASSEMBLERS = assemblers()
 pytestmark = pytest.mark.skipif(not ASSEMBLERS, reason="no ptxas: install the dependency group `ptxas`")

@@ -166,11 +166,15 @@ class Walk:
             self._proofs.learn(Fact(lane, self._meanings.length(name), 1))
         self._prepare()
         self._body(program.body)
-        self._end_run()
-        self.result.local_ids = self._meanings.local_ids()
+        self._finish()
 
     def _prepare(self) -> None:
         """Runs before the traversal; a traversal that knows more facts learns them here."""
+
+    def _finish(self) -> None:
+        """Runs after the traversal, and takes over the values that it has met."""
+        self._end_run()
+        self.result.local_ids = self._meanings.local_ids()
 
     def _tested(self, stmt: If) -> None:
         """Runs where the condition of an ``if`` has been evaluated; for traversals that need conditions."""
@@ -497,15 +501,8 @@ class Walk:
 class Survey(Walk):
     """Finds accesses out of range, too, and keeps the values of ids and lengths."""
 
-    def __init__(
-        self,
-        program: Program,
-        size: Dim3,
-        in_range: frozenset[str],
-        same_length: bool,
-        grid: Dim3 | None = None,
-    ) -> None:
-        super().__init__(program, size, in_range, same_length, grid)
+    def _finish(self) -> None:
+        super()._finish()
         self.result.ids = self._meanings.ids()
         self.result.uniform = self._meanings.uniform_atoms()
 

@@ -17,13 +17,12 @@ from typing import Any, Final, TypeAlias
 from vyre.domain.analysis.index_proofs import Fact
 from vyre.domain.analysis.index_values import COUNTS_BITS, U32_MAX, Atom, Value, Values
 from vyre.domain.ir.expr import (
-    Atomic,
     Binary,
     Bitcast,
     BufferLength,
+    Call,
     Cast,
     Expr,
-    Fma,
     IdKind,
     LaunchId,
     Literal,
@@ -33,19 +32,17 @@ from vyre.domain.ir.expr import (
     Select,
     SpecConst,
     SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
     SubgroupSize,
     Unary,
     Unpack,
     Var,
-    WrapCast,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BINARY, EQUALITIES, OPPOSITE, UNARY, BinaryOp, Result, UnaryOp
+from vyre.domain.ir.operators import EQUALITIES, OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Buffer, Dim3
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.optimize.static_types import type_or_operand
 
 _SUBGROUP: Final = 32
 _U32: Final = ScalarType.U32
@@ -277,7 +274,7 @@ class Meanings:
                 passed.append(version)
                 node, captured = version.expr, version.captured
                 continue
-            found, node = _type_or_operand(node, self._buffers)
+            found, node = (None, None) if type(node) is Call else type_or_operand(node, self._buffers)
         for version in passed:
             version.dtype = found
         return found
@@ -516,32 +513,6 @@ class Meanings:
                 return [Fact(a, b, 0), Fact(b, a, 0)]
         # An inequality gives a fact where one side is the least value that the other can have.
         return [Fact(low, other, 1) for low, other in ((a, b), (b, a)) if low.high <= other.low]
-
-
-def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
-    """Returns the type of an expression, or the operand that has the same type."""
-    match node:
-        case Literal(dtype) | Cast(dtype) | Bitcast(dtype) | WrapCast(dtype):
-            return dtype, None
-        case Narrow(dtype) | Unpack(dtype):
-            return dtype.widened, None
-        case SpecConst(_, default):
-            return default.dtype, None
-        case Binary(op, left):
-            return (_BOOL, None) if BINARY[op].result is Result.BOOL else (None, left)
-        case Unary(op, operand):
-            return (_BOOL, None) if UNARY[op].result is Result.BOOL else (None, operand)
-        case Select(_, on_true):
-            return None, on_true
-        case Fma(a):
-            return None, a
-        case SubgroupReduce(_, value) | SubgroupShuffle(value):
-            return None, value
-        case Load(buffer) | Atomic(_, buffer):
-            element = buffers[buffer].element
-            assert isinstance(element, ScalarType)
-            return element.widened, None
-    return _U32, None
 
 
 _EVALUATE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int], Value]]] = {

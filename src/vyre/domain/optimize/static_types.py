@@ -40,6 +40,20 @@ _BOOL: Final[frozenset[object]] = frozenset(
 )
 
 
+def type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
+    """Returns the type of an expression that is neither a local nor a call, or the operand that has the same type."""
+    kind = type(node)
+    if kind in _FIXED:
+        return _FIXED[kind](node), None
+    if type(node) is Load or type(node) is Atomic:
+        element = buffers[node.buffer].element
+        assert isinstance(element, ScalarType)
+        return element.widened, None
+    if (type(node) is Binary or type(node) is Unary) and node.op in _BOOL:
+        return ScalarType.BOOL, None
+    return None, _SAME[kind](node)
+
+
 class StaticTypes:
     """Types of expressions of a valid program in which every local has a name of its own.
 
@@ -81,24 +95,18 @@ class StaticTypes:
                 found = known[1]
                 break
             passed.append(node)
-            if kind in _SAME:
-                if (type(node) is Binary or type(node) is Unary) and node.op in _BOOL:
-                    found = ScalarType.BOOL
-                    break
-                node = _SAME[kind](node)
-            else:
-                found = self._of_name(node)
+            if type(node) is Var:
+                found = self._locals[node.name]
                 break
+            if type(node) is Call:
+                found = self._results[node.op]
+                break
+            dtype, operand = type_or_operand(node, self._buffers)
+            if dtype is not None:
+                found = dtype
+                break
+            assert operand is not None
+            node = operand
         for above in passed:
             self._known[id(above)] = (above, found)
         return found
-
-    def _of_name(self, node: Expr) -> ScalarType:
-        if type(node) is Var:
-            return self._locals[node.name]
-        if type(node) is Call:
-            return self._results[node.op]
-        assert type(node) is Load or type(node) is Atomic
-        element = self._buffers[node.buffer].element
-        assert isinstance(element, ScalarType)
-        return element.widened

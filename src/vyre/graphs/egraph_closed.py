@@ -10,6 +10,7 @@ import numpy as np
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidInput
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange
+from vyre.domain.graphs.ordering import needed_first
 from vyre.domain.printable import shown
 from vyre.domain.record import U64_MAX
 
@@ -165,19 +166,10 @@ class ClosedEGraph:
         """Returns the chosen nodes that class 0 needs, children before parents, without recursion."""
         places: dict[int, int] = {}
         nodes: list[tuple[str, tuple[int, ...]]] = []
-        stack = [0]
-        while stack:
-            eclass = stack[-1]
-            children = classes.children[eclass][chosen[eclass]]
-            waiting = [below for below in children if below not in places]
-            if eclass in places:
-                stack.pop()
-            elif waiting:
-                stack += reversed(waiting)
-            else:
-                stack.pop()
-                places[eclass] = len(nodes)
-                nodes.append((self._name(rows[eclass][chosen[eclass]]), tuple(places[below] for below in children)))
+        for eclass in needed_first(0, places, lambda top: classes.children[top][chosen[top]]):
+            children = tuple(places[below] for below in classes.children[eclass][chosen[eclass]])
+            places[eclass] = len(nodes)
+            nodes.append((self._name(rows[eclass][chosen[eclass]]), children))
         return tuple(nodes)
 
     def _class_of(self, term: int) -> np.uint32:

@@ -38,7 +38,7 @@ from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop
-from vyre.domain.ir.walk import containers
+from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts
@@ -155,23 +155,11 @@ class _Numbering(FlowRewriter):
     def _number(self, root: Expr) -> dict[int, _Number]:
         """Returns the numbers of an expression and its parts by identity; does not recurse."""
         numbers: dict[int, _Number] = {}
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            kind = type(node)
-            if kind in LEAVES:
+        for node in operands_first(root, numbers):
+            if type(node) in LEAVES:
                 numbers[id(node)] = self._of_leaf(node)
-                stack.pop()
-                continue
-            below = [operand for operand in CHILDREN[kind](node) if operand is not None]
-            waiting = [operand for operand in below if id(operand) not in numbers]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            numbers[id(node)] = self._of_operator(
-                node, [numbers[id(operand)] for operand in below if operand is not None]
-            )
+            else:
+                numbers[id(node)] = self._of_operator(node, [numbers[id(operand)] for operand in children(node)])
         return numbers
 
     def _of_leaf(self, node: Expr) -> _Number:

@@ -42,6 +42,7 @@ from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import Assign, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.ranges import LIMITS, Range, binary_range, equal, less, unary_range
 
 _U32: Final = ScalarType.U32
@@ -179,19 +180,8 @@ class ValueTable:
     # ---- expressions
     def _computed(self, root: Expr) -> Value:
         of = self._of
-        stack: list[Expr] = [root]
-        while stack:
-            expr = stack[-1]
-            if id(expr) in of:
-                stack.pop()
-                continue
-            parts = children(expr)
-            waiting = [part for part in parts if id(part) not in of]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            of[id(expr)] = _RULES[type(expr)](self, expr, *[of[id(part)] for part in parts])
+        for expr in operands_first(root, of):
+            of[id(expr)] = _RULES[type(expr)](self, expr, *[of[id(part)] for part in children(expr)])
         return of[id(root)]
 
     def negated(self, value: Value) -> Value:

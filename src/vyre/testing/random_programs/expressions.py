@@ -45,9 +45,10 @@ from vyre.domain.ir.operators import (
     bitcast_is_legal,
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
+from vyre.domain.ir.walk import unique_nodes
 from vyre.testing.operations import operations
 from vyre.testing.random_programs.choices import Choices, literal
-from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
+from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, u32
 
 U32: Final = ScalarType.U32
 BOOL: Final = ScalarType.BOOL
@@ -265,12 +266,12 @@ class ExpressionWriter:
             case 0:
                 return Literal(dtype, choices.below(max(count, 1)))
             case 1:
-                return binary(BinaryOp.SUB, lane, Literal(dtype, choices.between(1, 5)))
+                return Binary(BinaryOp.SUB, lane, Literal(dtype, choices.between(1, 5)))
             case 2:
-                return binary(BinaryOp.BIT_OR, lane, Literal(dtype, choices.pick((highest, 1 << 31, highest >> 1))))
+                return Binary(BinaryOp.BIT_OR, lane, Literal(dtype, choices.pick((highest, 1 << 31, highest >> 1))))
             case 3:
                 offsets = (highest, highest - 1, 2 * highest - 2, 1 << 31, (1 << 32) % (2 * highest))
-                return binary(BinaryOp.ADD, lane, Literal(dtype, choices.pick(offsets)))
+                return Binary(BinaryOp.ADD, lane, Literal(dtype, choices.pick(offsets)))
             case 4:
                 counters = [v for v in self.flow.visible() if v.dtype is dtype and v.usable and v.level >= level]
                 return self._var(choices.pick(counters[::-1])) if counters else lane
@@ -298,23 +299,23 @@ class ExpressionWriter:
             case 1 | 2:
                 return lane
             case 3:
-                return binary(BinaryOp.ADD, lane, u32(choices.below(5)))
+                return Binary(BinaryOp.ADD, lane, u32(choices.below(5)))
             case 4:
-                scaled = binary(BinaryOp.MUL, lane, u32(choices.between(1, 3)))
-                return binary(BinaryOp.ADD, scaled, u32(choices.below(3)))
+                scaled = Binary(BinaryOp.MUL, lane, u32(choices.between(1, 3)))
+                return Binary(BinaryOp.ADD, scaled, u32(choices.below(3)))
             case 5:
-                return binary(BinaryOp.SUB, u32(top - 1), lane)
+                return Binary(BinaryOp.SUB, u32(top - 1), lane)
             case 6:
-                return binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
+                return Binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
             case 7:  # arithmetic that wraps for some lanes or for all
                 op = choices.pick((BinaryOp.SUB, BinaryOp.ADD, BinaryOp.MUL))
-                return binary(op, lane, u32(choices.pick((1, 2, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x1000_0001))))
+                return Binary(op, lane, u32(choices.pick((1, 2, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x1000_0001))))
             case 8 | 9:
                 counters = [v for v in self.flow.visible() if v.dtype is U32 and v.usable and v.level >= level]
                 if not counters:
                     return lane
-                row = binary(BinaryOp.MUL, lane, u32(choices.between(2, 4))) if choices.chance(60) else lane
-                return binary(BinaryOp.ADD, row, self._var(choices.pick(counters[::-1])))
+                row = Binary(BinaryOp.MUL, lane, u32(choices.between(2, 4))) if choices.chance(60) else lane
+                return Binary(BinaryOp.ADD, row, self._var(choices.pick(counters[::-1])))
             case _:
                 return self._no_literal(self.value(U32, 2, level), level)
 
@@ -326,7 +327,7 @@ class ExpressionWriter:
         guard = self._guard()
         if choices.chance(40):
             op = choices.pick((BinaryOp.AND, BinaryOp.OR))
-            guard = binary(op, guard, self._guard() if choices.chance(60) else self.value(BOOL, 1))
+            guard = Binary(op, guard, self._guard() if choices.chance(60) else self.value(BOOL, 1))
         return Unary(UnaryOp.LOGICAL_NOT, guard) if choices.chance(10) else guard
 
     def _guard(self) -> Expr:
@@ -336,13 +337,13 @@ class ExpressionWriter:
         match choices.below(5):
             case 0:
                 slot = choices.pick([slot for slot in self.memory.slots if self.is_here(slot)])
-                return binary(BinaryOp.LT, lane, BufferLength(slot.name))
+                return Binary(BinaryOp.LT, lane, BufferLength(slot.name))
             case 1:
-                parity = binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
-                return binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
+                parity = Binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
+                return Binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
             case _:
                 left = lane if choices.chance(75) else self.index_value(30, Level.LANE)
-                return binary(choices.pick(_COMPARISONS), left, u32(choices.below(self.lanes + 1)))
+                return Binary(choices.pick(_COMPARISONS), left, u32(choices.below(self.lanes + 1)))
 
     def _no_literal(self, expr: Expr, level: Level) -> Expr:
         return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr
@@ -377,7 +378,7 @@ class ExpressionWriter:
             right = left
         else:
             right = self.value(right_type, depth, level)
-        return self._remember(binary(op, left, right), dtype)
+        return self._remember(Binary(op, left, right), dtype)
 
     def _unary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
         op, operand_type = self.choices.pick(_UNARY_BY_RESULT[dtype])
@@ -414,7 +415,7 @@ class ExpressionWriter:
         right: Expr = Unpack(narrow, self.value(U32, depth - 1, level))
         if self.choices.chance(50):
             right = Narrow(narrow, self.value(dtype, depth - 1, level))
-        return self._remember(Narrow(narrow, binary(self.choices.pick(_NARROW_ARITHMETIC), left, right)), dtype)
+        return self._remember(Narrow(narrow, Binary(self.choices.pick(_NARROW_ARITHMETIC), left, right)), dtype)
 
     def _wrap_cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
         return self._remember(WrapCast(dtype, self.value(self.choices.pick(_FLOATS), depth, level)), dtype)
@@ -470,7 +471,7 @@ class ExpressionWriter:
         del level
         value = self._pure(dtype, depth)
         lane = self._pure(U32, min(depth, 1))
-        return SubgroupShuffle(value, binary(BinaryOp.MOD, lane, u32(34)) if self.choices.chance(60) else lane)
+        return SubgroupShuffle(value, Binary(BinaryOp.MOD, lane, u32(34)) if self.choices.chance(60) else lane)
 
     def _remember(self, expr: Expr, dtype: ScalarType) -> Expr:
         """Offers a closed expression for sharing, so that programs are graphs and not only trees."""
@@ -479,19 +480,15 @@ class ExpressionWriter:
         return expr
 
 
+_CLOSED: Final = frozenset(
+    {
+        *(Literal, LaunchId, SpecConst, SubgroupLane, SubgroupSize),
+        *(Binary, Unary, Cast, Narrow, Pack, Unpack, WrapCast),
+    }
+)
+"""The expressions that mean the same wherever they stand."""
+
+
 def _mentions_state(expr: Expr) -> bool:
     """Whether the expression could mean something else, or be refused, at another place."""
-    stack: list[Expr] = [expr]
-    while stack:
-        match stack.pop():
-            case Literal() | LaunchId() | SpecConst() | SubgroupLane() | SubgroupSize():
-                pass
-            case Binary(_, left, right):
-                stack += (left, right)
-            case Unary(_, operand) | Cast(_, operand) | Narrow(_, operand) | Pack(_, operand):
-                stack.append(operand)
-            case Unpack(_, operand) | WrapCast(_, operand):
-                stack.append(operand)
-            case _:
-                return True
-    return False
+    return any(type(node) not in _CLOSED for node in unique_nodes((expr,)))

@@ -10,6 +10,7 @@ import random
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.grid_sync import first_lane
 from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
@@ -43,10 +44,6 @@ _PARTS: Final = 12
 
 def lit(value: int) -> Literal:
     return Literal.of(u32, value)
-
-
-def binary(op: BinaryOp, left: Expr, right: Expr) -> Binary:
-    return Binary(op, left, right)
 
 
 def looped(seed: int, *, work: int = 3_000, traps: bool = False) -> Case | None:
@@ -100,11 +97,11 @@ def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: 
             most, words[limit] = Load(limit, lit(0)), [rounds]
         case _:
             extra.append(Buffer.make(limit, first + 3, Access.READ_ONLY, u32))
-            most, words[limit] = binary(BinaryOp.SUB, Load(limit, lit(1)), lit(1)), [7, rounds + 1]
+            most, words[limit] = Binary(BinaryOp.SUB, Load(limit, lit(1)), lit(1)), [7, rounds + 1]
     name = f"loop {suffix}"
     loop = GridLoop(name, most, flag, _round(program.body[start:end], source, flag, turns, elements))
     then: tuple[Stmt, ...] = (Store(seen, lit(0), Var(name)), Store(seen, lit(1), Load(flag, lit(0))))
-    behind: list[Stmt] = [loop, If(_first_lane(), then)]
+    behind: list[Stmt] = [loop, If(first_lane(), then)]
     match source.randrange(4):
         case 0:
             behind = [Block(tuple(behind))]
@@ -125,10 +122,10 @@ def _round(part: Body, source: random.Random, flag: str, turns: str, elements: i
             set_flag = (Let(f"{flag} before", Atomic(AtomicOp.ADD, flag, lit(0), None, lit(2))),)
         case 1 if elements > 1:
             set_flag = (setting, Store(flag, lit(1), lit(9)))
-    again = binary(BinaryOp.LT, Load(turns, lit(0)), lit(source.choice((0, 1, 2, 3, 9))))
-    count = Store(turns, lit(0), binary(BinaryOp.ADD, Load(turns, lit(0)), lit(1)))
-    counting: list[Stmt] = [If(_first_lane(), (count, If(again, set_flag)))]
-    uniform = binary(BinaryOp.LT, LaunchId(IdKind.NUM_GROUPS, 0), lit(3))
+    again = Binary(BinaryOp.LT, Load(turns, lit(0)), lit(source.choice((0, 1, 2, 3, 9))))
+    count = Store(turns, lit(0), Binary(BinaryOp.ADD, Load(turns, lit(0)), lit(1)))
+    counting: list[Stmt] = [If(first_lane(), (count, If(again, set_flag)))]
+    uniform = Binary(BinaryOp.LT, LaunchId(IdKind.NUM_GROUPS, 0), lit(3))
     match source.randrange(6):
         case 0:
             counting.insert(0, Barrier(_GRID))
@@ -149,20 +146,15 @@ def _in_loop(part: Body, counting: list[Stmt], source: random.Random, turns: str
     first, last, by = (Literal.of(dtype, bound) for bound in (start, stop, step))
     end: Expr = last
     if source.randrange(2):
-        groups = Cast(dtype, binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
-        end = binary(BinaryOp.ADD, last, groups)
-    mixed = binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
-    noted = If(_first_lane(), (Store(turns, lit(1), mixed),))
+        groups = Cast(dtype, Binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
+        end = Binary(BinaryOp.ADD, last, groups)
+    mixed = Binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
+    noted = If(first_lane(), (Store(turns, lit(1), mixed),))
     body = (*part, Barrier(_GRID), noted) if source.randrange(2) else (noted, Barrier(_GRID), *part)
     return (Loop(var, first, end, by, body), *counting)
 
 
 _GRID: Final = Ordering.GRID_SYNC
-
-
-def _first_lane() -> Expr:
-    zeros = [binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), lit(0)) for axis in range(3)]
-    return binary(BinaryOp.AND, binary(BinaryOp.AND, zeros[0], zeros[1]), zeros[2])
 
 
 def any_program(seed: int, order: Order, *, work: int = 40_000) -> Case:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
-from vyre.domain.ir.expr import Binary as BinaryExpr
-from vyre.domain.ir.expr import Expr, IdKind, LaunchId, Literal
+from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, Dim3, MemoryKind
 from vyre.domain.ir.types import ScalarType
@@ -127,20 +126,16 @@ class Slot:
         index = lane
         match self.mix:
             case (BinaryOp.SUB, constant):
-                index = binary(BinaryOp.SUB, u32(constant), lane)
+                index = Binary(BinaryOp.SUB, u32(constant), lane)
             case (op, constant):
-                index = binary(op, lane, u32(constant))
+                index = Binary(op, lane, u32(constant))
         if self.stride == 1:
             return index
         assert offset is not None
         within = offset
         if not (isinstance(offset, Literal) and offset.bits < self.stride):
-            within = binary(BinaryOp.MOD, offset, u32(self.stride))
-        return binary(BinaryOp.ADD, binary(BinaryOp.MUL, index, u32(self.stride)), within)
-
-
-def binary(op: BinaryOp, left: Expr, right: Expr) -> BinaryExpr:
-    return BinaryExpr(op, left, right)
+            within = Binary(BinaryOp.MOD, offset, u32(self.stride))
+        return Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, index, u32(self.stride)), within)
 
 
 def u32(value: int) -> Literal:
@@ -151,9 +146,9 @@ def global_lane(workgroup: Dim3, one_dimensional: bool) -> Expr:
     """The linear global id: (z * H + y) * W + x."""
     if one_dimensional:
         return LaunchId(IdKind.GLOBAL, 0)
-    width, height = (binary(BinaryOp.MUL, LaunchId(IdKind.NUM_GROUPS, axis), u32(workgroup[axis])) for axis in (0, 1))
-    rows = binary(BinaryOp.ADD, binary(BinaryOp.MUL, LaunchId(IdKind.GLOBAL, 2), height), LaunchId(IdKind.GLOBAL, 1))
-    return binary(BinaryOp.ADD, binary(BinaryOp.MUL, rows, width), LaunchId(IdKind.GLOBAL, 0))
+    width, height = (Binary(BinaryOp.MUL, LaunchId(IdKind.NUM_GROUPS, axis), u32(workgroup[axis])) for axis in (0, 1))
+    rows = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, LaunchId(IdKind.GLOBAL, 2), height), LaunchId(IdKind.GLOBAL, 1))
+    return Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, rows, width), LaunchId(IdKind.GLOBAL, 0))
 
 
 def local_lane(workgroup: Dim3) -> Expr:
@@ -162,7 +157,7 @@ def local_lane(workgroup: Dim3) -> Expr:
     scale = workgroup[0]
     for axis in (1, 2):
         if workgroup[axis] > 1:
-            index = binary(BinaryOp.ADD, index, binary(BinaryOp.MUL, LaunchId(IdKind.LOCAL, axis), u32(scale)))
+            index = Binary(BinaryOp.ADD, index, Binary(BinaryOp.MUL, LaunchId(IdKind.LOCAL, axis), u32(scale)))
         scale *= workgroup[axis]
     return index
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from vyre.domain.ir.expr import Atomic, Cast, Expr, Literal, Load, Select, Var
+from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, Literal, Load, Select, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.stmt import (
     Arm,
@@ -32,7 +32,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 from vyre.testing.random_programs.expressions import INTEGER_TYPES, U32, ExpressionWriter, Flow, Local
-from vyre.testing.random_programs.memory import PLAIN, Level, Order, Slot, Use, binary, u32
+from vyre.testing.random_programs.memory import PLAIN, Level, Order, Slot, Use, u32
 
 BARRIER_ORDERINGS: Final = (Ordering.SEQ_CST, Ordering.ACQ_REL, Ordering.RELEASE, Ordering.ACQUIRE)
 _MAX_NESTING: Final = 4
@@ -114,7 +114,7 @@ class StatementWriter:
             stem = self.expressions.choices.pick(("if", "a b", "é", '"'))
         return next(name for name in (f"{stem}{k}" for k in range(10_000)) if name not in taken)
 
-    def _declare(self, name: str, local: Local) -> None:
+    def _declare(self, local: Local) -> None:
         self.flow.scopes[-1].append(local)
 
     def _assignable(self) -> Iterator[Local]:
@@ -132,7 +132,7 @@ class StatementWriter:
         writer.effects = False
         name = self._fresh("v")
         stable = not writer.unstable and not mutable
-        self._declare(name, Local(name, dtype, min(level, writer.level), mutable, stable))
+        self._declare(Local(name, dtype, min(level, writer.level), mutable, stable))
         out.append(Let(name, value))
 
     def _assign(self, out: list[Stmt]) -> None:
@@ -162,7 +162,7 @@ class StatementWriter:
             used = slot.use is not Use.REDUCED and writer.choices.chance(50)
             value = writer.atomic(slot)
             out.append(Let(name, Cast(slot.element, value) if used else value))
-            self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False, usable=used))
+            self._declare(Local(name, slot.element, Level.LANE, mutable=False, stable=False, usable=used))
 
     def _swap(self, out: list[Stmt]) -> None:
         """Reads elements, overwrites them, and writes elsewhere what it read: values must not follow memory."""
@@ -176,7 +176,7 @@ class StatementWriter:
         name = self._fresh("was")
         writer.pay(10)
         out.append(Let(name, writer.moved(Load(slot.name, index), dtype)))
-        self._declare(name, Local(name, dtype, Level.LANE, mutable=False, stable=False))
+        self._declare(Local(name, dtype, Level.LANE, mutable=False, stable=False))
         out.append(Store(slot.name, index, writer.value(dtype, 1)))
         others = [s for s in slots if s.element.widened is dtype]
         target = writer.choices.pick(others)
@@ -195,7 +195,7 @@ class StatementWriter:
             writer.pay(4)
             op = AtomicOp.ADD if writer.choices.chance(60) else AtomicOp.EXCHANGE
             out.append(Let(name, Atomic(op, slot.name, u32(0), None, writer.value(slot.element, 1))))
-            self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False))
+            self._declare(Local(name, slot.element, Level.LANE, mutable=False, stable=False))
             out += [
                 Store(target.name, writer.index(target), Var(name))
                 for target in writer.memory.slots
@@ -214,7 +214,7 @@ class StatementWriter:
         out.append(Store(slot.name, u32(0), Cast(dtype, writer.lane(slot.buffer.is_workgroup))))
         name = self._fresh("message")
         out.append(Let(name, Load(slot.name, u32(0))))
-        self._declare(name, Local(name, dtype, Level.LANE, mutable=False, stable=False))
+        self._declare(Local(name, dtype, Level.LANE, mutable=False, stable=False))
         out.append(Store(slot.name, writer.index(slot), Var(name)))
 
     def _is_writable(self, slot: Slot) -> bool:
@@ -264,7 +264,7 @@ class StatementWriter:
         most = choices.between(20, 60) if choices.chance(3) else choices.between(2, 7)
         selector = writer.value(dtype, 2, level)
         if choices.chance(75):
-            selector = binary(BinaryOp.BIT_AND, selector, Literal(dtype, choices.pick((3, 7, 15, 1))))
+            selector = Binary(BinaryOp.BIT_AND, selector, Literal(dtype, choices.pick((3, 7, 15, 1))))
         edges = (1 << (dtype.bits - 1), (1 << dtype.bits) - 1, (1 << (dtype.bits - 1)) - 1)
         labels = [Literal(dtype, bits) for bits in (*range(most), *edges)]
         arms: list[Arm] = []
@@ -296,7 +296,7 @@ class StatementWriter:
             self._if(out)
             return
         slot = writer.choices.pick(slots)
-        condition = binary(BinaryOp.EQ, writer.lane(slot.buffer.is_workgroup), u32(slot.single_lane))
+        condition = Binary(BinaryOp.EQ, writer.lane(slot.buffer.is_workgroup), u32(slot.single_lane))
         single = self.flow.single | {slot.name}
         out.append(If(condition, self._nested_body(self._size(), level=Level.LANE, straight=False, single=single)))
 
@@ -317,7 +317,7 @@ class StatementWriter:
             **changes,
         )
         with self._in(flow):
-            self._declare(var, Local(var, dtype, min(level, flow.level), mutable=False, stable=False))
+            self._declare(Local(var, dtype, min(level, flow.level), mutable=False, stable=False))
             out: list[Stmt] = self.body(size)
             if exits and not writer.exhausted and writer.level >= level:
                 exit_: Stmt = Break() if writer.choices.chance(50) else Continue()
@@ -333,7 +333,7 @@ class StatementWriter:
         with self._in(replace(self.flow, scopes=(*self.flow.scopes[:-1], []))):
             bound = self.expressions.value(dtype, 1, level)
         op = self.expressions.choices.pick((BinaryOp.GT, BinaryOp.EQ, BinaryOp.NE, BinaryOp.GE))
-        return binary(op, Var(var), bound)
+        return Binary(op, Var(var), bound)
 
     def _loop(self, out: list[Stmt]) -> None:
         level = self._inner_level()
@@ -353,21 +353,21 @@ class StatementWriter:
                 name = self._fresh("s")
                 writer.unstable = False
                 out.append(Let(name, writer.value(U32, 2, level)))
-                self._declare(name, Local(name, U32, level, mutable=False, stable=not writer.unstable))
+                self._declare(Local(name, U32, level, mutable=False, stable=not writer.unstable))
                 start = Var(name)
-                stop = binary(BinaryOp.ADD, start, binary(BinaryOp.BIT_AND, writer.value(U32, 1, level), u32(3)))
+                stop = Binary(BinaryOp.ADD, start, Binary(BinaryOp.BIT_AND, writer.value(U32, 1, level), u32(3)))
                 times = 3
             case 4:
                 step = writer.value(U32, 1, level)
                 step = u32(2) if isinstance(step, Literal) else step
                 stop, times = u32(times), max(times, 1)
             case 5:
-                stop, times = binary(BinaryOp.MIN, writer.value(U32, 2, level), u32(times + 1)), times + 1
+                stop, times = Binary(BinaryOp.MIN, writer.value(U32, 2, level), u32(times + 1)), times + 1
             case 6:
                 start, stop, times = u32(9), u32(choices.between(0, 9)), 0
             case 7:  # the same for each lane in its own way
-                start = binary(BinaryOp.MAX, writer.value(U32, 2, level), u32(_U32_MAX - 15))
-                step = binary(BinaryOp.BIT_OR, writer.value(U32, 1, level), u32(8))
+                start = Binary(BinaryOp.MAX, writer.value(U32, 2, level), u32(_U32_MAX - 15))
+                step = Binary(BinaryOp.BIT_OR, writer.value(U32, 1, level), u32(8))
                 stop, times = u32(_U32_MAX), 2
         var = self._fresh("k")
         out.append(Loop(var, start, stop, step, self._loop_body(var, level, times, self._size())))
@@ -411,17 +411,17 @@ class StatementWriter:
             case 3:  # each lane in its own way
                 value, other = writer.value(dtype, 2, level), writer.value(dtype, 1, level)
                 if down:
-                    step = binary(BinaryOp.BIT_AND, binary(BinaryOp.BIT_OR, other, lit(low)), lit(-8))
-                    return binary(BinaryOp.MIN, value, lit(low + 15)), lit(low), step, 2
-                step = binary(BinaryOp.BIT_OR, binary(BinaryOp.BIT_AND, other, lit(high)), lit(8))
-                return binary(BinaryOp.MAX, value, lit(high - 15)), lit(high), step, 2
+                    step = Binary(BinaryOp.BIT_AND, Binary(BinaryOp.BIT_OR, other, lit(low)), lit(-8))
+                    return Binary(BinaryOp.MIN, value, lit(low + 15)), lit(low), step, 2
+                step = Binary(BinaryOp.BIT_OR, Binary(BinaryOp.BIT_AND, other, lit(high)), lit(8))
+                return Binary(BinaryOp.MAX, value, lit(high - 15)), lit(high), step, 2
             case 4:  # the direction differs from lane to lane
                 around = 9 if low else 0
-                stop = binary(BinaryOp.MAX, binary(BinaryOp.MIN, writer.value(dtype, 2, level), lit(9)), lit(-around))
+                stop = Binary(BinaryOp.MAX, Binary(BinaryOp.MIN, writer.value(dtype, 2, level), lit(9)), lit(-around))
                 either = Select(writer.value(ScalarType.BOOL, 1, level), lit(3), lit(-4 if low else 2))
                 return lit(choices.between(-3 if low else 0, 3)), stop, either, 5
             case 5:  # a step that may be zero, or lead away
-                step = binary(BinaryOp.MOD, writer.value(dtype, 2, level), lit(5))
+                step = Binary(BinaryOp.MOD, writer.value(dtype, 2, level), lit(5))
                 return lit(0), lit(choices.between(-3 if low else 0, 3)), step, 3
             case _:
                 return lit(9), lit(choices.between(0, 9) if not down else 9), lit(-2 if down else 1), 0
@@ -434,10 +434,10 @@ class StatementWriter:
         bound: Expr = u32(times)
         if writer.choices.chance(50):  # evaluated inside the loop, whose flow is not known yet
             writer.subgroups = False
-            bound = binary(BinaryOp.MIN, writer.value(U32, 1, level), bound)
+            bound = Binary(BinaryOp.MIN, writer.value(U32, 1, level), bound)
             writer.subgroups = True
         var = self._fresh("w")
-        leave = If(binary(BinaryOp.GE, Var(var), bound), (Break(),))
+        leave = If(Binary(BinaryOp.GE, Var(var), bound), (Break(),))
         body = self._loop_body(var, level, times, self._size())
         out.append(Loop(var, u32(0), u32(_U32_MAX), u32(1), (leave, *body)))
 
@@ -463,13 +463,13 @@ class StatementWriter:
         flow = self.flow.nested(level=level, straight=False, times=self.flow.times * times, loop=None, loops=level)
         body: list[Stmt] = []
         with self._in(flow):
-            self._declare(var, Local(var, U32, level, mutable=False, stable=False))
+            self._declare(Local(var, U32, level, mutable=False, stable=False))
             for _ in range(2):
                 for _ in range(choices.between(1, 2)):
                     self._statement(body)
                 body.append(Barrier(choices.pick(BARRIER_ORDERINGS)))
                 writer.memory.change_uses(choices, writer.order, workgroup=True)
-        stop = u32(times) if choices.chance(60) else binary(BinaryOp.MIN, writer.value(U32, 1, level), u32(times))
+        stop = u32(times) if choices.chance(60) else Binary(BinaryOp.MIN, writer.value(U32, 1, level), u32(times))
         out.append(Loop(var, u32(0), stop, u32(1), tuple(body)))
 
     def _grid_sync(self, out: list[Stmt]) -> None:
@@ -503,7 +503,7 @@ class StatementWriter:
         self.serial += 1
         if target.use is Use.SPANS:
             lane = writer.lane(target.buffer.is_workgroup)
-            offset: Expr = binary(BinaryOp.MUL, lane, u32(target.span)) if target.span > 1 else lane
+            offset: Expr = Binary(BinaryOp.MUL, lane, u32(target.span)) if target.span > 1 else lane
             issue: Stmt = AsyncStore(source.name, target.name, offset, u32(choices.between(0, target.span)), tag)
         else:
             size_in_bytes = writer.memory.counts[source.name] * source.element.size
@@ -520,7 +520,7 @@ class StatementWriter:
         choices = self.expressions.choices
         if choices.chance(70):
             return u32(choices.pick((4, 8, 1, 0, 13, 64)))
-        return binary(BinaryOp.MOD, self.expressions.value(U32, 1), u32(40))
+        return Binary(BinaryOp.MOD, self.expressions.value(U32, 1), u32(40))
 
     def _takes_copies(self, slot: Slot) -> bool:
         return slot.use in (Use.SPANS, Use.FREE) or slot.name in self.flow.single

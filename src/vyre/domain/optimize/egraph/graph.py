@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import Expr, Literal, children
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import operands_first
 from vyre.domain.numerics.scalar import canonical
 from vyre.domain.optimize.egraph.heads import (
     OPERATORS,
@@ -184,24 +185,13 @@ class EGraph:
         Raises ``KeyError`` for other nodes and for unknown names.
         """
         added = self._added
-        stack: list[Expr] = [expr]
-        while stack:
-            node = stack[-1]
-            if id(node) in added:
-                stack.pop()
-                continue
+        for node in operands_first(expr, added):
             if type(node) not in OPERATORS:
                 head, operands = leaf_head(node, self._locals), _NONE
             else:
-                below = children(node)
-                waiting = [operand for operand in below if id(operand) not in added]
-                if waiting:
-                    stack += reversed(waiting)
-                    continue
-                operands = tuple([added[id(operand)][1] for operand in below])
+                operands = tuple([added[id(operand)][1] for operand in children(node)])
                 types = tuple([self.heads[term].dtype for term in operands])
                 head = interned(operator_head(node, types, self._elements))
-            stack.pop()
             term = self.term(head, operands)
             self._sources.setdefault(term, node)
             added[id(node)] = (node, term)

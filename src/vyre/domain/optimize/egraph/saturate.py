@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange, search
+from vyre.domain.graphs.ordering import needed_first
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.costs import LEAF, cost_of
@@ -64,19 +65,12 @@ class Saturated(NamedTuple):
         graph, entries = self.graph, {term: number for number, term in enumerate(self.terms)}
         places: dict[int, int] = {}
         steps: list[int | tuple[Head, tuple[int, ...]]] = []
-        stack = [self.term]
-        while stack:
-            top = stack[-1]
-            entry = entries.get(top)
-            waiting = [] if entry is not None else [below for below in graph.operands[top] if below not in places]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if top not in places:
-                places[top] = len(steps)
-                operands = tuple([places[below] for below in graph.operands[top]] if entry is None else ())
-                steps.append((graph.heads[top], operands) if entry is None else entry)
+        for term in needed_first(self.term, places, lambda top: () if top in entries else graph.operands[top][::-1]):
+            places[term] = len(steps)
+            if term in entries:
+                steps.append(entries[term])
+            else:
+                steps.append((graph.heads[term], tuple([places[below] for below in graph.operands[term]])))
         return Form(steps)
 
     def explanation(self) -> tuple[Step, ...]:
@@ -283,14 +277,7 @@ def _alternatives(graph: EGraph, root: int, costs: Mapping[int, int]) -> tuple[l
 def _chosen(graph: EGraph, nodes: list[list[int]], classes: Alternatives, chosen: dict[int, int]) -> int:
     """Returns the term of class 0 in which every class is its chosen node."""
     made: dict[int, int] = {}
-    stack = [0]
-    while stack:
-        c = stack[-1]
-        waiting = [below for below in classes.children[c][chosen[c]] if below not in made]
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
+    for c in needed_first(0, made, lambda top: classes.children[top][chosen[top]][::-1]):
         head = graph.heads[nodes[c][chosen[c]]]
         made[c] = graph.term(head, tuple([made[below] for below in classes.children[c][chosen[c]]]))
     graph.rebuild()

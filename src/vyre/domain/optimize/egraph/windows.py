@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from vyre.domain.graphs.ordering import needed_first
 from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Literal, Load, Var
 from vyre.domain.ir.limits import MAX_NODES
 from vyre.domain.ir.node import Node
@@ -81,17 +82,13 @@ class Window(NamedTuple):
         """Returns, for each local with a value, how many values of locals stand below one another in it."""
         values = dict(self.definitions)
         known: dict[int, int] = {}
-        stack = list(values)
-        while stack:
-            number = stack[-1]
-            value = values.get(number)
-            below = self.entries[number].operands if value is None else (value,)
-            waiting = [operand for operand in below if operand not in known]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            known[number] = max((known[operand] for operand in below), default=0) + (value is not None)
+
+        def below(number: int) -> tuple[int, ...]:
+            return (values[number],) if number in values else self.entries[number].operands
+
+        for local in values:
+            for number in needed_first(local, known, below):
+                known[number] = max((known[operand] for operand in below(number)), default=0) + (number in values)
         return {self.entries[local].head: known[local] for local in values}
 
 

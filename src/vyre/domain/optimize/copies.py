@@ -7,8 +7,8 @@ bits, of such a value counts as a copy, too: front ends that count in signed int
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from vyre.domain.ir.expr import (
     BufferLength,
@@ -35,17 +35,10 @@ from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import walking_pass
 from vyre.domain.source_location import SourceLocation
 
-_AT: Final[dict[type[Node], Callable[[Any, SourceLocation | None], Expr]]] = {
-    Literal: lambda e, loc: Literal(e.dtype, e.bits, loc=loc),
-    Cast: lambda e, loc: Cast(e.dtype, e.operand, loc=loc),
-    Var: lambda e, loc: Var(e.name, loc=loc),
-    LaunchId: lambda e, loc: LaunchId(e.kind, e.axis, loc=loc),
-    BufferLength: lambda e, loc: BufferLength(e.buffer, loc=loc),
-    SpecConst: lambda e, loc: SpecConst(e.name, e.default, loc=loc),
-    SubgroupLane: lambda e, loc: SubgroupLane(loc=loc),
-    SubgroupSize: lambda e, loc: SubgroupSize(loc=loc),
-}
-"""Functions that copy an expression whose value stays to another place in the source."""
+_STEADY: Final[frozenset[type[Node]]] = frozenset(
+    {Literal, Cast, Var, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize}
+)
+"""Expressions whose value stays, so that they may be copied to another place in the source."""
 
 
 class _Copy(NamedTuple):
@@ -115,7 +108,7 @@ class _Copies(FlowRewriter):
             if not self._is_copy(value):
                 return
             source = value.operand
-        elif type(value) in _AT:
+        elif type(value) in _STEADY:
             source = value
         else:
             return
@@ -126,7 +119,7 @@ class _Copies(FlowRewriter):
     def _is_copy(self, value: Cast) -> bool:
         """Returns whether a conversion keeps all bits of a leaf, and the program has room for copies of it."""
         source, made = value.operand, value.dtype
-        if type(source) not in _AT or type(source) is Cast or not made.is_integer:
+        if type(source) not in _STEADY or type(source) is Cast or not made.is_integer:
             return False
         given = self._types.of(source)
         if not given.is_integer or given.bits != made.bits:
@@ -153,9 +146,8 @@ class _Copies(FlowRewriter):
         if copy.copied is not None and not self._is_current(copy):
             return node
         self.counts["propagated"] += 1
-        kind = type(copy.value)
-        self._has_grown = self._has_grown or kind is Cast
-        return _AT[kind](copy.value, node.loc)
+        self._has_grown = self._has_grown or type(copy.value) is Cast
+        return replace(copy.value, loc=node.loc)
 
     def _is_current(self, copy: _Copy) -> bool:
         return copy.copied in self._visible and copy.copied_time == self.time(copy.copied)

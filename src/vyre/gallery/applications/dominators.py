@@ -16,6 +16,7 @@ from vyre.gallery.applications.graphs import (
     Words,
     bit_rows,
     compressed_rows,
+    plain_search,
     random_edges,
     repeated,
     target_lists,
@@ -73,13 +74,7 @@ def plain_dominators(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]
     targets = target_lists(nodes, edges)
     found: list[set[int]] = [set() for _ in range(nodes)]
     for removed in range(nodes):
-        seen = {removed}
-        stack = [] if removed == 0 else [0]
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                stack += targets[node]
+        seen = plain_search(targets, [0], {removed})
         for node in range(nodes):
             if node == removed or node not in seen:
                 found[node].add(removed)

@@ -56,6 +56,18 @@ def target_lists(nodes: int, edges: Iterable[tuple[int, int]]) -> list[list[int]
     return targets
 
 
+def plain_search(targets: list[list[int]], starts: Iterable[int], seen: Iterable[int] = ()) -> set[int]:
+    """Returns the nodes in ``seen``, and those that can be reached from ``starts`` without passing them."""
+    found = set(seen)
+    stack = list(starts)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += targets[node]
+    return found
+
+
 def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
     """Returns the distance of every node from ``source``, found with a queue; UNREACHED where there is no path."""
     targets = target_lists(nodes, edges)

@@ -19,6 +19,7 @@ from vyre.gallery.applications.graphs import (
     Words,
     bit_rows,
     compressed_rows,
+    plain_search,
     random_edges,
     repeated,
     target_lists,
@@ -69,17 +70,7 @@ def reachable(session: Dispatcher, program: Program, row_ptr: Words, col: Words,
 def plain_reachable(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]:
     """Returns the nodes that each node reaches by one or more edges, found by a search from each."""
     targets = target_lists(nodes, edges)
-    found: list[set[int]] = []
-    for node in range(nodes):
-        seen: set[int] = set()
-        stack = list(targets[node])
-        while stack:
-            reached = stack.pop()
-            if reached not in seen:
-                seen.add(reached)
-                stack += targets[reached]
-        found.append(seen)
-    return found
+    return [plain_search(targets, targets[node]) for node in range(nodes)]
 
 
 def case() -> Case:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.domain.dispatch import DispatchConfig, PersistentThreadMode, SpeculationMode
@@ -83,35 +82,24 @@ def chunk_workgroups(bench: Bench, chunk: int) -> None:
 
 
 class _Mode(NamedTuple):
-    """A field with modes, and the flag of a profile that lets it be forced."""
+    """A field with its modes, and the flag of a profile that lets it be forced."""
 
     field: str
-    accepted: tuple[Enum, ...]
-    forced: Enum
+    modes: type[SpeculationMode | PersistentThreadMode]
     flag: str
 
 
 @CONFIG.table(
     {
-        "speculation": _Mode(
-            "speculation",
-            (SpeculationMode.AUTO, SpeculationMode.DISABLE),
-            SpeculationMode.FORCE,
-            "supports_speculation",
-        ),
-        "persistent_thread": _Mode(
-            "persistent_thread",
-            (PersistentThreadMode.AUTO, PersistentThreadMode.DISABLE),
-            PersistentThreadMode.FORCE,
-            "supports_persistent_threads",
-        ),
+        "speculation": _Mode("speculation", SpeculationMode, "supports_speculation"),
+        "persistent_thread": _Mode("persistent_thread", PersistentThreadMode, "supports_persistent_threads"),
     }
 )
 def modes(bench: Bench, mode: _Mode) -> None:
     """AUTO and DISABLE are accepted everywhere; FORCE is honoured or refused, and changes no answer."""
-    for value in mode.accepted:
+    for value in (mode.modes.AUTO, mode.modes.DISABLE):
         equal(bench.words(INCREMENT, words(1, 2), **{mode.field: value}), [2, 3], value.value)
-    forced = {mode.field: mode.forced}
+    forced = {mode.field: mode.modes.FORCE}
     if not _refused(bench, lambda: bench.run(INCREMENT, words(1, 2), **forced)):
         holds(getattr(bench.backend.profile, mode.flag), f"{mode.field} is forced, but {mode.flag} is not claimed")
         equal(bench.words(INCREMENT, words(1, 2), **forced), [2, 3], "force")

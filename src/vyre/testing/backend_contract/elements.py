@@ -30,8 +30,8 @@ def patterns(element: ScalarType) -> tuple[int, ...]:
 
 
 def stored(element: ScalarType, bits: tuple[int, ...]) -> bytes:
-    """Returns bit patterns as little-endian bytes of the element."""
-    return b"".join(b.to_bytes(element.size, "little") for b in bits)
+    """Returns bit patterns, or numbers modulo 2^bits, as little-endian bytes of the element."""
+    return b"".join((b % (1 << 8 * element.size)).to_bytes(element.size, "little") for b in bits)
 
 
 def _copy(source: ScalarType, target: ScalarType, declared: str = "read") -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from vyre.domain.ir.types import ScalarType, i32, i64, u32, u64
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.elements import stored
 from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.kernels import mapped
 from vyre.testing.backend_contract.programs import add_programs
@@ -84,17 +85,12 @@ def loops_of_every_integer_type(bench: Bench, dtype: ScalarType) -> None:
       n[i] = count
     }}
     """
-    rows, size = _bounds(dtype), dtype.size
-    mask = (1 << dtype.bits) - 1
-
-    def column(values: list[int]) -> bytes:
-        return b"".join((v & mask).to_bytes(size, "little") for v in values)
-
+    rows = _bounds(dtype)
     taken = [_rounds(*row) for row in rows] + [[]] * (32 - len(rows))
     variables = [v for values in taken for v in (*values, *[0] * (_ROUNDS - len(values)))]
-    inputs = [column([row[k] for row in rows]) for k in range(3)]
+    inputs = [stored(dtype, tuple(row[k] for row in rows)) for k in range(3)]
     found = bench.run(kernel, *inputs, grid=(4, 1, 1))
-    equal(found, (column(variables), words(*map(len, taken))))
+    equal(found, (stored(dtype, tuple(variables)), words(*map(len, taken))))
 
 
 @FLOW.case()

@@ -10,6 +10,7 @@ from vyre.domain.ir.text_format import literal_text
 from vyre.domain.ir.types import ScalarType, f64, i32, i64, u8, u32, u64
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.elements import stored
 from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.programs import add_programs
 
@@ -34,10 +35,6 @@ def _indices(dtype: ScalarType) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*low, *high, *negative)))
 
 
-def _stored(dtype: ScalarType, values: tuple[int, ...]) -> bytes:
-    return b"".join((v & ((1 << dtype.bits) - 1)).to_bytes(dtype.size, "little") for v in values)
-
-
 def _at(values: tuple[int, ...], index: int) -> int:
     return values[index] if 0 <= index < len(values) else 0
 
@@ -57,8 +54,8 @@ def of_loads(bench: Bench, row: tuple[ScalarType, ScalarType]) -> None:
     body {{ y[gid.x] = x[at[gid.x]] }}
     """
     values, indices = (11, 12, 13, 14, 15), _indices(dtype)
-    wanted = _stored(element, tuple(_at(values, index) for index in indices))
-    equal(bench.run(kernel, _stored(dtype, indices), _stored(element, values)), (wanted,))
+    wanted = stored(element, tuple(_at(values, index) for index in indices))
+    equal(bench.run(kernel, stored(dtype, indices), stored(element, values)), (wanted,))
 
 
 @INDICES.table({f"{t.text}_of_{e.text}": (t, e) for t in _TYPES.values() for e in _ELEMENTS})
@@ -74,8 +71,8 @@ def of_stores(bench: Bench, row: tuple[ScalarType, ScalarType]) -> None:
     """
     indices = _indices(dtype)
     wanted = tuple(indices.index(k) + 7 for k in range(_COUNT))
-    found = bench.run(kernel, _stored(dtype, indices), grid=(-(-len(indices) // 64), 1, 1))
-    equal(found, (_stored(element, wanted),))
+    found = bench.run(kernel, stored(dtype, indices), grid=(-(-len(indices) // 64), 1, 1))
+    equal(found, (stored(element, wanted),))
 
 
 @INDICES.table(_TYPES)
@@ -89,7 +86,7 @@ def of_atomics(bench: Bench, dtype: ScalarType) -> None:
     body {{ if gid.x < len(at) {{ let old = atomic_add(c, at[gid.x], 100u) y[gid.x] = old }} }}
     """
     values, indices = (11, 12, 13, 14, 15), _indices(dtype)
-    found = bench.run(kernel, _stored(dtype, indices), words(*values))
+    found = bench.run(kernel, stored(dtype, indices), words(*values))
     old = words(*(_at(values, index) for index in indices))
     equal(found, (words(*(v + 100 for v in values)), old))
 
@@ -111,7 +108,7 @@ def of_workgroup_memory(bench: Bench, dtype: ScalarType) -> None:
     indices = _indices(dtype)[:64]
     indices += tuple(-7 if dtype.is_signed else 9 for _ in range(64 - len(indices)))
     wanted = words(*(indices.index(index) + 1 if 0 <= index < _COUNT else 0 for index in indices))
-    equal(bench.run(kernel, _stored(dtype, indices)), (wanted,))
+    equal(bench.run(kernel, stored(dtype, indices)), (wanted,))
 
 
 @INDICES.table(_TYPES)
@@ -163,8 +160,8 @@ def that_follow_the_lane(bench: Bench, stride: tuple[str, Callable[[int], int]])
     for lane, index_of in enumerate(at):
         if 0 <= index_of < _COUNT:
             wanted[index_of] = lane + 1
-    found = bench.run(kernel, _stored(f64, values), grid=(1, 1, 1))
-    equal(found, (_stored(f64, tuple(_at(values, k) for k in at)), words(*wanted)))
+    found = bench.run(kernel, stored(f64, values), grid=(1, 1, 1))
+    equal(found, (stored(f64, tuple(_at(values, k) for k in at)), words(*wanted)))
 
 
 _LANES: Final = 8

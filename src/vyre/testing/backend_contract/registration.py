@@ -182,16 +182,8 @@ def _limit(bench: Bench, limit: _Limit) -> int:
     return int(value if limit.axis is None else value[limit.axis])
 
 
-_AXES: Final = {
-    "workgroup_x": _Limit("max_workgroup_size", 0),
-    "workgroup_y": _Limit("max_workgroup_size", 1),
-    "workgroup_z": _Limit("max_workgroup_size", 2),
-}
-_GRIDS: Final = {
-    "grid_x": _Limit("max_grid_size", 0),
-    "grid_y": _Limit("max_grid_size", 1),
-    "grid_z": _Limit("max_grid_size", 2),
-}
+_AXES: Final = {f"workgroup_{axis}": _Limit("max_workgroup_size", k) for k, axis in enumerate("xyz")}
+_GRIDS: Final = {f"grid_{axis}": _Limit("max_grid_size", k) for k, axis in enumerate("xyz")}
 
 
 def _shape(axis: int | None, size: int) -> tuple[int, int, int]:

@@ -33,7 +33,6 @@ from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.sizes import has_room
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import walking_pass
-from vyre.domain.source_location import SourceLocation
 
 _STEADY: Final[frozenset[type[Node]]] = frozenset(
     {Literal, Cast, Var, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize}

@@ -84,7 +84,7 @@ class BackgroundCompiler:
         """Waits until every request so far is completed, at most ``timeout`` seconds; returns whether they are."""
         with self._lock, sealed:
             thread = self._thread
-        if thread is None or thread is threading.current_thread():
+        if thread is None or thread is threading.current_thread() or not thread.is_alive():
             return True
         thread.join(timeout)
         return not thread.is_alive()

@@ -98,8 +98,12 @@ class SubmitThreads:
         self._queue.put(None)
         if not wait:
             _ALL.discard(self)
-        for thread in tuple(self._threads) if wait else ():
-            thread.join()
+            return
+        with self._lock, sealed:  # what another thread starts meanwhile has begun then
+            threads = tuple(self._threads)
+        for thread in threads:
+            if thread.is_alive():  # else a finaliser has come between the making of a thread and its start
+                thread.join()
 
 
 def _work(queue: Queue, idle: SimpleQueue[None]) -> None:

@@ -155,7 +155,7 @@ class Callbacks:
             self._ends = True
             thread = self._thread
             self._ring()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
             thread.join()
 
     def _start(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from support.fuzzing.form_corpus import CORPUS
+from support.limits import LIMIT_S
 from vyre.domain.ir.expr import Atomic, Binary, Call, Expr, Literal, Load, Var, children
 from vyre.domain.ir.forms import OPERANDS, PARTS
 from vyre.domain.ir.node import Node
@@ -118,3 +121,19 @@ def test_bodies() -> None:
     assert same_statements(body, [*body]) is body
     assert same_statements(body, [body[0]]) == (body[0],)
     assert PARTS[If].names == ("condition", "then", "otherwise")
+
+
+LATE: Final = """
+from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.definitions import Definition, Parameter, Version
+from vyre.domain.ir.expr import Var
+from vyre.domain.ir.types import ScalarType
+old, new = Var("x"), Var("y")
+definition = Definition("acme.f", Version(1, 0, 0), (Parameter("x", ScalarType.U32),), ScalarType.U32, (), old)
+print(rebuilt(definition, lambda node: new if node is old else node).result.name)
+"""
+
+
+def test_nodes_that_are_declared_after_the_rewriter_have_parts() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], check=True, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stdout == "y\n"

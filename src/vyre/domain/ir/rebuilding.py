@@ -16,7 +16,6 @@ _Node = TypeVar("_Node", bound="Expr | Stmt")
 
 _BODY: Final = Parts((), lambda body: body, lambda _, *items: items)
 _FOREIGN: Final = Parts((), lambda _: (), lambda other: other)
-_PARTS: Final[dict[type, Parts]] = {**PARTS, tuple: _BODY}
 _LEAVES: Final = frozenset([cls for cls in (*EXPR_TYPES, *STMT_TYPES) if not PARTS[cls].names])
 
 
@@ -43,7 +42,7 @@ def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], made: dict[int,
             stack.pop()
             continue
         kind = type(item)
-        parts = _PARTS.get(kind, _FOREIGN)
+        parts = _BODY if kind is tuple else PARTS.get(kind, _FOREIGN)
         old = parts.of(item)
         waiting: list[Any] = []
         for part in old:

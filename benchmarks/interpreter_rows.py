@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.harness import Metric, Row, Samples
 from benchmarks.kernels import FNV_OFFSET, FNV_PRIME, counted_hash
-from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.execution import KernelRun
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
@@ -35,7 +35,7 @@ def integer_loop(rounds: int) -> Samples:
     found: list[float] = []
     for _ in range(rounds + 1):
         started = time.perf_counter()
-        report = run_kernel(module.entries[kernel.entry], shape, parameters, memory, RunOptions())
+        report = KernelRun(module.entries[kernel.entry], shape, parameters, memory, RunOptions()).finish()
         found.append(report.lane_instructions / (time.perf_counter() - started))
     assert np.array_equal(np.frombuffer(memory.read(hashes, 4 * THREADS), np.uint32), expected_hashes())
     return Samples(found[1:])  # the first run compiles the kernel

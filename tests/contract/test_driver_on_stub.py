@@ -501,7 +501,7 @@ from support.cuda.scenarios import INPUTS, PROGRAM
 from support.cuda.stub import StubControl
 from vyre.adapters.cuda.registration import CUDA
 from vyre.domain.dispatch import OutputArena
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 
 stub, backend = StubControl(), CUDA.make()
 arena = OutputArena()

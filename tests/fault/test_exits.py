@@ -27,7 +27,7 @@ import numpy as np
 import vyre
 from support.cuda.scenarios import INPUTS, PROGRAM, X, Y
 from support.limits import LIMIT_S
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 REQUEST = DispatchRequest(PROGRAM, INPUTS)
 NAMED = {{"k": 3, "x": X, "y": Y}}
 """

@@ -294,7 +294,7 @@ import os, signal, sys, threading, time
 sys.path.insert(0, {tests!r})
 from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from vyre.domain.dispatch import OutputArena
-from vyre.ports.backend import DispatchRequest
+from vyre.ports.requests import DispatchRequest
 with backend_of(CountedTools().tools) as backend:
     arena = OutputArena()
     backend.executor.execute(DispatchRequest(ADD, (memoryview(bytes(4)),)), arena)

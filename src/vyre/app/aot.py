@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.float_mode import in_default_mode
+from vyre.domain.frozen import frozen
 from vyre.ports.aot import AotRegistry
 from vyre.ports.backend import BackendCatalog
 from vyre.ports.bundles import AotEmitter, AotTargetId
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BUNDLE_SUFFIX: Final = ".vyrz"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenBundle:
     """A bundle on disk.
 

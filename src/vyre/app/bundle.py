@@ -11,11 +11,11 @@ from vyre.adapters.bundles.files import read_bundle
 from vyre.adapters.discovery import find_backend, load_catalog
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.adapters.system import ProcessEnvironment
-from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
+from vyre.app.selection import AUTO, FORCE_VARIABLE
 from vyre.app.shorthand import merged
 from vyre.domain.arguments import expect as expect_kind
 from vyre.domain.arguments import path_of

@@ -20,10 +20,9 @@ from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.adapters.telemetry.guarded import GuardedTelemetry
-from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.journal import DecisionJournal
 from vyre.app.prediction import PredictionConfig
-from vyre.app.selection import BackendSelector, Selection
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow

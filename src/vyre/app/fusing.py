@@ -11,10 +11,10 @@ needs too many registers is cut again.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.examination import ArrayUse, ExaminedStages, live_locals
 from vyre.domain.fusion.joining import examine_stages, join_stages
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
@@ -38,7 +38,7 @@ _RELATIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FusionLimits:
     """The limits of a group of joined stages, and the costs by which joining is judged.
 
@@ -62,7 +62,7 @@ class FusionLimits:
     bytes_per_ns: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FusedGroup:
     """Stages that are one launch: ``joined`` is their program, or None for a stage that stays as it is.
 

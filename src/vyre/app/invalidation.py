@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.domain.arguments import expect
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import without_calls
 from vyre.policies.caching.artifact_dependencies import Change, Dependency, affected_artifacts
@@ -29,7 +30,7 @@ _OBJECTS: Final[dict[str, tuple[type, ...]]] = {"key": (ArtifactKey,), "program"
 _DIGITS: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Invalid:
     """A selection of stored entries: all that depend on at least one of these.
 
@@ -49,12 +50,13 @@ class Invalid:
     target: str | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        names = [each.name for each in fields(self)]
+        for name in names:
             kinds = (str, type(None), *_OBJECTS.get(name, ()))
             expect(name, getattr(self, name), kinds, "a text, or None")
-        named = [value for value in (getattr(self, name) for name in self.__slots__) if value is not None]
+        named = [value for value in (getattr(self, name) for name in names) if value is not None]
         if not named or any(isinstance(value, str) and not value.strip() for value in named):
-            wanted = ", ".join(self.__slots__)
+            wanted = ", ".join(names)
             raise InvalidConfig("nothing is named that is not valid any more", fix=f"name one of {wanted}.")
         for name in ("key", "program", "emitter"):
             value = getattr(self, name)
@@ -120,7 +122,7 @@ class InvalidEntry(NamedTuple):
     layer: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InvalidationReport:
     """The result of an invalidation.
 

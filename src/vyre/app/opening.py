@@ -13,9 +13,8 @@ from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.adapters.telemetry.guarded import GuardedTelemetry
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
-from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.lease import checked_resident_budget
-from vyre.app.selection import BackendSelector
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources

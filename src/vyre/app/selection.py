@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.views import as_html
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidConfig, UnsupportedFeature
+from vyre.domain.frozen import frozen
 from vyre.ports.backend import (
     NO_SERVICES,
     Backend,
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from vyre.ports.planning import PlannedExecution
 
 T = TypeVar("T")
+AUTO: Final = "auto"
+"""The name for which vyre chooses the backend."""
+FORCE_VARIABLE: Final = "VYRE_BACKEND"
+"""The variable that overrides the choice."""
 _FIX: Final = ". Fix: "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CandidateReport:
     """One registered backend, and the reason why it was or was not chosen."""
 
@@ -48,7 +52,7 @@ class CandidateReport:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SelectionReport:
     """The result of a selection.
 
@@ -87,7 +91,7 @@ def _planned(plan: ExecutionPlan, times: int) -> str:
     return f"{plan.mode.value}, decided {times} time{'s' * (times > 1)}, {predicted}: {plan.why}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """A constructed backend with the report on its selection.
 

@@ -11,7 +11,7 @@ part once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from struct import Struct
 from struct import error as StructError
@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from blake3 import blake3
 
 from vyre.domain.errors import MalformedWire
+from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
 
 DOMAIN: Final = b"vyre.artifact.v1\0"
@@ -42,7 +43,7 @@ class ArtifactKind(Enum):
     VERDICT = "verdict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ArtifactKey:
     """The key of a compiled artifact.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import TypeAlias
 
 from vyre.domain.dispatch import TimingQuality
+from vyre.domain.frozen import frozen
 from vyre.domain.names import BackendId, Dim3
 
 OptionalDim3: TypeAlias = Dim3 | None
@@ -23,7 +24,7 @@ class EngineKind(Enum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DeviceProfile:
     """Facts about a device as one backend uses it.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.frozen import frozen
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.printable import indented, one_line, printable
 from vyre.domain.source_location import SourceLocation
@@ -20,7 +21,7 @@ class Severity(IdentityEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpLocation:
     """A position in an operation rather than in a source file."""
 
@@ -34,7 +35,7 @@ class OpLocation:
         return f"op `{self.op_id}`{operand}{attribute}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One finding.
 

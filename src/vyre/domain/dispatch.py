@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
+from vyre.domain.frozen import frozen
 from vyre.domain.geometry import ReachedExtent
 from vyre.domain.ir.numpy_scalars import python_number, whole_number
 from vyre.domain.lazy_names import FunctionAbove
@@ -57,7 +58,7 @@ class TimingQuality(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DispatchConfig:
     """The configuration of one dispatch.
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
@@ -51,7 +52,7 @@ _CONTROL: Final = "grid_control"
 _HIDDEN: Final = "hidden_control"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rounds:
     """A grid loop: run ``enter``; then, while the u32 ``word`` of the hidden buffer is not 0, ``body`` and ``advance``.
 

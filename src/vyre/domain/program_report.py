@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import BackendError, ErrorCode
+from vyre.domain.frozen import frozen
 from vyre.domain.lazy_names import FunctionAbove
 
 if TYPE_CHECKING:
     from vyre.domain.diagnostics import Diagnostic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """All diagnostics of a program, each list in program order.
 

@@ -12,10 +12,11 @@ rows: beyond the query's own elements it is out of range, as it was.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.analysis.lane_facts import lane_facts
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.grid_sync import fresh_names, has_grid_loops
 from vyre.domain.ir.accesses import Touch, accesses
@@ -49,7 +50,7 @@ _U64: Final = ScalarType.U64
 _Y, _Z = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueryLaunch:
     """The launch of one query.
 
@@ -65,7 +66,7 @@ class QueryLaunch:
     shared: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchedQueries:
     """A valid program that runs any number of queries, up to ``most``.
 

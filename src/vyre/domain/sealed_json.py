@@ -6,16 +6,16 @@ The digest detects damage and manual edits.  It is no signature: everyone who ca
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.frozen import frozen
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SealedForm:
     """A kind of sealed document.
 

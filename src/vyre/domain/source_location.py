@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vyre.domain.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceLocation:
     """A position in the user's source: a Python line or a line of ``.vyre`` text (both 1-based)."""
 

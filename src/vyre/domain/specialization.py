@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.node_facts import node_facts
@@ -39,7 +39,7 @@ SPEC_SCALARS: Final[dict[SpecKind, ScalarType]] = {
 _KIND_OF: Final = {scalar: kind for kind, scalar in SPEC_SCALARS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpecValue:
     """One constant: the bit pattern of a scalar, or a data type.  Values are equal when kind and bits are equal.
 

@@ -6,10 +6,11 @@ A pin applies to exactly the launches for which it was made: every field of its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.frozen import frozen
 from vyre.domain.record import record
 from vyre.domain.sealed_json import SealedForm
 from vyre.domain.tuning import KEY_FIELDS, Candidate, TimeKind, TuningKey, key_json, key_of
@@ -26,7 +27,7 @@ class Pin:
     kind: TimeKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pins:
     """Pins, at most one for each key."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.frozen import frozen
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.record import U64_MAX
 from vyre.domain.sealed_json import SealedForm
@@ -23,7 +24,7 @@ class WaveTime(NamedTuple):
     launches_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaveTimes:
     """The times of waves on one device, by a digest of their structure and size, oldest first."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from vyre.domain.arguments import items_of
 from vyre.domain.errors import InvalidInput, PlanError
+from vyre.domain.frozen import frozen
 from vyre.domain.graphs.token_fact import (
     EDGE_RANK,
     NODE_RANK,
@@ -28,7 +28,7 @@ Kinds: TypeAlias = "Iterable[EdgeKind | int] | EdgeKind | int"
 ALL_KINDS: Final[int] = 2**MOST_KINDS - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class FactGraph:
     """A graph as columns.  Node i has the i-th id; ``rows`` counts nodes by their place, not by their id.
 

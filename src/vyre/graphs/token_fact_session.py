@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from vyre.app.fixpoint import ExecutorName, FixedPoint, FixedPointResult
 from vyre.app.sequences.steps import Step
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, PlanError
+from vyre.domain.frozen import frozen
 from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.unique import Closing
@@ -47,7 +47,7 @@ CONTROL_BYTES: Final = 64
 DISTANCE_BYTES: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrontierQuery:
     """What a frontier follows: edges of the kinds ``along`` (None: of all), from the sources that a call gives.
 

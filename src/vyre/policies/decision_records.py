@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Final, NamedTuple, get_type_hints
 
 from vyre.domain.errors import MalformedJson, VyreError
 from vyre.domain.float_mode import in_default_mode
+from vyre.domain.frozen import frozen
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
 from vyre.domain.value_json import Json, from_json, to_json
 from vyre.policies.journal import Decision, Policy
@@ -27,7 +28,7 @@ _FIX: Final = "use the journal as it was written."
 
 
 # ---- written
-@dataclass(frozen=True, slots=True)
+@frozen
 class DecisionRecord:
     """The written form of a decision.
 
@@ -147,7 +148,7 @@ class Difference(NamedTuple):
         return f"{self.place}: {self.recorded} -> {self.replayed}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replayed:
     """A replayed decision.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, dataclass_transform
 
+from vyre.domain.frozen import frozen
 from vyre.domain.record import (
     U32,
     U32_MAX,
@@ -18,7 +19,6 @@ from vyre.domain.record import (
     Reason,
     checked_u64,
     record,
-    slot_constructor,
 )
 
 __all__ = [
@@ -43,13 +43,8 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def verdict(cls: type[T]) -> type[T]:
-    """Makes a frozen, slotted dataclass for results, without checks because only a policy builds one.
-
-    Verdicts are built often, so the constructor is a ``slot_constructor``, with what it asks of the fields.
-    """
-    made = dataclass(frozen=True, slots=True, init=False)(cls)
-    made.__init__ = slot_constructor(made)  # type: ignore[method-assign]
-    return made
+    """Makes a frozen, slotted dataclass for results, without checks because only a policy builds one."""
+    return frozen(cls)
 
 
 def why_field() -> Any:

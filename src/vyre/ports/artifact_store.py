@@ -7,16 +7,16 @@ key, or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.frozen import frozen
 
 NEIGHBOURS: Final = 16
 """The largest number of keys of one program that are compared to explain a cache miss."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Artifact:
     """A compiled artifact.
 

@@ -20,13 +20,14 @@ Binding order
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.float_mode import in_default_mode
+from vyre.domain.frozen import frozen
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
 from vyre.ports.requests import SequenceSubmission
@@ -67,7 +68,7 @@ def _all_ops() -> frozenset[OpId]:
     return ALL_OPS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Backend:
     """A backend: its identity and its facets.
 
@@ -141,7 +142,7 @@ def _no_artifacts() -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BackendServices:
     """Services that an application provides to the backends that it makes.
 
@@ -162,7 +163,7 @@ class BackendServices:
 NO_SERVICES: Final = BackendServices()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BackendRegistration:
     """The recipe for a backend.  ``rank`` breaks ties, lower wins.
 
@@ -206,7 +207,7 @@ class DiscoveryFailure(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackendCatalog:
     """Every known registration, each id once, and the entry points that could not be loaded."""
 

@@ -7,10 +7,10 @@ builds for it; a bundle may also hold builds for the targets of other backends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NewType, Protocol, TypeAlias
 
 from vyre.domain.binding import plan_buffers
+from vyre.domain.frozen import frozen
 from vyre.domain.geometry import NO_REACH, LaneReach
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.size_parameters import SizeParameter
@@ -69,7 +69,7 @@ class Build(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpecConstant:
     """A specialization value that was compiled in: name and type of the constant, and its bits."""
 
@@ -78,7 +78,7 @@ class SpecConstant:
     bits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Bundle:
     """The interface of a program for its callers, and its code for each target.
 
@@ -144,7 +144,7 @@ AotTargetId = NewType("AotTargetId", str)
 """The name of a target, such as ``sm_90``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AotEmitter:
     """An emitter for one target; ``emit`` compiles a valid program and raises the errors of the compilation."""
 

@@ -7,8 +7,9 @@ the registrations, in their order, for one that knows a target.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from vyre.domain.frozen import frozen
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
@@ -24,7 +25,7 @@ GRID_SYNC_MODES: Final = (NATIVE, SPLIT)
 the barriers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class EmissionOptions:
     """Options of an emission.
 

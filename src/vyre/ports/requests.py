@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.frozen import frozen
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Readback(NamedTuple):
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DispatchRequest:
     """A program, one view of host bytes per input in binding order, and the config of its dispatch."""
 
@@ -65,7 +65,7 @@ class DispatchRequest:
     config: DispatchConfig = DEFAULT_CONFIG
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@frozen(weakref_slot=True)
 class ResidentStep:
     """One launch on device memory.
 
@@ -81,7 +81,7 @@ class ResidentStep:
     config: DispatchConfig = DEFAULT_CONFIG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+@frozen(kw_only=True, weakref_slot=True)
 class ResidentSequence:
     """Launches and copies that run strictly in order with one host synchronisation.
 

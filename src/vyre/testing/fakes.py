@@ -7,7 +7,7 @@ wrapped backend lacks, the wrapper lacks too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from operator import attrgetter
 from threading import Lock
@@ -17,6 +17,7 @@ from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig, InvalidField
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.foreign_names import nearest_of
 from vyre.domain.ir.numpy_scalars import whole_number
@@ -204,7 +205,7 @@ Kernel: TypeAlias = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 """A function from input bytes by buffer name to output bytes by buffer name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionExecutor:
     """Answers every dispatch with a Python function; for tests that must not depend on any engine.
 

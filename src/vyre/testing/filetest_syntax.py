@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import ErrorCode, InvalidConfig, MalformedText
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.bits import bits_value
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.text_cursor import Cursor
@@ -37,7 +38,7 @@ _CONTINUED: Final = re.compile(r"^\s*;(.*)$")
 _CODE: Final = re.compile(r"V\d{3}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExpectedOutput:
     """The expected bytes, or the first hexadecimal digits of their BLAKE3 digest."""
 
@@ -45,7 +46,7 @@ class ExpectedOutput:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExpectedError:
     """The expected error: its code, a part of the message, and attributes of the exception."""
 
@@ -54,7 +55,7 @@ class ExpectedError:
     attributes: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One ``run`` directive; ``options`` are fields of ``DispatchConfig``."""
 
@@ -76,7 +77,7 @@ class Run:
         return {**self.options, **spec}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExpectedFinding:
     """A diagnostic code; ``line`` is None where the line does not matter."""
 
@@ -85,7 +86,7 @@ class ExpectedFinding:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filetest:
     """A parsed filetest.  ``program`` is None if the text does not parse; ``malformed`` is then the error."""
 

@@ -10,7 +10,7 @@ Example::
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vyre.adapters.cuda import ids
@@ -21,11 +21,12 @@ from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.app.opening import open as open_session
 from vyre.app.session import Session
+from vyre.domain.frozen import frozen
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole
 from vyre.testing.fakes import registration_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CudaMachine:
     """An emulated device: ``backend`` runs programs, ``driver`` is for inspection by tests.
 

@@ -13,7 +13,7 @@ import vyre
 
 ROOT: Final = Path(vyre.__file__).parent
 FOLDERS: Final = (ROOT / "policies", *(ROOT / "adapters" / name / "decisions" for name in ("cpu", "cuda")))
-VALUES: Final = ("record", "verdict", "dataclass(frozen=True, slots=True)")
+VALUES: Final = ("record", "verdict", "frozen", "frozen(kw_only=True)")
 BASES: Final = (
     "Enum",
     "IntEnum",

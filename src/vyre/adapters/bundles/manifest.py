@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from vyre.adapters.bundles.container import seal, unseal
 from vyre.domain.errors import MalformedBundle
+from vyre.domain.frozen import frozen
 from vyre.domain.geometry import NO_REACH, LaneReach, Reach
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.size_parameters import written_sizes
@@ -170,7 +170,7 @@ def _build(value: dict[str, Any], cutter: _Cutter, forms: Sequence[BuildForm]) -
     return ForeignBuild(value, codes) if form is None else form.build_of(value, codes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForeignBuild:
     """A ``Build`` that only another backend understands: its JSON, and its code."""
 

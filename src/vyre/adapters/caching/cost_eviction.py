@@ -8,10 +8,10 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.domain.errors import InvalidField
+from vyre.domain.frozen import frozen
 from vyre.policies.caching.cost_eviction import (
     DEFAULT_THRESHOLDS,
     UNIT,
@@ -32,7 +32,7 @@ CANDIDATES: Final = 16
 """Maximum number of entries in the record of an eviction."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evicted(Generic[K]):
     """The entry that is evicted, and the reason."""
 

@@ -17,7 +17,6 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
@@ -27,6 +26,7 @@ from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.adapters.forks import is_held_here, process_lock
 from vyre.adapters.on_use import OnUse
 from vyre.domain.errors import InvalidField
+from vyre.domain.frozen import frozen
 from vyre.domain.record import U64, IntRange, record
 from vyre.policies.record import U64_MAX
 from vyre.ports.interrupts import sealed
@@ -51,7 +51,7 @@ class MemoryBudget:
     entries: Annotated[int, IntRange(1, U64_MAX)] = 2048
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Built(Generic[V]):
     """The result of a build.
 

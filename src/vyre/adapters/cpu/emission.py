@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.features import AARCH64, host
 from vyre.domain.device import EngineKind
 from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.frozen import frozen
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
 from vyre.domain.printable import one_line
@@ -40,7 +40,7 @@ FIRST_BUFFER_WORD: Final = 6
 """The word of a kernel's frame with the address of the first buffer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CpuModule:
     """A program as code for the CPU; ``text`` is written in ``form``."""
 

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.ports.interrupts import undisturbed
 
 TIMEOUT_S: Final = 300.0
@@ -37,7 +37,7 @@ def _folders() -> Iterator[Path]:
         yield from sorted(Path(root).glob("*/bin"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assembler:
     """An installed ``ptxas``: ``version`` is (major, minor), and ``build`` is the full version that it prints,
     ``13.0.88``.

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from vyre.domain.arguments import path_of
 from vyre.domain.cache_config import CacheConfig, Durability, Eviction
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.frozen import frozen
 from vyre.domain.printable import shown
 from vyre.domain.record import U64_MAX
 from vyre.ports.support import Environment
@@ -49,7 +49,7 @@ CacheOption: TypeAlias = "CacheConfig | Path | str | Literal[False] | None"
 """A configuration; a directory; False for no cache on disk; None for the settings of the environment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CacheSettings:
     """The settings in effect; the paths are absolute."""
 

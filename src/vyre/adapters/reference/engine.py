@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
@@ -18,7 +18,7 @@ Memory: TypeAlias = "Mapping[str, npt.NDArray[np.uint8]]"
 """The bytes of every buffer that memory is bound to, by name; buffers that the program writes are writable."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions:
     """Options of one run.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from vyre.app.views import as_html
 from vyre.domain.arguments import expect, whole
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, MOST_ROUNDS, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
+from vyre.domain.frozen import frozen
 from vyre.domain.launch_costs import ASSUMED, CostSource, LaunchCosts, Provenance, age_s, check_usable, of_samples
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, judge_cost
@@ -39,7 +40,7 @@ WARM_UP: Final = 2
 """Rounds before the first measured one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownCosts:
     """Launch costs with their origin.
 

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vyre.adapters.discovery import load_catalog
-from vyre.app.automatic import AUTO, FORCE_VARIABLE
-from vyre.app.selection import BackendSelector
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.session import Session
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.builder import ProgramBuilder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -11,6 +10,7 @@ import blake3
 import numpy as np
 
 from vyre.app.demo.material import StandardLibrary, photograph, standard_library
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.program import Program
 from vyre.gallery.applications import (
     bfs,
@@ -34,7 +34,7 @@ VIEW: Final[mandelbrot.View] = {"left": -2.2, "top": -1.2, "step": 0.01, "rounds
 VIEW_SHAPE: Final = (240, 320)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One kernel of the demo with its input and its check.
 

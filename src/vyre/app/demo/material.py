@@ -6,7 +6,6 @@ import os
 import re
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre.domain.errors import UnreadableFile
+from vyre.domain.frozen import frozen
 
 _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
 _IMPORT: Final = re.compile(
@@ -23,7 +23,7 @@ _IMPORT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StandardLibrary:
     """The standard library as demo input.
 

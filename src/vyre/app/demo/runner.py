@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,13 +14,14 @@ from vyre.app.demo.jobs import Job, all_jobs
 from vyre.app.demo.png import png_bytes
 from vyre.app.notebooks.progress import progress
 from vyre.domain.errors import UnreadableFile, VyreError
+from vyre.domain.frozen import frozen
 from vyre.gallery.example import Array
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DemoRow:
     """One line of the demo's table.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from vyre.domain.dialects.manifests import DUPLICATE_OP, SHADOWED, Manifest, fin
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, migrated
 from vyre.domain.dialects.operations import Dialect, Operation
 from vyre.domain.errors import DuplicateOperation, InvalidDialect, MalformedText, UnknownOperation
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import called_operations
 from vyre.domain.ir.expr import Call
@@ -37,7 +38,7 @@ _NO_DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({})
 _NO_OPERATIONS: Final[Mapping[str, Registered]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """The content of a registry at one time.  It is immutable: whoever holds it keeps seeing the same content."""
 

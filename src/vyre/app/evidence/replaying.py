@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +19,7 @@ from vyre.app.resident_dispatch import Arguments
 from vyre.app.session import Session
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.evidence.failures import Failure
+from vyre.domain.frozen import frozen
 
 ALIGNED: Final = 256
 """Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
@@ -39,7 +39,7 @@ class EndDifference(NamedTuple):
         return f"the run ends in {is_}, expected was {was}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EvidenceReplay:
     """The outcome of running a bundle's program again.
 

@@ -6,13 +6,14 @@ Every line is the verdict of a policy; nothing is launched.  A number that was n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.optimizing import optimized, passes_for
 from vyre.app.journal import DecisionJournal
 from vyre.app.views import as_html
 from vyre.domain.analysis.lane_facts import lane_facts
+from vyre.domain.frozen import frozen
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.domain.specialization import spec_literals
 from vyre.policies.journal import Decision, DecisionSink, decide, name_of, verdict_label
@@ -88,7 +89,7 @@ def answer(decision: Decision) -> Answer:
     return Answer(topic, words(verdict), str(getattr(verdict, "why", verdict)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """The decisions about running a program; ``print`` it.
 

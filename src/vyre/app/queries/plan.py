@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre.domain.errors import UnknownOutput
+from vyre.domain.frozen import frozen
 from vyre.domain.printable import shown
 from vyre.domain.upload_reuse import UploadReuse
 
@@ -26,7 +26,7 @@ class QueryGroup(NamedTuple):
     resident_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueriesPlan:
     """How so many queries are run; ``print`` it.
 

@@ -6,7 +6,7 @@ The one description serves every mode: launches one by one, a list of launches, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,6 +18,7 @@ from vyre.domain.arguments import expect, items_of
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, VyreError
+from vyre.domain.frozen import frozen
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.types import ScalarType
@@ -36,7 +37,7 @@ WRITTEN: Final = 4096
 """The most launches of the steps that run once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkStep:
     """A launch: its ``place`` in the list of the caller, its memory and sizes, and its accesses to resident memory.
 
@@ -69,7 +70,7 @@ class WorkStep:
         return self.step.config.launches
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkPart:
     """Steps that run ``times`` times in each round, in this order; ``order`` is what their memory requires.
 
@@ -93,7 +94,7 @@ class TemporaryUse(NamedTuple):
     fresh: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """A sequence: ``first`` runs once, then each round runs ``parts``; ``temporaries`` are by identity."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.frozen import frozen
 from vyre.domain.printable import shown
 from vyre.policies.launching.execution_prices import ExecutionMode
 
@@ -17,7 +17,7 @@ MEGAKERNEL: Final = "megakernel"
 _NAMES: Final = (*(mode.value for mode in ExecutionMode), MEGAKERNEL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Modes:
     """The modes that a caller forces (True), forbids (False) or leaves to the planner (None).
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.sequences.residency import KeptMemory
 from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.frozen import frozen
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, Quote
 
 if TYPE_CHECKING:
     from vyre.app.shadow.state import ShadowState
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkGroup:
     """Steps that are one launch, or a step that is launched by itself.
 
@@ -29,7 +29,7 @@ class WorkGroup:
     unallocated_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkPlan:
     """How a sequence is run; ``print`` it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import NamedTuple, TypeAlias
 
 from vyre.app.pipeline import Inputs
@@ -11,13 +11,14 @@ from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.program import ProgramLike
 from vyre.domain.names import Grid, Size
 from vyre.domain.record import U32_MAX
 from vyre.domain.specialization import SpecInput
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A launch of a sequence.
 
@@ -52,7 +53,7 @@ class Step:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """One launch of ``program`` for each item of ``inputs``, in order; the config is shared."""
 
@@ -66,7 +67,7 @@ class Batch:
             yield Step(self.program, inputs, self.config)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repeat:
     """``steps`` (of ``Step`` and ``Batch``), run ``times`` times in each round of the sequence."""
 

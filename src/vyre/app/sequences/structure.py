@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from vyre.app.sequences.description import Work, WorkPart, WorkStep
 from vyre.app.sequences.execution import Launch, Launches, LaunchPart
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.analysis.moved_bytes import moved_nbytes
+from vyre.domain.frozen import frozen
 from vyre.domain.record import U64_MAX
 from vyre.domain.traffic import Traffic
 from vyre.ports.resident_buffer import ResidentBuffer
@@ -40,7 +40,7 @@ class Unit(NamedTuple):
         return self.runs or len(self.places)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Structure:
     """The launches of a graph in order: ``first``, and the parts of a round with how often each runs.
 

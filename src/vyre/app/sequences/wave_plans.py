@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.forks import process_lock
 from vyre.app.sequences.wave_times import KnownWaveTimes
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.waves import JoinedWaves, join_waves
 from vyre.domain.record import U64_MAX
 from vyre.domain.wave_times import WaveTime
@@ -24,7 +25,7 @@ MOST_PROGRAMS: Final = 64
 """The joined programs that a session remembers."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WavePlanStats:
     """Counters of a session's plans for waves: programs that were joined, and those that an equal graph had joined
     before.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from vyre.domain.frozen import frozen
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     Block: TypeAlias = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferReport:
     """How arrays were copied.  ``print`` it.
 

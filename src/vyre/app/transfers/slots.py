@@ -8,7 +8,6 @@ lists.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -19,6 +18,7 @@ from vyre.app.transfers.reading import layout_of, rows_of
 from vyre.app.transfers.report import Downloaded, TransferReport, bytes_of, host_block
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.packing import HEADER, MOST_GROUPS, ROW, pack_program, scan_marks_program, scan_slots_program
 from vyre.domain.printable import shown
@@ -50,7 +50,7 @@ MOST_PACKED: Final = 64 * 1024
 _WORD: Final = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Marked:
     """The marked items that ``Session.download_marked`` returns.
 

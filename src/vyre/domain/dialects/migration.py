@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.errors import InvalidDialect, MigrationFailed
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.definitions import Definition, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr
 from vyre.domain.ir.program import Program
@@ -29,7 +30,7 @@ class OperationVersion(NamedTuple):
         return f"`{self.operation}` {self.version}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Migration:
     """One step from a version of an operation to another, which may have another id."""
 
@@ -38,7 +39,7 @@ class Migration:
     rewrite: Rewrite
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deprecation:
     """An operation that is out of use since a version; ``note`` says what to use instead."""
 

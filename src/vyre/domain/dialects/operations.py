@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.domain.errors import DuplicateOperation, InvalidDialect
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
@@ -67,7 +68,7 @@ class Lowering(NamedTuple):
 _NO_LOWERINGS: Final[Mapping[str, Lowering]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Operation:
     """An operation as data.
 
@@ -135,7 +136,7 @@ def _is_of_type(lowering: Lowering, definition: Definition) -> bool:
     return found.id == definition.id and types == wanted and found.result_type is definition.result_type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """Operations that are registered together.  Their ids begin with the id of the dialect and a dot.
 

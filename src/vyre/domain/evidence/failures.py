@@ -6,10 +6,10 @@ are looked for.  Every other error belongs to a machine or to a moment, and is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vyre.domain.errors import BackendError, DataRaceError, MalformedJson, StepBudgetExceeded, TrapError
+from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
 from vyre.domain.races import LanePlace, place_text
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
@@ -23,7 +23,7 @@ PROGRAM_ERRORS: Final = (TrapError, StepBudgetExceeded, DataRaceError)
 _FIX: Final = "use the evidence as it was written."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trapped:
     """The payload of a ``TrapError``."""
 
@@ -32,7 +32,7 @@ class Trapped:
     global_id: Dim3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepsExhausted:
     """The payload of a ``StepBudgetExceeded``."""
 
@@ -40,7 +40,7 @@ class StepsExhausted:
     global_id: Dim3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedAccess:
     """One access of a race; ``line`` is the line of the source as messages name it."""
 
@@ -49,7 +49,7 @@ class RecordedAccess:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedRace:
     """A race of a ``DataRaceError``."""
 
@@ -59,7 +59,7 @@ class RecordedRace:
     second: RecordedAccess
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RacesFound:
     """The payload of a ``DataRaceError``."""
 
@@ -74,7 +74,7 @@ _CLASSES: Final[dict[type[Cause], type[BackendError]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """An error in which a run ended: its class by name, its code, its message, and its payload; ``str`` tells it."""
 

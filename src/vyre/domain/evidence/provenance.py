@@ -8,8 +8,9 @@ framed fields, so that no two different lists of fields give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from vyre.domain.frozen import frozen
 
 _CHANGES: Final = b"vyre-evidence-changes-v1"
 _TREE: Final = b"vyre-evidence-tree-v1"
@@ -40,7 +41,7 @@ class WorkingTree(NamedTuple):
     files: tuple[SourceFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GitFacts:
     """The revision of a source.
 
@@ -56,7 +57,7 @@ class GitFacts:
     committed_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceState:
     """The source of a package: its version, both fingerprints, and the revision where Git knows one."""
 

@@ -6,16 +6,16 @@ Records are written by ``value_json``, so that reading refuses everything that w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from vyre.domain.evidence.provenance import SourceState
+from vyre.domain.frozen import frozen
 
 FORM: Final = 2
 """Version of the written form."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """A file of the bundle: its path in it, its size in bytes, and its BLAKE3 digest in hexadecimal."""
 
@@ -24,7 +24,7 @@ class Content:
     blake3: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Environment:
     """The machine and the versions: ``cores`` counts processors, ``packages`` maps distributions to versions."""
 
@@ -35,7 +35,7 @@ class Environment:
     packages: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """A backend and the device that it ran on.
 
@@ -56,7 +56,7 @@ class Device:
     of_family: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """The content of a buffer: its name, the type of its elements as text, and the file of its bytes."""
 
@@ -65,7 +65,7 @@ class Slot:
     content: Content
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunTiming:
     """The durations of one run in nanoseconds, as in ``DispatchTiming``; None means not measured."""
 
@@ -75,7 +75,7 @@ class RunTiming:
     wait_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """The outcome of a run, and who ran it: the id of a backend, or another name.
 
@@ -88,7 +88,7 @@ class Answer:
     error: Content | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedRun:
     """A program with its inputs, in binding order, and what came out.
 
@@ -126,7 +126,7 @@ class RecordedRun:
         return self.got if self.expected is None else self.expected
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
     """One of the things that were measured in turn, on ``device``; ``samples`` are in the order of the rounds."""
 
@@ -135,7 +135,7 @@ class Side:
     samples: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measurement:
     """A quantity that was measured in one run for one side or several, and what was cached.
 
@@ -151,7 +151,7 @@ class Measurement:
     sides: tuple[Side, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpeedClaim:
     """The claim that ``faster`` takes at most 1 / ``factor`` of the time of ``slower`` in a measurement."""
 
@@ -161,7 +161,7 @@ class SpeedClaim:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """The manifest.  ``made_at`` is in the form of ISO 8601; a bundle holds a run, measurements, or both."""
 

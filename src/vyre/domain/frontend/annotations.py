@@ -6,11 +6,11 @@ sequence of numbers, so that the body of a kernel reads as Python.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.frontend.size_expressions import SizeExpression
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.caller import outside
 from vyre.domain.ir.numpy_scalars import element_type, whole_number
 from vyre.domain.ir.types import ScalarType
@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_AXES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Like:
     """The size of an output: that of the array ``name``."""
 
@@ -30,7 +30,7 @@ class Like:
         return f'like("{self.name}")'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayType:
     """How an array is passed to a kernel.
 
@@ -57,7 +57,7 @@ class ArrayType:
 _NAMES: Final = {"in": "In", "inout": "InOut", "out": "Out"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticType:
     """A parameter whose value becomes part of the program."""
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from vyre.domain.frozen import frozen
+
 Place: TypeAlias = tuple[tuple[int, int], ...]
 """The bodies around a statement, from the outside, each with the number of the statement in it."""
 
@@ -48,7 +50,7 @@ class Mention(NamedTuple):
     node: ast.AST
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamePlan:
     """The way in which one name is kept, and where its variable is declared.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.dependences import Dependences
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import JoinedMemory
@@ -16,7 +16,7 @@ from vyre.domain.ir.stmt import Body, Let, Loop, operands, walk_statements
 from vyre.domain.names import Dim3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayUse:
     """The use of an array by a stage: ``nbytes`` are visible to it.
 
@@ -31,7 +31,7 @@ class ArrayUse:
     replaces: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageFacts:
     """One stage: its arrays, and its bytes of workgroup memory."""
 
@@ -39,7 +39,7 @@ class StageFacts:
     shared_nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExaminedStages:
     """Facts about each stage, the workgroup that they would share, and ``relations`` of pairs (earlier, later).
 

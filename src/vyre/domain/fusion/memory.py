@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.stages import Refused, StageCall
 from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer
 from vyre.domain.ir.expr import Literal
@@ -15,7 +16,7 @@ from vyre.domain.ir.unique_names import UniqueNames
 _UNSIGNED: Final = {1: ScalarType.U8, 2: ScalarType.U16, 4: ScalarType.U32, 8: ScalarType.U64}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Use:
     """The use of an array by a stage, under the stage's own declaration; ``count`` elements are visible to it."""
 

@@ -7,11 +7,12 @@ the body of a grid loop.  So the rounds of an algorithm whose kernels know nothi
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from math import prod
 from typing import Final, TypeAlias
 
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.joining import join_stages
 from vyre.domain.fusion.outputs import zeroing
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
@@ -44,7 +45,7 @@ class LoopArgument(Enum):
 RoundArgument: TypeAlias = "tuple[int, int] | LoopArgument"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinedRounds:
     """A valid program that repeats stages until a round leaves the flag at 0, with a grid loop.
 

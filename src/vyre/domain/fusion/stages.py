@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vyre.domain.frozen import frozen
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
@@ -19,7 +20,7 @@ class StageBarrier(IdentityEnum):
     GRID = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageCall:
     """One launch on resident memory.
 
@@ -41,7 +42,7 @@ class StageCall:
     nbytes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinedStages:
     """A valid program that leaves the bytes of the stages run one after the other.
 
@@ -62,7 +63,7 @@ class JoinedStages:
     barriers: tuple[StageBarrier, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CannotJoin:
     """The stages before number ``stage`` may be joined, and this one cannot be joined to them, for ``reason``."""
 

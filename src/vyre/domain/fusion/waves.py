@@ -8,13 +8,14 @@ code of one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import chain
 from math import prod
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.analysis.lane_facts import lane_facts
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.joining import outputs_to_zero
 from vyre.domain.fusion.memory import Joined
 from vyre.domain.fusion.outputs import zeroing
@@ -57,7 +58,7 @@ class WaveArgument(Enum):
 WaveBinding: TypeAlias = "tuple[int, int] | WaveArgument"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinedWaves:
     """A valid program that leaves the bytes of waves of launches run one after the other.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.types import DataType, ScalarType
@@ -56,7 +56,7 @@ class CacheLocality(IdentityEnum):
     RANDOM = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufferHints:
     """Hints that change no result; they are not part of the digest.
 
@@ -72,7 +72,7 @@ NO_HINTS = BufferHints()
 """The hints of a buffer that states none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Buffer(Node):
     """One buffer of a program.
 

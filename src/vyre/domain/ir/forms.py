@@ -9,16 +9,16 @@ the validator, the oracle and the engines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import SubgroupOp, SubgroupRow
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.record import slot_constructor
 
 _N = TypeVar("_N", bound=Node)
 
@@ -79,14 +79,13 @@ _ANY_NUMBER: Final = "tuple[Expr, ...]"
 _OPERAND_TYPES: Final = frozenset({"Expr", "Expr | None", _ANY_NUMBER})
 _BODY_TYPES: Final = frozenset({"Body", "tuple[Stmt, ...]"})
 _PART_TYPES: Final = _OPERAND_TYPES | _BODY_TYPES | {"tuple[Arm, ...]"}
-_DATACLASS: Final = dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
+_FROZEN: Final = frozen(eq=False, repr=False)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def node(cls: type[_N]) -> type[_N]:
     """Returns the frozen, slotted class of a node that is no expression."""
-    made = _DATACLASS(cls)
-    made.__init__ = slot_constructor(made)  # type: ignore[method-assign]
+    made = _FROZEN(cls)
     for table, types in ((OPERANDS, _OPERAND_TYPES), (BODIES, _BODY_TYPES), (PARTS, _PART_TYPES)):
         table[made] = _parts(made, types)
     return made

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, ClassVar
 
+from vyre.domain.frozen import frozen
 from vyre.domain.printable import shown
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Node:
     """An immutable IR node.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.buffers import (
     DEFAULT_KIND,
     NO_HINTS,
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Program(Node):
     """A kernel: buffers, workgroup size and body, and the definitions of the operations that it calls.
 

@@ -7,10 +7,10 @@ keys and imported programs can name it, and no meaning in vyre.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, Union
 
+from vyre.domain.frozen import frozen
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.lazy_names import FunctionAbove
 
@@ -188,7 +188,7 @@ RESERVED_TAGS: Final[dict[str, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReservedType:
     """A named type without meaning in vyre; ``args`` holds its parameters in declaration order.
 

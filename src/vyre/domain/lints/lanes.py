@@ -6,9 +6,10 @@ recognised may let one lane pass, and a value that is not recognised may differ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import (
     OF_LANES,
@@ -40,7 +41,7 @@ _MIRRORED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reach:
     """The lanes that certainly reach a statement: ``first`` up to ``end`` along each axis.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
+from vyre.domain.frozen import frozen
 from vyre.domain.fusion.returns import without_returns
 from vyre.domain.grid_sync import fresh_names
 from vyre.domain.ir.expr import Atomic, BufferLength, Expr, Literal, Load
@@ -33,7 +34,7 @@ processed items, or rounds of a ring, and items that found no room.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrainForm:
     """A valid program that drains a queue; any number of workgroups along x may run it.
 
@@ -83,7 +84,7 @@ class DrainForm:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemWork:
     """The expressions for the parts of a queue in the work of one item: the number of the item, and both lengths."""
 

@@ -13,9 +13,10 @@ The state stays in memory, and the next launch goes on where this one has stoppe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Select, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program
@@ -94,7 +95,7 @@ _GOES_ON: Final = "if {left} != 0u and {waiting} != 0u {{ {more}[0u] = 1u }}"
 _BARRIER: Final = " barrier(grid_sync) "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhasedForm(DrainForm):
     """A queue in phases: ``others`` are the counters, of which the last holds the number of initial items."""
 

@@ -18,9 +18,10 @@ counted as lost; then nothing claims beyond it, the rounds end, and the next lau
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, Literal, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program
@@ -138,7 +139,7 @@ _MORE_THAN: Final = (BinaryOp.GT, BinaryOp.GE)
 _LESS_THAN: Final = (BinaryOp.LT, BinaryOp.LE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RingForm(DrainForm):
     """A queue as a ring, whose slots are u64; ``others`` are the words that all subgroups update."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import (
@@ -41,7 +41,7 @@ from vyre.domain.ir.walk import unique_nodes
 _STATEMENTS: Final = (Let, Assign, Store, If, Switch, Loop, Break, Continue, Return, Block, Region)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueRoles:
     """The names of the buffers of a step program that belong to its queue.
 
@@ -54,7 +54,7 @@ class QueueRoles:
     count: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CannotDrain:
     """A program drains no work queue, for ``reason``; ``fix`` says what to write instead."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from vyre import __version__
 from vyre.adapters.files import read_file, write_files
 from vyre.domain.errors import MalformedJson
+from vyre.domain.frozen import frozen
 from vyre.domain.plain_values import texts
 from vyre.domain.sealed_json import SealedForm
 from vyre.testing.conform.campaign import Campaign, CaseRecord
@@ -35,7 +36,7 @@ _FORM: Final = SealedForm(b"vyre conformance certificate", _malformed)
 _COUNTS: Final = ("witnesses", "statements", "unfinished")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """The backend that was checked: its id and version, facts about its device, and how it ran lanes and steps."""
 
@@ -47,7 +48,7 @@ class Subject:
     counts_steps: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Certificate:
     """The findings of a check.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.evidence.differences import Returned
 from vyre.domain.evidence.differences import differences as first_differences
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.op_ids import required_ops
 from vyre.domain.printable import one_line
@@ -23,7 +24,7 @@ TIMEOUT_S: Final = 30.0
 """The time after which a backend that heeds timeouts is asked to give up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outputs:
     """The returned bytes by buffer name."""
 
@@ -35,7 +36,7 @@ class Outputs:
         return b"outputs\0" + b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A typed error that the language defines, and what it says about the lane at fault."""
 

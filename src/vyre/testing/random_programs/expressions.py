@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -84,7 +85,7 @@ class Local:
     usable: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Flow:
     """The control flow around a statement.
 

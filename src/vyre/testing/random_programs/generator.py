@@ -7,10 +7,11 @@ the scalar oracle runs one in some tens of milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.expr import SpecConst, Var
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import IndirectDispatch, Let, Stmt
@@ -30,7 +31,7 @@ _MAX_LANES: Final = 96
 _SPEC_TYPES: Final = (ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Case:
     """A program and one dispatch of it.  ``inputs`` maps names to bytes in the element's storage form."""
 

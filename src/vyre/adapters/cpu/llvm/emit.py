@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm import phases
@@ -17,6 +16,7 @@ from vyre.adapters.cpu.llvm.groups import Groups
 from vyre.adapters.cpu.llvm.options import SUBGROUP, EmitOptions
 from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
 from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs, uses_subgroups
+from vyre.domain.frozen import frozen
 from vyre.domain.grid_sync import plan_grid_sync, plan_programs
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
@@ -45,7 +45,7 @@ class EmittedKernel(NamedTuple):
     captures: tuple[Capture, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmittedCode:
     """A program as one LLVM module: a kernel for each program of its plan of grid barriers, and vectors of ``lanes``
     lanes.

@@ -5,10 +5,10 @@ The lanes of a workgroup run in vectors of W lanes.  A value of such a vector of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.types import ScalarType
 
 
@@ -32,7 +32,7 @@ SCALAR: Final[dict[ScalarType, str]] = {
 """The LLVM type of one lane's value of each executable type."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Value:
     """A value of one vector of lanes.
 

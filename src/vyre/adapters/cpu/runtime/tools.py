@@ -7,11 +7,11 @@ neither the emitter nor the compiler.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.domain.frozen import frozen
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.llvm.emit import EmittedCode
@@ -39,7 +39,7 @@ class MachineCode(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Tools:
     """The parts.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.ptx.module_form import kernel_from_json, kernels_problems
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.names import Dim3
@@ -26,7 +26,7 @@ class MemberKind(Enum):
     CUBIN = "cubin"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """Code of one kind.
 
@@ -51,7 +51,7 @@ class Needs(NamedTuple):
     cooperative: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Build:
     """A program for one target (``sm_90``): its kernels, in the order of their launches, and their code.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.errors import InvalidConfig, InvalidField
+from vyre.domain.frozen import frozen
 from vyre.domain.ir.foreign_names import nearest_of
 
 FOREVER: Final = math.inf
@@ -29,7 +29,7 @@ CALLS: Final = tuple(
 """Names of the calls of the seam; preparing a launch is none, but the launch is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Fault:
     """The ``nth`` call, or the ``nth`` call of ``method``, fails with ``code`` and does nothing.
 
@@ -41,7 +41,7 @@ class Fault:
     method: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SlowKernel:
     """The ``nth`` launch, or the ``nth`` launch of the entry ``kernel``, takes long.
 
@@ -55,7 +55,7 @@ class SlowKernel:
     virtual_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FaultPlan:
     """Failures to inject.
 

@@ -19,6 +19,7 @@ from vyre.adapters.cuda.machine.ordering import Access
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.machine.streams import Completion, Engine, Event
 from vyre.adapters.cuda.seam import DeviceAddress, HostAddress, LaunchShape
+from vyre.domain.frozen import frozen
 
 
 class Direction(Enum):
@@ -29,7 +30,7 @@ class Direction(Enum):
     ON_DEVICE = Engine.COMPUTE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyWork:
     """A copy.
 
@@ -44,7 +45,7 @@ class CopyWork:
     data: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FillWork:
     """A fill of ``nbytes`` bytes with the byte ``value``."""
 
@@ -53,7 +54,7 @@ class FillWork:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchWork:
     """A launch of a kernel.
 
@@ -66,14 +67,14 @@ class LaunchWork:
     resident_blocks: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordWork:
     """The recording of an event."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhileWork:
     """Rounds of the graph ``body``, as long as the u32 at ``condition`` is not 0 before a round."""
 

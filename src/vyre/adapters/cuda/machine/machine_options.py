@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, FaultPlan
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200, DevicePreset
 from vyre.adapters.cuda.machine.streams import StreamSchedule
+from vyre.domain.frozen import frozen
 
 _EMULATED_MEMORY: Final = 4 * 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MachineOptions:
     """Options of the machine.
 

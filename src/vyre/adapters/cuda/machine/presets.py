@@ -7,10 +7,10 @@ prediction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from vyre.adapters.cuda.codes import Attribute
+from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
 from vyre.policies.devices.occupancy import SmModel
 
@@ -19,7 +19,7 @@ REGISTERS: Final = 65_536
 _GIB: Final = 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Speed:
     """Constants of virtual time: nanoseconds, and bytes and lane instructions per nanosecond."""
 
@@ -39,7 +39,7 @@ class Speed:
         return self.kernel_latency_ns + int(lane_instructions / self.lane_instructions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DevicePreset:
     """One device.  Sizes are in bytes, clocks in kHz; ``capability`` is (major, minor).
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
 
 FORMAT: Final = 1
@@ -50,7 +50,7 @@ class Assumption(Enum):
     EXACT_GRID = "exact-grid"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """One entry of the kernel's parameter list.
 
@@ -84,7 +84,7 @@ class Parameter:
         return out | {key: value for key, value in optional.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmittedKernel:
     """One entry.  Shared sizes are in bytes; word 2 of the trap record is a 1-based index into ``trap_tags``."""
 
@@ -113,7 +113,7 @@ class EmittedKernel:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmittedModule:
     """PTX text (without NUL) and its entries.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
+from vyre.domain.frozen import frozen
 
 DEFAULT_TARGET: Final = 90
 PORTABLE_PARAMETER_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Switches:
     """The optimising policies.  Each may be off; none changes a byte of any result.
 
@@ -43,7 +44,7 @@ ALL_OFF: Final = Switches(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class EmitOptions:
     """Options of an emission.
 

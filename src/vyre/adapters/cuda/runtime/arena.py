@@ -12,11 +12,11 @@ Every part starts at a multiple of 256 bytes.  Scalar parameters and inlined uni
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.domain.binding import BindingPlan
+from vyre.domain.frozen import frozen
 from vyre.domain.launch import Launch
 
 ALIGNMENT: Final = 256
@@ -46,7 +46,7 @@ class InputPlace(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arena:
     """Offsets in bytes.
 

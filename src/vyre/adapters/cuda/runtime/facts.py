@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.codes import Attribute
@@ -11,6 +10,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
+from vyre.domain.frozen import frozen
 from vyre.domain.names import BackendId, Dim3
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LARGE_PARAMETERS: Final = 32_764
 PORTABLE_PARAMETERS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CudaDeviceFacts:
     """Attributes of a device, with sizes in bytes.
 

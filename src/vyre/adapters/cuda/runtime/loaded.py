@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.seam import Kernel, KernelFacts, Library
+from vyre.domain.frozen import frozen
 from vyre.domain.unique import Unique
 
 SiteFinder: TypeAlias = "Callable[[], Mapping[str, KernelSites]]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedKernel:
     """One entry of a loaded module: its handle, the emitter's description of it, and the driver's facts about it."""
 
@@ -23,7 +23,7 @@ class LoadedKernel:
     facts: KernelFacts
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@frozen(eq=False, weakref_slot=True)
 class LoadedModule(Unique):
     """A module in the driver.  ``kernels`` are launched in order.
 

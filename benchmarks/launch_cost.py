@@ -26,7 +26,7 @@ from driver_contract.ptx import image, launch_shape
 from driver_contract.rig import AnyRig, make_rig
 from support.cuda.stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
-from vyre.adapters.cuda.seam import Launcher, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import Launcher, ParameterBlock, ParameterPlace
 
 BUFFERS: Final = 3
 MORE_BUFFERS: Final = 11
@@ -42,8 +42,8 @@ class Prepared:
         declared = [f".param .u64 p{i}" for i in range(buffers)] + [f".param .u32 n{i}" for i in range(buffers)]
         ptx = image(f".visible .entry many({', '.join(declared)})\n{{ ret; }}\n")
         self.kernel: Final = rig.driver.library_kernel(rig.driver.library_load(ptx).library, "many")
-        addresses = [ParameterSlot(8 * i, 8, "Q") for i in range(buffers)]
-        counts = [ParameterSlot(8 * buffers + 4 * i, 4, "I") for i in range(buffers)]
+        addresses = [ParameterPlace(8 * i, 8, "Q") for i in range(buffers)]
+        counts = [ParameterPlace(8 * buffers + 4 * i, 4, "I") for i in range(buffers)]
         self.parameters: Final = ParameterBlock(addresses + counts)
         shape = launch_shape()
         self.launch: Final[Launcher] = rig.driver.prepare_launch(self.kernel, shape, rig.stream, self.parameters)

@@ -156,7 +156,7 @@ def test_many_parameters_are_packed_at_their_places(library: Path) -> None:
         PROLOGUE
         + """
 import random, struct
-from vyre.adapters.cuda.seam import ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import ParameterBlock, ParameterPlace
 choose = random.Random(7)
 for _ in range(30):
     formats = [choose.choice("QI") for _ in range(choose.randint(1, 60))]
@@ -164,7 +164,7 @@ for _ in range(30):
     declared = ", ".join(f".param {types[f]} p{i}" for i, f in enumerate(formats))
     kernel = load(rig, f".visible .entry many({declared})\\n{{ ret; }}\\n", "many")
     facts = driver.kernel_facts(kernel).parameters
-    parameters = ParameterBlock([ParameterSlot(*place, f) for place, f in zip(facts, formats, strict=True)])
+    parameters = ParameterBlock([ParameterPlace(*place, f) for place, f in zip(facts, formats, strict=True)])
     values = [choose.getrandbits(8 * size) for _, size in facts]
     parameters.pack(*values)
     driver.prepare_launch(kernel, launch_shape(), rig.stream, parameters)()

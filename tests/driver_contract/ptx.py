@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from driver_contract.rig import AnyRig
-from vyre.adapters.cuda.seam import Kernel, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import Kernel, LaunchShape, ParameterBlock, ParameterPlace
 from vyre.domain.ir.program import Dim3
 
 HEADER: Final = ".version 7.8\n.target sm_75\n.address_size 64\n"
@@ -97,12 +97,12 @@ def load(rig: AnyRig, body: str, name: str) -> Kernel:
 
 def parameter_block(formats: str, *values: int | bytes) -> ParameterBlock:
     """Parameters at their natural places; ``formats`` as in ``struct``, separated by spaces if not single letters."""
-    slots: list[ParameterSlot] = []
+    slots: list[ParameterPlace] = []
     end = 0
     for form in formats.split() if " " in formats else formats:
         size = _SIZES[form]
         offset = -(-end // size) * size
-        slots.append(ParameterSlot(offset, size, form))
+        slots.append(ParameterPlace(offset, size, form))
         end = offset + size
     made = ParameterBlock(slots)
     made.pack(*values)

@@ -197,7 +197,7 @@ ODD: Final[tuple[Any, ...]] = (
     [],
     {},
     [[]],
-    {"$type": "Slot"},
+    {"$type": "BufferContent"},
     [["a", 1]],
 )
 """Values that stand where others are expected."""

@@ -25,7 +25,7 @@ from vyre import (
 )
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
-from vyre.adapters.cuda.seam import CudaDriver, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import CudaDriver, LaunchShape, ParameterBlock, ParameterPlace
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError
 from vyre.testing.outcomes import Outcome, Verdict
@@ -169,7 +169,7 @@ def _kernel_fault(context: Context, ptx: str) -> Iterator[Finding]:
     driver.set_current(driver.primary_retain(0))
     driver.primary_release(0)  # the backend keeps it alive, and must be able to let it go
     stream = driver.stream_create()
-    parameters = ParameterBlock([ParameterSlot(0, 8, "Q")])
+    parameters = ParameterBlock([ParameterPlace(0, 8, "Q")])
     parameters.pack(_WILD_ADDRESS)
     kernel = driver.library_kernel(driver.library_load(ptx.encode() + b"\0").library, "faulty")
     driver.prepare_launch(kernel, LaunchShape((1, 1, 1), (32, 1, 1)), stream, parameters)()

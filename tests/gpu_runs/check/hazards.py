@@ -16,7 +16,14 @@ from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Workbench, has_driver
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS, Hazard
-from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import (
+    CudaCallError,
+    DeviceAddress,
+    JitOptions,
+    LaunchShape,
+    ParameterBlock,
+    ParameterPlace,
+)
 from vyre.testing.outcomes import Outcome, Verdict
 
 LEVELS = (0, 4)
@@ -46,7 +53,7 @@ def _run(bench: Workbench, hazard: Hazard, body: str, level: int, out: DeviceAdd
     target = select_target(TargetInputs(bench.device.facts.target))
     text = reduced_ptx(_ENTRY, body, target.version_text, target.text)
     bench.upload(np.array([hazard.n], np.uint32), out)
-    parameters = ParameterBlock([ParameterSlot(0, 8, "Q"), ParameterSlot(8, 4, "I"), ParameterSlot(12, 4, "I")])
+    parameters = ParameterBlock([ParameterPlace(0, 8, "Q"), ParameterPlace(8, 4, "I"), ParameterPlace(12, 4, "I")])
     parameters.pack(out, hazard.n, 0)
     driver = bench.driver
     try:

@@ -6,7 +6,7 @@ from typing import Final
 
 from driver_contract.ptx import image, launch_shape
 from support.machine.driver import Rig
-from vyre.adapters.cuda.seam import Kernel, Launcher, ParameterBlock, ParameterSlot, Stream
+from vyre.adapters.cuda.seam import Kernel, Launcher, ParameterBlock, ParameterPlace, Stream
 
 TRAP: Final = """
 .visible .entry trapping()
@@ -16,8 +16,8 @@ TRAP: Final = """
 }
 """
 
-POINTER_AND_WORD: Final = (ParameterSlot(0, 8, "Q"), ParameterSlot(8, 4, "I"))
-TWO_POINTERS: Final = (ParameterSlot(0, 8, "Q"), ParameterSlot(8, 8, "Q"))
+POINTER_AND_WORD: Final = (ParameterPlace(0, 8, "Q"), ParameterPlace(8, 4, "I"))
+TWO_POINTERS: Final = (ParameterPlace(0, 8, "Q"), ParameterPlace(8, 8, "Q"))
 
 
 def load_kernel(rig: Rig, body: str, name: str) -> Kernel:
@@ -25,7 +25,7 @@ def load_kernel(rig: Rig, body: str, name: str) -> Kernel:
     return rig.driver.library_kernel(library, name)
 
 
-def block(slots: tuple[ParameterSlot, ...], *values: int) -> ParameterBlock:
+def block(slots: tuple[ParameterPlace, ...], *values: int) -> ParameterBlock:
     made = ParameterBlock(slots)
     made.pack(*values)
     return made

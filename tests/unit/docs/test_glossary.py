@@ -14,17 +14,11 @@ ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = ROOT / "src" / "vyre"
 ROW: Final = re.compile(r"\| (\w+) \| ([^|]+) \| ((?:`[^`]+`(?:, )?)+) \|")
 OTHER_SLOTS: Final = frozenset({
-    ("adapters/cpu/llvm/context.py", "Slot"),  # a stack slot, as LLVM calls it
-    ("adapters/cuda/seam.py", "ParameterSlot"),
-    ("app/kernels/call_code.py", "Slot"),
     ("app/transfers/slots.py", "SlotReading"),  # of the slots of results that `download_slots` names
-    ("domain/dialects/operations.py", "Slot"),
-    ("domain/evidence/records.py", "Slot"),  # a name in the written form of evidence
     ("policies/launching/queueing.py", "SlotLayout"),  # of a queue, as vyre-driver calls it
     ("policies/transfer/readback.py", "ResultSlot"),  # likewise
-    ("testing/random_programs/memory.py", "Slot"),
 })  # fmt: skip
-"""Classes with another meaning of the word, which are to be renamed where nobody else has given the name."""
+"""Classes with another meaning of the word, which others have named."""
 
 
 def rows() -> dict[str, tuple[str, ...]]:

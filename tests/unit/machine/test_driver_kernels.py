@@ -18,7 +18,7 @@ from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.presets import H200, PRESETS, T4, TINY, newest_ptx
-from vyre.adapters.cuda.seam import CudaCallError, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import CudaCallError, JitOptions, LaunchShape, ParameterBlock, ParameterPlace
 
 MISALIGNED = FaultKind.MISALIGNED
 WORD = (7).to_bytes(4, "little")
@@ -129,7 +129,7 @@ def _launch(r: Rig, given: LaunchShape, body: str = STORE, name: str = "store", 
     kernel = load_kernel(r, body, name)
     if allow is not None:
         r.driver.kernel_allow_dynamic_shared(kernel, allow)
-    slots: dict[str, tuple[ParameterSlot, ...]] = {"store": POINTER_AND_WORD, "load": TWO_POINTERS}
+    slots: dict[str, tuple[ParameterPlace, ...]] = {"store": POINTER_AND_WORD, "load": TWO_POINTERS}
     memory = r.upload(bytes(4096))
     values = (memory, memory) if name == "load" else (memory, 0)
     parameters = block(slots[name], *values) if name in slots else ParameterBlock(())

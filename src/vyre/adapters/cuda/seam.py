@@ -127,7 +127,7 @@ class LaunchShape(NamedTuple):
     race_check: bool = False
 
 
-class ParameterSlot(NamedTuple):
+class ParameterPlace(NamedTuple):
     """The place of one kernel parameter in the block: ``offset`` and ``size`` in bytes, naturally aligned, and its
     ``struct`` format.
     """
@@ -147,7 +147,7 @@ class ParameterBlock(Unique):
 
     __slots__ = ("_keep", "address", "buffer", "pack", "pointers", "slots")
 
-    def __init__(self, slots: Sequence[ParameterSlot]) -> None:
+    def __init__(self, slots: Sequence[ParameterPlace]) -> None:
         self.slots: Final = tuple(slots)
         layout, end = "<", 0
         for slot in self.slots:

@@ -16,7 +16,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import MalformedBundle, MalformedJson, VyreError
 from vyre.domain.evidence.config_fields import config_of
 from vyre.domain.evidence.failures import failure_from
-from vyre.domain.evidence.records import Answer, Evidence, RecordedRun, Slot
+from vyre.domain.evidence.records import Answer, BufferContent, Evidence, RecordedRun
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules
@@ -60,7 +60,7 @@ class EvidenceBundle:
             raise MalformedBundle("the evidence holds no run, only measurements", fix="name a bundle of a run.")
         return self.evidence.run
 
-    def bytes_of(self, slot: Slot) -> bytes:
+    def bytes_of(self, slot: BufferContent) -> bytes:
         """Returns the content of a buffer."""
         return self.files[slot.content.path]
 
@@ -112,7 +112,7 @@ def _problems(bundle: EvidenceBundle) -> Iterator[str]:
     if not run.resident.keys() <= bound or any(place < 0 for place in run.resident.values()):
         yield "what was resident are no buffers of the program, or not at places in memory"
     given, returned = given_of(program, run.resident), outputs_of(program.abi_buffers)
-    sides: list[tuple[str, tuple[Buffer, ...], tuple[Slot, ...]]] = [("inputs", given, run.inputs)]
+    sides: list[tuple[str, tuple[Buffer, ...], tuple[BufferContent, ...]]] = [("inputs", given, run.inputs)]
     sides += [
         (f"answer of {answer.by}", returned if answer.error is None else (), answer.slots) for answer in run.answers
     ]

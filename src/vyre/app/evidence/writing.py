@@ -18,7 +18,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.config_fields import config_fields
 from vyre.domain.evidence.failures import Failure, failure_bytes
-from vyre.domain.evidence.records import Answer, Content, Evidence, RecordedRun, RunTiming, Slot
+from vyre.domain.evidence.records import Answer, BufferContent, Content, Evidence, RecordedRun, RunTiming
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.policies.decision_records import to_lines
@@ -76,12 +76,12 @@ def write_bundle(
         files[name] = data
         return content_of(name, data)
 
-    def slots(folder: str, buffers: Sequence[Buffer], given: Mapping[str, bytes]) -> tuple[Slot, ...]:
+    def slots(folder: str, buffers: Sequence[Buffer], given: Mapping[str, bytes]) -> tuple[BufferContent, ...]:
         names = [buffer.name for buffer in buffers]
         if given.keys() != set(names):
             raise InvalidInput(f"{folder} has {sorted(given)}", fix=f"give the bytes of {names}.")
         return tuple(
-            Slot(buffer.name, buffer.element.text, kept(f"{folder}/{place}.bin", bytes(given[buffer.name])))
+            BufferContent(buffer.name, buffer.element.text, kept(f"{folder}/{place}.bin", bytes(given[buffer.name])))
             for place, buffer in enumerate(buffers)
         )
 
@@ -122,7 +122,7 @@ def given_of(program: Program, resident: Collection[str]) -> tuple[Buffer, ...]:
     return tuple([buffer for buffer in program.abi_buffers if buffer.takes_input or buffer.name in resident])
 
 
-def inputs_digest(slots: Sequence[Slot], resident: Mapping[str, int]) -> str:
+def inputs_digest(slots: Sequence[BufferContent], resident: Mapping[str, int]) -> str:
     """Returns the digest of all inputs together: of their names, sizes and digests, and of where they were resident."""
     from blake3 import blake3
 

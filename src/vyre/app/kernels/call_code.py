@@ -18,22 +18,22 @@ import numpy as np
 from vyre.domain.errors import InvalidInput
 
 
-class Slot(NamedTuple):
+class BoundArgument(NamedTuple):
     """The argument or the number that is bound to one buffer.
 
-    ``at``: the position of the argument, None for a number that is known.  ``kind``: "number", "converted", "known",
-    "read", "updated" or "output".  ``held``: of a number its conversion, which has the ``last`` one and its bytes; any
+    ``position`` is that of the argument, None for a number that is known.  ``kind``: "number", "converted", "known",
+    "read", "updated" or "output".  ``fixed``: of a number its conversion, which has the ``last`` one and its bytes; any
     other conversion; the bytes of what is known; or the type of an array.
     """
 
     kind: str
-    at: int | None
-    held: object
+    position: int | None
+    fixed: object
 
 
 def usual_call(
     arity: int,
-    slots: Sequence[Slot],
+    arguments: Sequence[BoundArgument],
     written: Sequence[int],
     pairs: Sequence[tuple[int, int]],
     parts: dict[str, Any],
@@ -44,9 +44,9 @@ def usual_call(
     that must not share memory.  ``parts``: ``run`` for other calls, ``fill``, ``updated`` and ``storage``, which make
     the storage of results, and ``names`` of the results.
     """
-    held = {f"held{number}": slot.held for number, slot in enumerate(slots)}
-    code = _code(arity, tuple((slot.kind, slot.at) for slot in slots), tuple(written), tuple(pairs))
-    known = {"ndarray": np.ndarray, "may_share_memory": np.may_share_memory, **_KNOWN, **parts, **held}
+    fixed = {f"fixed{number}": argument.fixed for number, argument in enumerate(arguments)}
+    code = _code(arity, tuple((each.kind, each.position) for each in arguments), tuple(written), tuple(pairs))
+    known = {"ndarray": np.ndarray, "may_share_memory": np.may_share_memory, **_KNOWN, **parts, **fixed}
     return FunctionType(code, known, "call")
 
 
@@ -61,40 +61,44 @@ _KNOWN: Final = {
 @lru_cache(maxsize=256)
 def _code(
     arity: int,
-    slots: tuple[tuple[str, int | None], ...],
+    arguments: tuple[tuple[str, int | None], ...],
     written: tuple[int, ...],
     pairs: tuple[tuple[int, int], ...],
 ) -> CodeType:
-    given = "".join(f"v{number}, " for number in range(arity))
-    otherwise = f"return run(({given}))"
+    parameters = "".join(f"v{number}, " for number in range(arity))
+    otherwise = f"return run(({parameters}))"
     checks: list[str] = []
     lines: list[str] = []
     views: list[str] = []
-    for number, (kind, at) in enumerate(slots):
+    for number, (kind, position) in enumerate(arguments):
         if kind == "known":
-            views.append(f"held{number}")
+            views.append(f"fixed{number}")
         elif kind == "converted":
-            views.append(f"held{number}(v{at})")
+            views.append(f"fixed{number}(v{position})")
         elif kind == "number":
-            views.append(f"(p{number}[1] if (p{number} := held{number}.last)[0] is v{at} else held{number}(v{at}))")
+            views.append(
+                f"(p{number}[1] if (p{number} := fixed{number}.last)[0] is v{position} else fixed{number}(v{position}))"
+            )
         else:
-            checks.append(f"type(v{at}) is not ndarray or v{at}.dtype is not held{number}")
+            checks.append(f"type(v{position}) is not ndarray or v{position}.dtype is not fixed{number}")
         if kind == "read":
-            views.append(f'memoryview(v{at}).cast("B").toreadonly()')
+            views.append(f'memoryview(v{position}).cast("B").toreadonly()')
         elif kind in ("updated", "output"):
             lines += [
-                f"w{at} = memoryview(v{at})",
-                f"if w{at}.readonly or not v{at}.flags.owndata: {otherwise}",
-                f'w{at} = w{at}.cast("B")',
+                f"w{position} = memoryview(v{position})",
+                f"if w{position}.readonly or not v{position}.flags.owndata: {otherwise}",
+                f'w{position} = w{position}.cast("B")',
             ]
             if kind == "updated":
-                views.append(f"w{at}.toreadonly()")
+                views.append(f"w{position}.toreadonly()")
     shared = [
         f"v{one} is v{other} or not v{other}.flags.owndata and may_share_memory(v{one}, v{other})"
         for one, other in pairs
     ]
-    memory = "".join(f"w{at}, " for at in written)
-    storage = f"storage(({memory}), names)" if any(kind == "output" for kind, _ in slots) else f"updated(({memory}))"
+    memory = "".join(f"w{position}, " for position in written)
+    storage = (
+        f"storage(({memory}), names)" if any(kind == "output" for kind, _ in arguments) else f"updated(({memory}))"
+    )
     body = [
         *([f"if {' or '.join(checks)}: {otherwise}"] if checks else []),
         *lines,
@@ -103,7 +107,7 @@ def _code(
     ]
     text = "\n".join(
         [
-            f"def call({given}):",
+            f"def call({parameters}):",
             "  try:",
             *(f"    {line}" for line in body),
             "  except refused:",  # an array without elements or with gaps, or no array

@@ -17,7 +17,7 @@ import numpy as np
 from vyre.app.host_arrays import HostOutputs, converter_of
 from vyre.app.host_memory import host_dtype
 from vyre.app.kernels.arguments import Shape, Values
-from vyre.app.kernels.call_code import Slot, usual_call
+from vyre.app.kernels.call_code import BoundArgument, usual_call
 from vyre.app.resident import ResidentArray
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.frontend.annotations import Like
@@ -229,16 +229,21 @@ class CallPlan:
         return self.run(values)
 
     def _usual_call(self) -> Callable[..., Any]:
-        slots: list[Slot | None] = [None if known is None else Slot("known", None, known) for known in self._template]
-        for slot, at, dtype, convert in self._read:
-            kind = "number" if isinstance(convert, _Remembering) else "converted"
-            slots[slot] = Slot(kind, at, convert) if dtype is None else Slot("read", at, dtype)
-        outputs = []
-        for at, place, dtype, _, _ in self._written:
-            if place is None:
-                outputs.append(Slot("output", at, dtype))
+        arguments: list[BoundArgument | None] = [
+            None if known is None else BoundArgument("known", None, known) for known in self._template
+        ]
+        for place, position, dtype, convert in self._read:
+            if dtype is None:
+                kind = "number" if isinstance(convert, _Remembering) else "converted"
+                arguments[place] = BoundArgument(kind, position, convert)
             else:
-                slots[place] = Slot("updated", at, dtype)
+                arguments[place] = BoundArgument("read", position, dtype)
+        outputs = []
+        for position, input_place, dtype, _, _ in self._written:
+            if input_place is None:
+                outputs.append(BoundArgument("output", position, dtype))
+            else:
+                arguments[input_place] = BoundArgument("updated", position, dtype)
         parts = {
             "run": self.run,
             "fill": self._pipeline.fill,
@@ -246,7 +251,7 @@ class CallPlan:
             "storage": InPlace,
             "names": self._outputs.names,
         }
-        bound = [slot for slot in slots if slot is not None]
+        bound = [argument for argument in arguments if argument is not None]
         written = [one.at for one in self._written]
         return usual_call(len(self._names), [*bound, *outputs], written, self._pairs, parts)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
+from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Typed
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import (
     EXCHANGING,
@@ -64,25 +64,27 @@ class _Form(NamedTuple):
     """An operator with a node of its own: its name, its operands, and the types of its result."""
 
     name: str
-    inputs: tuple[Slot, ...]
+    inputs: tuple[Typed, ...]
     result: _Types
 
 
 FORMS: Final[Mapping[type[Node], _Form]] = {
     Select: _Form(
-        "select", (Slot("condition", _BOOL), Slot("on_true", ANY_TYPE), Slot("on_false", ANY_TYPE)), ANY_TYPE
+        "select",
+        (Typed("condition", _BOOL), Typed("on_true", ANY_TYPE), Typed("on_false", ANY_TYPE)),
+        ANY_TYPE,
     ),
-    Fma: _Form("fma", (Slot("a", FLOATS), Slot("b", FLOATS), Slot("c", FLOATS)), FLOATS),
-    Cast: _Form("cast", (Slot("x", ANY_TYPE),), ANY_TYPE),
-    Bitcast: _Form("bitcast", (Slot("x", _BITS),), _BITS),
-    WrapCast: _Form("wrap_cast", (Slot("x", FLOATS),), INTEGERS),
-    Narrow: _Form("narrow", (Slot("x", _WIDENED),), _WIDENED),
-    Pack: _Form("pack", (Slot("x", _WIDENED),), _U32),
-    Unpack: _Form("unpack", (Slot("x", _U32),), _WIDENED),
+    Fma: _Form("fma", (Typed("a", FLOATS), Typed("b", FLOATS), Typed("c", FLOATS)), FLOATS),
+    Cast: _Form("cast", (Typed("x", ANY_TYPE),), ANY_TYPE),
+    Bitcast: _Form("bitcast", (Typed("x", _BITS),), _BITS),
+    WrapCast: _Form("wrap_cast", (Typed("x", FLOATS),), INTEGERS),
+    Narrow: _Form("narrow", (Typed("x", _WIDENED),), _WIDENED),
+    Pack: _Form("pack", (Typed("x", _WIDENED),), _U32),
+    Unpack: _Form("unpack", (Typed("x", _U32),), _WIDENED),
     SubgroupLane: _Form("subgroup_lane", (), _U32),
     SubgroupSize: _Form("subgroup_size", (), _U32),
-    SubgroupBallot: _Form("subgroup_ballot", (Slot("condition", _BOOL),), _U32),
-    SubgroupShuffle: _Form("subgroup_shuffle", (Slot("x", ANY_TYPE), Slot("lane", _U32)), ANY_TYPE),
+    SubgroupBallot: _Form("subgroup_ballot", (Typed("condition", _BOOL),), _U32),
+    SubgroupShuffle: _Form("subgroup_shuffle", (Typed("x", ANY_TYPE), Typed("lane", _U32)), ANY_TYPE),
 }
 """The operators that are neither binary, unary, atomic nor over lanes.  Where operands may have several types, how they
 depend on each other is said by the meaning, as it is for the other operators."""
@@ -112,33 +114,33 @@ def core_dialect() -> Dialect:
     for op, row in BINARY.items():
         right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
         result = _BOOL if row.result is Result.BOOL else row.operands
-        slots: tuple[Slot, ...] = (Slot("a", row.operands), Slot("b", right))
-        found.append(_operation(op, row.meaning, slots, result, laws[op], _cost(Binary, op, row.operands)))
+        operands: tuple[Typed, ...] = (Typed("a", row.operands), Typed("b", right))
+        found.append(_operation(op, row.meaning, operands, result, laws[op], _cost(Binary, op, row.operands)))
     for unary, line in UNARY.items():
         result = _BOOL if line.result is Result.BOOL else line.operands
-        slots = (Slot("x", line.operands),)
-        found.append(_operation(unary, line.meaning, slots, result, laws[unary], _cost(Unary, unary, line.operands)))
+        operands = (Typed("x", line.operands),)
+        found.append(_operation(unary, line.meaning, operands, result, laws[unary], _cost(Unary, unary, line.operands)))
     for node, form in FORMS.items():
         cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
         found.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
     for subgroup, over in SUBGROUP.items():
-        slots = (Slot("value", over.operands),)
-        found.append(_operation(subgroup, over.meaning, slots, over.operands, [], _OUTSIDE))
+        operands = (Typed("value", over.operands),)
+        found.append(_operation(subgroup, over.meaning, operands, over.operands, [], _OUTSIDE))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
-        slots = (Slot("value", elements),)
+        operands = (Typed("value", elements),)
         if atomic is AtomicOp.COMPARE_EXCHANGE:
-            slots = (Slot("expected", elements), *slots)
-        found.append(_operation(atomic, meaning, slots, elements, [], _OUTSIDE))
+            operands = (Typed("expected", elements), *operands)
+        found.append(_operation(atomic, meaning, operands, elements, [], _OUTSIDE))
     return Dialect(CORE, Version(1), tuple(found))
 
 
 def _operation(
-    op: Operator, meaning: str, inputs: tuple[Slot, ...], result: _Types, laws: list[Law], cost: int
+    op: Operator, meaning: str, inputs: tuple[Typed, ...], result: _Types, laws: list[Law], cost: int
 ) -> Operation:
     return Operation(
         id=operator_id(op),
-        signature=Signature(inputs, Slot("result", result)),
+        signature=Signature(inputs, Typed("result", result)),
         category=Category.INTRINSIC,
         laws=tuple(laws),
         cost=cost,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.dialects.laws.stated import stated_law
-from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Slot
+from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Typed
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
 from vyre.domain.ir.program import Program
@@ -152,7 +152,7 @@ class _Reader:
             if name in found:
                 self._add(DUPLICATE_OP, f"`{name}` is given twice", "give every operation its own id.", name)
                 continue
-            signature = Signature(_slots(row, "inputs", where), _result(row, where))
+            signature = Signature(_operands(row, "inputs", where), _result(row, where))
             body = _text(row, "body", where, "")
             definition = self._definition(name, version, signature, body, found) if body else None
             if body and definition is None:
@@ -196,10 +196,10 @@ class _Reader:
     def _definition(
         self, name: str, version: Version, signature: Signature, body: str, known: dict[str, Operation]
     ) -> Definition | None:
-        slots = (*signature.inputs, signature.result)
-        types = [next(iter(slot.types)).text for slot in slots]
+        parts = (*signature.inputs, signature.result)
+        types = [next(iter(part.types)).text for part in parts]
         parameters = ", ".join(
-            f"{name_text(slot.name)}: {text}" for slot, text in zip(signature.inputs, types, strict=False)
+            f"{name_text(part.name)}: {text}" for part, text in zip(signature.inputs, types, strict=False)
         )
         head = f"define {name} version {version} ({parameters}) -> {types[-1]} {{"
         try:
@@ -234,25 +234,25 @@ def _texts(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _slots(row: dict[str, Any], key: str, where: str) -> tuple[Slot, ...]:
+def _operands(row: dict[str, Any], key: str, where: str) -> tuple[Typed, ...]:
     found = row.get(key, [])
     if not isinstance(found, list):
         raise _Defect(f"`{key}` of {where} is no list")
-    return tuple([_slot(each, f"`{key}` of {where}") for each in found])
+    return tuple([_operand(each, f"`{key}` of {where}") for each in found])
 
 
-def _slot(given: object, where: str) -> Slot:
+def _operand(given: object, where: str) -> Typed:
     if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
         raise _Defect(f"{where} has an entry that is no [name, type]")
     name, text = given
     dtype: ScalarType | None = SCALAR_BY_TEXT.get(text)
     if dtype is None or not dtype.is_executable:
         raise _Defect(f"{where} has the type {shown(text)}, which no value of a program has")
-    return Slot(name, frozenset({dtype}))
+    return Typed(name, frozenset({dtype}))
 
 
-def _result(row: dict[str, Any], where: str) -> Slot:
-    slots = _slots(row, "outputs", where)
-    if len(slots) != 1:
-        raise _Defect(f"{where} has {len(slots)} outputs, and an operation has one")
-    return slots[0]
+def _result(row: dict[str, Any], where: str) -> Typed:
+    outputs = _operands(row, "outputs", where)
+    if len(outputs) != 1:
+        raise _Defect(f"{where} has {len(outputs)} outputs, and an operation has one")
+    return outputs[0]

@@ -29,7 +29,7 @@ class Category(Enum):
     """From the language itself."""
 
 
-class Slot(NamedTuple):
+class Typed(NamedTuple):
     """An input or the result of an operation: its name, and the types that it may have."""
 
     name: str
@@ -42,8 +42,8 @@ class Slot(NamedTuple):
 class Signature(NamedTuple):
     """The inputs of an operation and its result."""
 
-    inputs: tuple[Slot, ...]
-    result: Slot
+    inputs: tuple[Typed, ...]
+    result: Typed
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> {str(self.result).partition(': ')[2]}"
@@ -108,8 +108,8 @@ class Operation:
         summary: str = "",
     ) -> Operation:
         """Returns the operation of a definition."""
-        inputs = tuple([Slot(each.name, frozenset({each.dtype})) for each in definition.parameters])
-        signature = Signature(inputs, Slot("result", frozenset({definition.result_type})))
+        inputs = tuple([Typed(each.name, frozenset({each.dtype})) for each in definition.parameters])
+        signature = Signature(inputs, Typed("result", frozenset({definition.result_type})))
         return cls(
             id=definition.id,
             signature=signature,

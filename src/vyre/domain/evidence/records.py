@@ -57,7 +57,7 @@ class Device:
 
 
 @frozen
-class Slot:
+class BufferContent:
     """The content of a buffer: its name, the type of its elements as text, and the file of its bytes."""
 
     name: str
@@ -84,7 +84,7 @@ class Answer:
     """
 
     by: str
-    slots: tuple[Slot, ...]
+    slots: tuple[BufferContent, ...]
     error: Content | None
 
 
@@ -106,7 +106,7 @@ class RecordedRun:
     digest: str
     program: Content
     inputs_digest: str
-    inputs: tuple[Slot, ...]
+    inputs: tuple[BufferContent, ...]
     resident: Mapping[str, int]
     config: tuple[tuple[str, object], ...]
     got: Answer
@@ -179,9 +179,9 @@ class Evidence:
         if self.run is None:
             return
         yield self.run.program
-        yield from (slot.content for slot in self.run.inputs)
+        yield from (buffer.content for buffer in self.run.inputs)
         for answer in self.run.answers:
-            yield from (slot.content for slot in answer.slots)
+            yield from (buffer.content for buffer in answer.slots)
             if answer.error is not None:
                 yield answer.error
         if self.run.decisions is not None:

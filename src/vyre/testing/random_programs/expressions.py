@@ -49,7 +49,7 @@ from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.testing.operations import operations
 from vyre.testing.random_programs.choices import Choices, literal
-from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, u32
+from vyre.testing.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Use, UsedBuffer, u32
 
 U32: Final = ScalarType.U32
 BOOL: Final = ScalarType.BOOL
@@ -228,23 +228,23 @@ class ExpressionWriter:
 
     # Memory
 
-    def is_here(self, slot: Slot) -> bool:
+    def is_here(self, slot: UsedBuffer) -> bool:
         return slot.buffer.is_bound or slot.segment == self.segment
 
-    def _is_loadable(self, slot: Slot, dtype: ScalarType, level: Level) -> bool:
+    def _is_loadable(self, slot: UsedBuffer, dtype: ScalarType, level: Level) -> bool:
         if slot.element.widened is not dtype or not self.is_here(slot):
             return False
         if slot.is_constant:
             return True
         return level is Level.LANE and (slot.use in PLAIN or slot.name in self.flow.single)
 
-    def load(self, slot: Slot, level: Level = Level.LANE) -> Expr:
+    def load(self, slot: UsedBuffer, level: Level = Level.LANE) -> Expr:
         if slot.buffer.is_push:
             return Load(slot.name, u32(0))
         self.unstable |= not slot.is_constant
         return Load(slot.name, self.index(slot, level))
 
-    def index(self, slot: Slot, level: Level = Level.LANE) -> Expr:
+    def index(self, slot: UsedBuffer, level: Level = Level.LANE) -> Expr:
         """An index of any integer type that the buffer's present use allows; a literal is never out of range."""
         choices, count = self.choices, self.memory.counts[slot.name]
         if not choices.chance(35):
@@ -280,7 +280,7 @@ class ExpressionWriter:
                 found = self.value(dtype, 2, level)
                 return lane if isinstance(found, Literal) else found
 
-    def _u32_index(self, slot: Slot, level: Level) -> Expr:
+    def _u32_index(self, slot: UsedBuffer, level: Level) -> Expr:
         self.pay(2)
         if slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single:
             offset = self.index_value(slot.stride, Level.LANE) if slot.stride > 1 else None
@@ -349,7 +349,7 @@ class ExpressionWriter:
     def _no_literal(self, expr: Expr, level: Level) -> Expr:
         return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr
 
-    def _atomic_slots(self, dtype: ScalarType) -> Iterator[Slot]:
+    def _atomic_slots(self, dtype: ScalarType) -> Iterator[UsedBuffer]:
         for slot in self.memory.slots:
             if slot.element is dtype and self.is_here(slot) and slot.use in (Use.OWNED_ATOMIC, Use.FREE_ATOMIC):
                 yield slot
@@ -358,7 +358,7 @@ class ExpressionWriter:
         del level
         return self.atomic(self.choices.pick(list(self._atomic_slots(dtype))), min(depth, 2))
 
-    def atomic(self, slot: Slot, depth: int = 2) -> Expr:
+    def atomic(self, slot: UsedBuffer, depth: int = 2) -> Expr:
         assert slot.element in ATOMIC_ELEMENTS
         self.unstable = True
         op = slot.op if slot.use is Use.REDUCED else self.choices.pick(tuple(AtomicOp))

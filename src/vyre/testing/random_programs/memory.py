@@ -68,7 +68,7 @@ _ATOMIC_USES: Final = frozenset({Use.REDUCED, Use.OWNED_ATOMIC, Use.FREE_ATOMIC}
 
 
 @dataclass(slots=True)
-class Slot:
+class UsedBuffer:
     """A buffer and what it is used for now."""
 
     buffer: Buffer
@@ -179,7 +179,7 @@ _HINTS: Final = (
 class Memory:
     """The buffers of one program, the element counts they will have, and the host-chosen counts."""
 
-    slots: list[Slot]
+    slots: list[UsedBuffer]
     counts: dict[str, int]
     output_counts: dict[str, int]
 
@@ -216,7 +216,7 @@ class _Layout:
         binding = 0 if access in (Access.WORKGROUP, Access.PRIVATE) else self.bindings.pop()
         hints = self.choices.pick(_HINTS) if self.choices.chance(10) else _HINTS[0]
         buffer = Buffer.make(self.name(stem), binding, access, element, hints=hints, **fields)  # type: ignore[arg-type]
-        self.memory.slots.append(Slot(buffer))
+        self.memory.slots.append(UsedBuffer(buffer))
         self.memory.counts[buffer.name] = actual
 
     def add_inputs(self) -> None:

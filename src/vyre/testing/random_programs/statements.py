@@ -32,7 +32,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 from vyre.testing.random_programs.expressions import INTEGER_TYPES, U32, ExpressionWriter, Flow, Local
-from vyre.testing.random_programs.memory import PLAIN, Level, Order, Slot, Use, u32
+from vyre.testing.random_programs.memory import PLAIN, Level, Order, Use, UsedBuffer, u32
 
 BARRIER_ORDERINGS: Final = (Ordering.SEQ_CST, Ordering.ACQ_REL, Ordering.RELEASE, Ordering.ACQUIRE)
 _MAX_NESTING: Final = 4
@@ -217,7 +217,7 @@ class StatementWriter:
         self._declare(Local(name, dtype, Level.LANE, mutable=False, stable=False))
         out.append(Store(slot.name, writer.index(slot), Var(name)))
 
-    def _is_writable(self, slot: Slot) -> bool:
+    def _is_writable(self, slot: UsedBuffer) -> bool:
         if not self.expressions.is_here(slot):
             return False
         if slot.name in self.flow.single:
@@ -522,7 +522,7 @@ class StatementWriter:
             return u32(choices.pick((4, 8, 1, 0, 13, 64)))
         return Binary(BinaryOp.MOD, self.expressions.value(U32, 1), u32(40))
 
-    def _takes_copies(self, slot: Slot) -> bool:
+    def _takes_copies(self, slot: UsedBuffer) -> bool:
         return slot.use in (Use.SPANS, Use.FREE) or slot.name in self.flow.single
 
     # Leaving

@@ -41,7 +41,7 @@ class Flow(Enum):
     LEFT = "the text ends with a jump elsewhere"
 
 
-class Slot:
+class AssignedLocal:
     """A local that statements assign to, in memory of the function that the optimiser turns into registers.
 
     ``mask`` holds the lanes that were active at its declaration.
@@ -128,7 +128,7 @@ class Kernel:
         self.captures: Final[list[Capture]] = []
         """The memory behind ``scratch`` whose size a launch decides."""
         self._places: Final[dict[str, int]] = {}
-        self.locals: Final[ScopedNames[Value | Slot]] = ScopedNames()
+        self.locals: Final[ScopedNames[Value | AssignedLocal]] = ScopedNames()
         self.current: Final[ScopedNames[Value | None]] = ScopedNames()
         """The current values of slots, by address; None where the slot must be read."""
         self.known: Final[dict[int, Value]] = {}
@@ -307,12 +307,12 @@ class Kernel:
         return self.masks.combined("and", one, other)
 
     # ---- locals
-    def slot(self, dtype: ScalarType, *, is_uniform: bool) -> Slot:
+    def slot(self, dtype: ScalarType, *, is_uniform: bool) -> AssignedLocal:
         """Returns a new place for a local of the active lanes."""
         kind = SCALAR[dtype] if is_uniform else self.vector_type(SCALAR[dtype])
-        return Slot(dtype, self.w.at_entry(f"alloca {kind}"), self.mask, is_uniform=is_uniform)
+        return AssignedLocal(dtype, self.w.at_entry(f"alloca {kind}"), self.mask, is_uniform=is_uniform)
 
-    def read(self, slot: Slot) -> Value:
+    def read(self, slot: AssignedLocal) -> Value:
         """Returns the current value of a slot."""
         found = self.current.get(slot.address)
         if found is None:
@@ -323,7 +323,7 @@ class Kernel:
             self.current.declare(slot.address, found)
         return found
 
-    def write(self, slot: Slot, value: Value) -> None:
+    def write(self, slot: AssignedLocal, value: Value) -> None:
         """Gives a slot a value in the active lanes; other lanes that were active at its declaration keep theirs."""
         element = SCALAR[slot.dtype]
         if slot.is_uniform:
@@ -397,7 +397,7 @@ class Kernel:
         """Lets the locals of these names be read again, because they were assigned on some way to this place."""
         for name in names:
             slot = self.locals.get(name)
-            if isinstance(slot, Slot) and self.current.get(slot.address) is not None:
+            if isinstance(slot, AssignedLocal) and self.current.get(slot.address) is not None:
                 self.current.declare(slot.address, None)
 
     # ---- memory of a launch

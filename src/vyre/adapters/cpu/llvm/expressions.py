@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
-from vyre.adapters.cpu.llvm.context import Kernel, Slot
+from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
 from vyre.domain.ir.expr import (
     Atomic,
@@ -66,7 +66,7 @@ def _written(k: Kernel, expr: Expr) -> Value:
             return evaluate(k, k.spec.get(name, default))
         case Var(name):
             local = k.locals[name]
-            return k.read(local) if isinstance(local, Slot) else local
+            return k.read(local) if isinstance(local, AssignedLocal) else local
         case Load():
             return memory.load(k, expr, evaluate(k, expr.index))
         case BufferLength(buffer):

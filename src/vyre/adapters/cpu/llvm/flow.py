@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from vyre.adapters.cpu.llvm import async_copies, memory, traps
-from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
+from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import atomic, evaluate
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.loops import write_loop
@@ -155,7 +155,7 @@ def write_statement(k: Kernel, stmt: Stmt) -> Flow:
             k.declare(stmt, result)
         case Assign(name, value):
             slot = k.locals[name]
-            assert isinstance(slot, Slot)
+            assert isinstance(slot, AssignedLocal)
             k.write(slot, evaluate(k, value))
         case Store():
             memory.store(k, stmt, evaluate(k, stmt.index), evaluate(k, stmt.value))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.llvm import budget, memory
-from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
+from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
 from vyre.adapters.cpu.llvm.group_ids import GroupIds
@@ -245,7 +245,7 @@ class Groups:
         if isinstance(stmt, Break | Continue):
             return True
         if isinstance(stmt, Assign):
-            return isinstance(k.locals.get(stmt.name), Slot)
+            return isinstance(k.locals.get(stmt.name), AssignedLocal)
         if isinstance(stmt, Let):
             return stmt.name in k.shapes.mutable and self._is_group_slot(stmt)
         if id(stmt) in self._barriers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
+from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statements
 from vyre.adapters.cpu.llvm.ids import linear_base
@@ -292,13 +292,13 @@ class Regions:
         k = self._k
         for name in sorted(assigned):
             across, slot = self.across.get(name), k.locals.get(name)
-            if isinstance(across, Kept) and isinstance(slot, Slot):
+            if isinstance(across, Kept) and isinstance(slot, AssignedLocal):
                 across.store(k, k.read(slot))
         for name, stmt in declared.items():
             local = k.locals[name]
-            if not isinstance(local, Slot) and self._is_repeated(stmt, declared, inner):
+            if not isinstance(local, AssignedLocal) and self._is_repeated(stmt, declared, inner):
                 continue
-            value = k.read(local) if isinstance(local, Slot) else local
+            value = k.read(local) if isinstance(local, AssignedLocal) else local
             kept = fresh.get(name)
             if kept is None:
                 is_mutable = name in k.shapes.mutable
@@ -321,7 +321,7 @@ class Regions:
             slot = k.slot(across.dtype, is_uniform=across.is_uniform)
             k.write(slot, value)
             if is_nested:  # lanes that do not take part keep their values
-                slot = Slot(slot.dtype, slot.address, None, is_uniform=slot.is_uniform)
+                slot = AssignedLocal(slot.dtype, slot.address, None, is_uniform=slot.is_uniform)
             k.locals.declare(name, slot)
         else:
             k.locals.declare(name, value)
@@ -338,7 +338,7 @@ class Regions:
                 return False
             if isinstance(node, Var):
                 known = self.across.get(node.name, self._k.locals.get(node.name))
-                if node.name in inner or known is None or isinstance(known, Slot):
+                if node.name in inner or known is None or isinstance(known, AssignedLocal):
                     return False
                 if isinstance(known, Kept) and known.is_mutable:
                     return False

@@ -20,7 +20,7 @@ from typing import Final
 from vyre.adapters.cpu.llvm import budget
 from vyre.adapters.cpu.llvm.blocks import Spilled, each_word
 from vyre.adapters.cpu.llvm.bounds import Bounds
-from vyre.adapters.cpu.llvm.context import Kernel, Slot
+from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.rows import columns
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
@@ -274,7 +274,7 @@ class _Window:
             k.declare(stmt, value)
         else:
             slot = k.locals[stmt.name]
-            assert isinstance(slot, Slot)
+            assert isinstance(slot, AssignedLocal)
             k.write(slot, value)
 
     def _value(self, dtype: ScalarType, column: str) -> Value:

@@ -16,17 +16,17 @@ from vyre.adapters.cuda.seam import (
     LaunchShape,
     Library,
     ParameterBlock,
-    ParameterSlot,
+    ParameterPlace,
 )
 
 ROUNDS_BYTES: Final = 8
 """Bytes of the record of a loop: the rounds run, and the flag that the last of them left, both u32."""
 _ENTRY: Final = "vyre_end_round"
 _SLOTS: Final = (
-    ParameterSlot(0, 8, "Q"),
-    ParameterSlot(8, 8, "Q"),
-    ParameterSlot(16, 8, "Q"),
-    ParameterSlot(24, 4, "I"),
+    ParameterPlace(0, 8, "Q"),
+    ParameterPlace(8, 8, "Q"),
+    ParameterPlace(16, 8, "Q"),
+    ParameterPlace(24, 4, "I"),
 )
 _ONE_LANE: Final = LaunchShape((1, 1, 1), (1, 1, 1))
 END_ROUND: Final = f"""\

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
-from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
+from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterPlace, Stream
 from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import TrapError
@@ -381,9 +381,9 @@ def first_trap(records: memoryview, kernels: Sequence[BoundKernel]) -> TrapError
     return None
 
 
-def _slot(parameter: Parameter) -> ParameterSlot:
+def _slot(parameter: Parameter) -> ParameterPlace:
     layout = f"{parameter.size}s" if parameter.kind is ParameterKind.UNIFORM else _FORMATS[parameter.size]
-    return ParameterSlot(parameter.offset, parameter.size, layout)
+    return ParameterPlace(parameter.offset, parameter.size, layout)
 
 
 def _is_value(parameter: Parameter) -> bool:

@@ -68,6 +68,8 @@ class Submitted(Unique, Future[T]):
         self._waiters: list[Any] = []
         self._ended: tuple[Callable[[Submitted[T]], object], ...] = (ended,)
         self._pending: PendingDispatch | Cancellation | None = None
+        self._completions: list[tuple[PendingDispatch, Callable[[], None]]] = []
+        """What completes it once its run has ended; who takes it out does so."""
         self._leaves_at_its_end = False
         self._callbacks: list[Callable[[Future[T]], object]] = []
         self._process = os.getpid()
@@ -80,6 +82,7 @@ class Submitted(Unique, Future[T]):
         self._waiters.clear()
         self._ended = ()
         self._pending = None
+        self._completions.clear()
         if not self.done():
             self.set_exception(used_in_a_fork("the session of the dispatch", self._process, os.getpid()))
 
@@ -119,7 +122,7 @@ class Submitted(Unique, Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits as ``result`` does, and returns the error."""
-        wait_at(self._condition.gate, self.done, timeout)
+        wait_at(self._condition.gate, self._is_over, timeout)
         if self.cancelled():
             raise CancelledError
         if not self.done():
@@ -135,7 +138,8 @@ class Submitted(Unique, Future[T]):
         self._pending = pending
         if not self.set_running_or_notify_cancel():
             pending.cancel()
-        pending.add_done_callback(partial(self._complete, partial(collect, pending)))
+        self._completions.append((pending, partial(self._complete, partial(collect, pending))))
+        pending.add_done_callback(self._complete_once)
         self._leaves_at_its_end = True
 
     def stopped_by(self, cancellation: Cancellation) -> None:
@@ -185,6 +189,22 @@ class Submitted(Unique, Future[T]):
         """Calls each ``ended``."""
         for ended in self._ended:
             ended(self)
+
+    def _is_over(self) -> bool:
+        """Returns whether it has ended; a thread that waits for it in a callback or a finaliser completes it itself.
+
+        That thread may be the one by which the backend tells of ended runs, and would wait for itself.
+        """
+        if not self.done() and not is_disturbed() and any(pending.done() for pending, _ in self._completions):
+            self._complete_once()
+        return self.done()
+
+    def _complete_once(self) -> None:
+        try:
+            _, complete = self._completions.pop()
+        except IndexError:  # another thread does
+            return
+        complete()
 
     def _complete(self, work: Callable[[], T]) -> None:
         failure: BaseException | None = None

@@ -13,7 +13,7 @@ from importlib import import_module
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.lazy_names import place_functions
+from vyre.domain.lazy_names import place_functions as _place_functions
 
 IMPORTED_NS: Final = time_ns()
 """Since the epoch: source files that changed later are not the ones that run."""
@@ -295,4 +295,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULE_OF})
 
 
-place_functions({"found_definitions": "vyre.app.dialects.current.definitions_of"})
+_place_functions({"found_definitions": "vyre.app.dialects.current.definitions_of"})

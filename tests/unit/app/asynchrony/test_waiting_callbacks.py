@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ TRIES = 60
 
 
 @vyre.kernel
-def tripled(x: In[f32], y: Out[f32, vyre.like("x")]) -> None:
+def tripled(x: In[f32], y: Annotated[Out[f32], vyre.like("x")]) -> None:
     i = vyre.global_id(0)
     if i < len(x):
         y[i] = x[i] * f32(3)

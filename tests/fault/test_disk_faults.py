@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -395,7 +396,8 @@ def snapshots(root: Path, running: list[subprocess.Popen[bytes]]) -> Iterator[tu
         for process in alive:
             process.send_signal(signal.SIGSTOP)
         for process in alive:
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            with suppress(ChildProcessError):  # it had ended, as ``send_signal`` saw
+                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         found = scanned(root)
         for process in alive:
             process.send_signal(signal.SIGCONT)

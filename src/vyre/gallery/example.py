@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from vyre import DispatchConfig, Kernel
-from vyre.domain.frozen import frozen
 from vyre.ir import Program
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -31,7 +30,7 @@ class Dispatcher(Protocol):
         """Runs the program on these inputs and returns its outputs by name."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Case:
     """Inputs by buffer name, and the independently computed content of every returned buffer.
 
@@ -50,7 +49,7 @@ def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {name: result[name] for name in case.expected}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Example:
     """One kernel of the gallery.
 

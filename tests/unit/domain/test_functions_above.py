@@ -9,11 +9,12 @@ from typing import Final
 
 import pytest
 
+import vyre.app
 from vyre.domain.ir import functions
 from vyre.domain.ir.function_names import FUNCTION_NAMES
 from vyre.domain.lazy_names import _PLACES
 
-DOMAIN: Final = Path(functions.__file__).parents[1]
+PACKAGE: Final = Path(vyre.app.__file__).parents[1]
 
 
 @pytest.mark.parametrize("method", _PLACES)
@@ -25,9 +26,9 @@ def test_every_function_stands_where_it_is_said_to_stand(method: str) -> None:
 def test_a_place_is_stated_for_every_method() -> None:
     methods = {
         ast.literal_eval(node.args[0])
-        for path in DOMAIN.rglob("*.py")
+        for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "FunctionAbove"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).partition("[")[0] == "FunctionAbove"
     }
     assert methods == {*_PLACES}
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 import vyre
 from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, like, min_, sat_sub, u8, u32
-from vyre.domain.frozen import frozen
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 CHUNK = 256
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Automaton:
     """An automaton for several patterns.
 

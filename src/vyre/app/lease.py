@@ -40,7 +40,7 @@ def checked_resident_budget(nbytes: object) -> int | None:
 class LeasedMemory(Protocol):
     """Memory that a lease frees when it is closed, such as a resident array."""
 
-    def set_owner(self, lease: BackendLease, /) -> None:
+    def _set_owner(self, lease: BackendLease, /) -> None:
         """Notes the lease that frees the memory."""
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class BackendLease(Unique):
             adopted = not self.closed
             if adopted:
                 self._residents[id(array)] = ref(array)
-                array.set_owner(self)
+                array._set_owner(self)
                 self.has_residents = True
                 if len(self._residents) >= self._sweep_at:
                     self._sweep()

@@ -175,13 +175,9 @@ class ResidentArray(Closing):
         """Whether the memory was freed."""
         return self.buffer.closed
 
-    def set_owner(self, lease: BackendLease, /) -> None:
+    def _set_owner(self, lease: BackendLease, /) -> None:
         """Notes the lease that frees the memory."""
         self._owner = lease
-
-    def belongs_to(self, lease: BackendLease) -> bool:
-        """Returns whether ``lease`` frees this memory, or that of the array that it is a part of."""
-        return self.whole._owner is lease
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
         """Copies ``data`` to byte ``offset``.
@@ -394,6 +390,11 @@ class ResidentArray(Closing):
             if owner.work is not None:
                 return owner.work
         raise InvalidResource(f"{self!r} belongs to no session", fix="make it with session.resident(...).")
+
+
+def belongs_to(array: ResidentArray, lease: BackendLease) -> bool:
+    """Returns whether ``lease`` frees the memory of an array, or of the array that it is a part of."""
+    return array.whole._owner is lease
 
 
 def _whole(name: str, value: object) -> int:

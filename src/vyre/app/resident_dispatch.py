@@ -20,7 +20,7 @@ from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
-from vyre.app.resident import ResidentArray
+from vyre.app.resident import ResidentArray, belongs_to
 from vyre.app.resident_plans import LARGEST_DATA, HostData, ResidentPlan, ResidentPlans, Scratch, Taken, key_of
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
@@ -447,7 +447,7 @@ def check_residents(
         array = arguments.get(buffer.name)
         if not isinstance(array, ResidentArray):
             continue
-        if not array.belongs_to(lease):
+        if not belongs_to(array, lease):
             raise foreign_resident(buffer.name, array)
         if array.is_temporary and not temporaries:
             raise InvalidResource(

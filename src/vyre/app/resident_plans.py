@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import ref
 
-from vyre.app.resident import ResidentArray
+from vyre.app.resident import ResidentArray, belongs_to
 from vyre.ports.requests import Upload
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _are_usable(arrays: Arrays, lease: BackendLease, inputs: Mapping[str, object
     """Returns whether the arguments of these names are these arrays, open and of the lease."""
     for name, one in arrays:
         array = one()
-        if array is None or inputs[name] is not array or array.buffer.closed or not array.belongs_to(lease):
+        if array is None or inputs[name] is not array or array.buffer.closed or not belongs_to(array, lease):
             return False
     return True
 

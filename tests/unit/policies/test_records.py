@@ -138,12 +138,6 @@ def test_a_verdict_is_frozen_and_has_no_other_attributes() -> None:
             setattr(Chosen(Colour.RED), name, 1)
 
 
-def test_the_default_of_a_field_of_a_verdict_is_a_value() -> None:
-    refused: Any = field(default_factory=list)
-    with pytest.raises(TypeError, match=r"^Bad\.many: a field has a value as its default, not a function$"):
-        verdict(type("Bad", (), {"__annotations__": {"many": list}, "many": refused}))
-
-
 def test_a_field_of_a_verdict_may_be_given_by_name_alone() -> None:
     named: Any = field(kw_only=True, default=3)
     made: Any = verdict(type("Named", (), {"__annotations__": {"first": int, "last": int}, "last": named}))

@@ -18,7 +18,7 @@ from vyre.app.host_arrays import HostOutputs, converter_of
 from vyre.app.host_memory import host_dtype
 from vyre.app.kernels.arguments import Shape, Values
 from vyre.app.kernels.call_code import BoundArgument, usual_call
-from vyre.app.resident import ResidentArray
+from vyre.app.resident import ResidentArray, belongs_to
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.frontend.annotations import Like
 from vyre.domain.ir.buffers import outputs_of
@@ -276,7 +276,7 @@ class CallPlan:
         self, values: Values, resident: Sequence[str], targets: Sequence[Array | None], shapes: Sequence[Shape]
     ) -> Any:
         for name, value in zip(self._names, values, strict=True):
-            if isinstance(value, ResidentArray) and not value.belongs_to(self._lease):
+            if isinstance(value, ResidentArray) and not belongs_to(value, self._lease):
                 raise InvalidResource(
                     f"`{name}` of {self._title} is {value!r}, which another session holds",
                     fix="call the kernel inside `with session:` with the session of all its resident arrays.",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from vyre.adapters.forks import process_lock
-from vyre.app.resident import ResidentArray, truths
+from vyre.app.resident import ResidentArray, belongs_to, truths
 from vyre.app.transfers.report import Downloaded, TransferReport, bytes_of, host_block
 from vyre.app.transfers.scratch import Scratch
 from vyre.domain.arguments import items_of
@@ -185,7 +185,7 @@ def layout_of(lease: BackendLease, arrays: Sequence[ResidentArray]) -> tuple[Lay
     known = list(map(id, roots))
     of_root = dict(zip(known, arrays, strict=True))
     for array in of_root.values():
-        if not array.belongs_to(lease):
+        if not belongs_to(array, lease):
             raise InvalidResource(f"{array!r} belongs to another session", fix="download it there.")
     if any(map(_CLOSED, buffers)) or any(array.buffer.closed for array in of_root.values()):
         number, array = next((n, a) for n, a in enumerate(arrays) if a.closed)

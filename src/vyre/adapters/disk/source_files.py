@@ -19,7 +19,7 @@ _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or
 
 
 class OfSource(Protocol):
-    """What was measured on a device."""
+    """Measurements that were taken on one device."""
 
     @property
     def source(self) -> CostSource:

@@ -76,7 +76,7 @@ class KeyMakers(Generic[Options]):
 
 
 class StoredCode:
-    """What makers of code have in common: the services of their session, and its store of artifacts."""
+    """The base of makers of code, with the services of their session and its store of artifacts."""
 
     def __init__(self, backend: str, services: BackendServices) -> None:
         self._backend: Final = backend

@@ -69,7 +69,7 @@ class Submitted(Unique, Future[T]):
         self._ended: tuple[Callable[[Submitted[T]], object], ...] = (ended,)
         self._pending: PendingDispatch | Cancellation | None = None
         self._completions: list[tuple[PendingDispatch, Callable[[], None]]] = []
-        """What completes it once its run has ended; who takes it out does so."""
+        """The run and the function that completes the future after it; the thread that takes the entry out calls it."""
         self._leaves_at_its_end = False
         self._callbacks: list[Callable[[Future[T]], object]] = []
         self._process = os.getpid()

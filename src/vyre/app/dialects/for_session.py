@@ -1,4 +1,4 @@
-"""What a session asks of dialects; only programs that call operations need the rest of them."""
+"""The questions of a session to dialects; only programs that call operations import the rest of the package."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class LoweringReport(NamedTuple):
 
 
 class TargetSession(Protocol):
-    """What checks of lowerings need of a session on their backend."""
+    """The part of a session that checks of lowerings on its backend use."""
 
     _lease: BackendLease
 

@@ -79,8 +79,9 @@ class Arguments:
         kinds = {one.name: _kind_of(one) for one in self.parameters}
         numbers = {self.names[at]: trait for at, trait in self.traits if trait not in (_dtype_trait, _shape_trait)}
         self.kinds: Final[Mapping[str, Callable[[Any], object]]] = kinds | numbers
-        """What of each argument, by name, a launch on a session depends on; it raises ``TypeError`` for an argument
-        that is converted first, such as a list.
+        """The function, by name of each argument, that returns the part of it on which a launch depends.
+
+        It raises ``TypeError`` for an argument that is converted first, such as a list.
         """
 
     # ---------------------------------------------------------------- binding

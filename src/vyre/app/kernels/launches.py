@@ -38,7 +38,7 @@ _NO_KEYWORDS: Final = Keywords(spec=None, grid=None, extent=None, output_counts=
 
 
 class LaunchSession(Protocol):
-    """What launches of kernels need of a session."""
+    """The part of a session that launches of kernels use."""
 
     _calls: dict[object, CallPlan]
     _lease: BackendLease

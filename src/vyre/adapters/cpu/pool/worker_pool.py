@@ -51,7 +51,7 @@ _Called: TypeAlias = "tuple[Job, Callable[[], object]]"
 
 
 class Ring(Protocol):
-    """What a pool does with a ring that its workers serve."""
+    """A ring of jobs that the workers of a pool serve, as the pool sees it."""
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -39,7 +39,7 @@ _NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]
 
 
 class Needs(NamedTuple):
-    """What lanes need to run an entry: its ``name``, and the initial register file: poison, and the constants.
+    """The values of an entry that its lanes need.  ``registers`` is the initial register file: poison and constants.
 
     ``dynamic_offset`` is where dynamic shared memory begins; ``local_bytes`` are those of one lane.
     """

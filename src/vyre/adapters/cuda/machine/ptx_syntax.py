@@ -184,7 +184,7 @@ _CONDITION_CALL: Final = ("cudaGraphSetConditional", 2)
 _IGNORED_LINES: Final = frozenset({".loc", ".file"})
 _DECLARED_TYPES: Final = frozenset(SIZE_OF) | {"pred"}
 _MOST_REGISTERS: Final = 1 << 19
-"""Of one entry."""
+"""The most registers of one entry."""
 _MOST_THREADS: Final = 1024
 
 

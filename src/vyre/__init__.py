@@ -96,7 +96,8 @@ if TYPE_CHECKING:
         MalformedBundle as MalformedBundle,
         MigrationFailed as MigrationFailed, UnknownOperation as UnknownOperation,
         MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
-        PlanError as PlanError, QueueFull as QueueFull, StaleCosts as StaleCosts,
+        PlanError as PlanError, QueueFull as QueueFull, RefusedByGate as RefusedByGate,
+        StaleCosts as StaleCosts,
         StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
         UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
         UnfinishedBuild as UnfinishedBuild, UnfinishedProgram as UnfinishedProgram,
@@ -223,7 +224,8 @@ _HOME: Final[dict[str, str]] = {
         "InvalidField InvalidInput InvalidResource "
         "KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
         "MalformedWire MigrationFailed UnknownOperation "
-        "PlanError QueueFull StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
+        "PlanError QueueFull RefusedByGate StaleCosts StepBudgetExceeded TrapError UnboundVariable "
+        "UnexpectedDigest UnfinishedBuild "
         "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
         "UnusableCosts VyreError WorkQueueOverflow"
     ),

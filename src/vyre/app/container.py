@@ -28,6 +28,7 @@ from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow
 from vyre.app.shadow.settings import Shadow
 from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.domain.gates import Gate
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.support import Environment, Telemetry
 
@@ -49,7 +50,7 @@ class Container(containers.DeclarativeContainer):
     """Providers for a session; overriding one replaces what it provides.
 
     ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict``, ``journal``, ``shadow``,
-    ``threads`` and ``affinity`` hold what ``vyre.open`` takes under these names.
+    ``gates``, ``threads`` and ``affinity`` hold what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
@@ -81,4 +82,7 @@ class Container(containers.DeclarativeContainer):
         tuning_sources, cache, pins, environment, guarded, reference.provider
     )
     predict: providers.Object[bool | PredictionConfig] = providers.Object(False)
-    session: providers.Factory[Session] = providers.Factory(Session, selection, guarded, tuning, predict, journal)
+    gates: providers.Object[tuple[Gate, ...]] = providers.Object(())
+    session: providers.Factory[Session] = providers.Factory(
+        Session, selection, guarded, tuning, predict, journal, gates=gates
+    )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vyre.app.journal import DecisionJournal
     from vyre.app.prediction import PredictionConfig
     from vyre.app.shadow.settings import Shadow
+    from vyre.domain.gates import Gate
     from vyre.ports.support import Environment, Telemetry
 
 
@@ -49,6 +50,7 @@ def open(
     optimize: bool = True,
     optimizer: str = "host",
     shadow: Shadow | None = None,
+    gates: Iterable[Gate] = (),
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
@@ -66,7 +68,8 @@ def open(
     need room.  None: as many as the device has.  ``optimize``: whether the optimizer may prepare programs where that
     pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or, as far as there are
     kernels of them, on the ``"device"`` of the session.  ``shadow``: the calls that run again on another backend, whose
-    bytes are compared (``vyre.Shadow``); None: none.  ``catalog``, ``telemetry`` and ``environment`` replace the
+    bytes are compared (``vyre.Shadow``); None: none.  ``gates``: functions that every program must pass before it is
+    compiled (``vyre.gates``).  ``catalog``, ``telemetry`` and ``environment`` replace the
     adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
     Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
     affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
@@ -86,6 +89,10 @@ def open(
     telemetry = GuardedTelemetry(telemetry)
     _expect_methods("environment", environment, "get")
     expect("optimize", optimize, bool, "True or False")
+    if gates != ():
+        from vyre.domain.gates import checked_gates  # imported on use
+
+        gates = checked_gates(gates)
     sink = decision_sink(telemetry, journal)
     device_passes = None
     if optimizer != "host":
@@ -118,7 +125,7 @@ def open(
         from vyre.app.shadow.opening import with_shadow  # imported on use
 
         selection = with_shadow(selection, shadow, catalog, telemetry)
-    return Session(selection, telemetry, tuning, predict, journal, max_in_flight, resident_budget)
+    return Session(selection, telemetry, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates))
 
 
 def _expect_methods(name: str, value: object, *methods: str) -> None:

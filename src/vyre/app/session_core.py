@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vyre.app.resident import ResidentArray
     from vyre.app.tuning.service import TuningService
     from vyre.domain.dispatch import ReadableBuffer
+    from vyre.domain.gates import Gate
     from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput
     from vyre.ports.support import Telemetry
@@ -57,7 +58,9 @@ class SessionCore:
         journal: DecisionJournal | None = None,
         max_in_flight: int = USUAL_IN_FLIGHT,
         resident_budget: int | None = None,
+        gates: tuple[Gate, ...] = (),
     ) -> None:
+        self._gates = gates
         self._selection, self._telemetry, self._journal = selection, telemetry, journal
         self._decisions = selection.services.decisions
         if resident_budget is not None:
@@ -152,6 +155,10 @@ class SessionCore:
         except InvalidProgram as error:  # it may call operations that are registered, and not in the program
             program = with_registered(program, error)
             require_valid(program, artifacts)
+        if self._gates or program.definitions:
+            from vyre.app.gating import admit
+
+            admit(program, self._gates, self._telemetry)
         written, program = program, self._lowered(program, config).program
         if written.definitions and self._selection.shadow is not None:
             self._selection.shadow.keep_written(program, written)

@@ -42,6 +42,7 @@ class ErrorCode(IntEnum):
     UNUSABLE_BUNDLE = 1015
     QUEUE_FULL = 1016
     WORK_QUEUE_OVERFLOW = 1017
+    REFUSED_BY_GATE = 1018
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -279,6 +280,19 @@ class UnusableBundle(BackendError):
         self.refused: tuple[tuple[str, str], ...] = refused
         listed = "; ".join(f"{member}: {reason}" for member, reason in refused) or "it holds no code"
         super().__init__(f"nothing in the bundle runs on {device}: {listed}")
+
+
+class RefusedByGate(BackendError):
+    """A gate refuses a valid program; ``gate`` is its name, ``gate_code`` the code and ``reason`` the text it gave."""
+
+    code = ErrorCode.REFUSED_BY_GATE
+    default_fix = "change the program as the gate says, or open the session with other gates."
+
+    def __init__(self, *, gate: str, gate_code: str, reason: str, fix: str | None = None) -> None:
+        self.gate: str = gate
+        self.gate_code: str = gate_code
+        self.reason: str = reason
+        super().__init__(f"[{gate_code}] the gate {gate} refuses the program: {reason}", fix=fix)
 
 
 class LocatedError(VyreError):

@@ -1,7 +1,8 @@
 """README, documentation and examples import what is public, and the public face is what was decided.
 
-The face: ``vyre``, ``vyre.container``, ``vyre.egraph``, ``vyre.graphs``, ``vyre.ir``, ``vyre.lowering``,
-``vyre.policies``, ``vyre.ports`` and ``vyre.testing``.  All else is internal and may change without notice.
+The face: ``vyre``, ``vyre.container``, ``vyre.egraph``, ``vyre.gates``, ``vyre.graphs``, ``vyre.ir``,
+``vyre.lowering``, ``vyre.policies``, ``vyre.ports`` and ``vyre.testing``.  All else is internal and may change without
+notice.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 import vyre
 import vyre.container
 import vyre.egraph
+import vyre.gates
 import vyre.graphs
 import vyre.ir
 import vyre.lowering
@@ -32,6 +34,7 @@ FACE: Final = (
     vyre,
     vyre.container,
     vyre.egraph,
+    vyre.gates,
     vyre.graphs,
     vyre.ir,
     vyre.lowering,

@@ -53,6 +53,9 @@ SAMPLES: dict[str, object] = {
     "first": "acme",
     "second": "acme of a file",
     "lost": 2,
+    "gate": "no_traps",
+    "gate_code": "E-GATE-TRAP",
+    "reason": "it may trap",
     "races": (
         DataRace("y", 3, RacingAccess("load", lane(0)), RacingAccess("store", lane(1), SourceLocation("k.py", 7))),
     ),

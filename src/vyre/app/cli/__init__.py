@@ -1,7 +1,8 @@
 """The command ``vyre``: a thin adapter over the session.
 
-Exit codes: 0 ok, 1 invalid program or wrong result, 2 usage or unreadable input, 3 backend unavailable or unsupported,
-4 execution failed, took too long, or output lost, 130 interrupted, 141 the reader of the output closed the pipe.
+Exit codes: 0 ok, 1 invalid or refused program or wrong result, 2 usage or unreadable input, 3 backend unavailable or
+unsupported, 4 execution failed, took too long, or output lost, 130 interrupted, 141 the reader of the output closed the
+pipe.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from vyre.domain.errors import (
     MalformedJson,
     MalformedText,
     MalformedWire,
+    RefusedByGate,
     UnexpectedDigest,
     UnreadableFile,
     UnsupportedFeature,
@@ -31,7 +32,7 @@ class Exit(IntEnum):
 
     OK = 0
     WRONG = 1
-    """The program is invalid, or a result is wrong."""
+    """The program is invalid or refused by a gate, or a result is wrong."""
     USAGE = 2
     """Options or arguments are wrong, or an input cannot be read."""
     UNAVAILABLE = 3
@@ -45,7 +46,7 @@ class Exit(IntEnum):
 
 MEANINGS: Final = {
     Exit.OK: "it worked",
-    Exit.WRONG: "the program is invalid, or a result is wrong",
+    Exit.WRONG: "the program is invalid or refused by a gate, or a result is wrong",
     Exit.USAGE: "wrong options or arguments, or an input cannot be read",
     Exit.UNAVAILABLE: "the backend is not available here, or does not support this",
     Exit.FAILED: "the run failed or took too long, or the output was lost",
@@ -62,6 +63,7 @@ _EXIT_OF: Final[dict[type[VyreError], Exit]] = {
     MalformedJson: Exit.WRONG,
     MalformedBundle: Exit.WRONG,
     UnexpectedDigest: Exit.WRONG,
+    RefusedByGate: Exit.WRONG,
     BuildError: Exit.WRONG,
     UnreadableFile: Exit.USAGE,
     InvalidInput: Exit.USAGE,

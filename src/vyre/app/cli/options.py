@@ -16,6 +16,10 @@ Checks = Annotated[
     str | None, typer.Option("--check", help="races: look for data races; auto then takes the reference.")
 ]
 
+Gates = Annotated[
+    list[str], typer.Option("--gate", help="A rule that the program must pass, e.g. no-traps or gates.py:name.")
+]
+
 # How a kernel is emitted.
 Target = Annotated[
     str | None, typer.Option("--target", help="Architecture of the emitted code; default: sm_90; cpu: this machine.")

@@ -18,6 +18,7 @@ from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.gates import admit, gates_of, with_gates
 from vyre.app.cli.loading import InvalidSource, load, load_resolved, load_valid
 from vyre.app.cli.options import (
     PROGRAM_HELP,
@@ -27,6 +28,7 @@ from vyre.app.cli.options import (
     BackendName,
     Checks,
     Form,
+    Gates,
     GridSync,
     ProgramPath,
     Spec,
@@ -42,6 +44,7 @@ from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
 from vyre.domain.evidence.failures import PROGRAM_ERRORS
+from vyre.domain.gates import Gate
 from vyre.domain.printable import indented
 from vyre.domain.program_report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -64,6 +67,7 @@ def run(
         Path | None, typer.Option("--evidence", help="Run once more, and write a bundle for `vyre replay` here.")
     ] = None,
     check: Checks = None,
+    gate: Gates = [],  # noqa: B006
     timeout: Timeout = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
@@ -75,6 +79,8 @@ def run(
     if program.suffix == BUNDLE_SUFFIX:
         if spec:
             raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
+        if gate:
+            raise InvalidConfig("--gate asks about programs, not bundles", fix="name the program of the bundle.")
         if evidence is not None:
             raise InvalidConfig("--evidence records programs, not bundles", fix="name the program of the bundle.")
         with load_bundle(program, backend=backend, expect=expect) as bundle:
@@ -88,6 +94,7 @@ def run(
         report.print_result(result, targets, reason, as_json=as_json)
         return Exit.OK
     call = call_of(program, input_, size)
+    admit(call.program, gates_of(gate))
     check_digest(f"the program {program}", expect, call.program.digest)
     targets = arguments.outputs(out, call.program)
     arguments.expect_inputs(call.inputs, call.program)
@@ -158,6 +165,7 @@ def emit(
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006
     form: Form = None,
+    gate: Gates = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
     as_written: AsWritten = False,
     as_json: AsJson = False,
@@ -167,6 +175,7 @@ def emit(
     from vyre.app.emission import lowering_choices, optimizer_results
 
     loaded = load_valid(program)
+    admit(loaded.program, gates_of(gate))
     constants = arguments.constants(spec)
     module = emit_program(
         loaded.program,
@@ -204,12 +213,14 @@ def aot(
     ] = None,
     spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
+    gate: Gates = [],  # noqa: B006
     ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Omit machine code.")] = False,
     as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""
     loaded = load_valid(program)
+    admit(loaded.program, gates_of(gate))
     written = build_bundle(
         loaded.program,
         out,
@@ -225,19 +236,22 @@ def aot(
 
 def validate(
     programs: Annotated[list[Path], typer.Argument(help="Programs: .vyre text, .vyrb wire, .json, or kernel.py:name.")],
+    gate: Gates = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> int:
-    """Check programs and print every diagnostic; exit code 1 if one is invalid."""
-    checked = [_check(path) for path in programs]
+    """Check programs and print every diagnostic; exit code 1 if one is invalid or refused by a gate."""
+    gates = gates_of(gate)
+    checked = [_check(path, gates) for path in programs]
     report.print_reports(checked, as_json=as_json)
     return Exit.OK if all(c.report.ok for c in checked) else Exit.WRONG
 
 
-def _check(path: Path) -> report.Checked:
+def _check(path: Path, gates: tuple[Gate, ...]) -> report.Checked:
     try:
         loaded = load_resolved(path)
     except InvalidSource as invalid:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
     except KernelSourceError as error:
         return report.Checked(path, Report(errors=(report.diagnostic_of(error),)), report.source_of(error))
-    return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)
+    found = with_gates(validate_program(loaded.program), loaded.program, gates)
+    return report.Checked(path, found, loaded.source, loaded.notes)

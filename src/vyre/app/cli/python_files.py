@@ -49,6 +49,14 @@ def held(target: Target) -> Kernel[...] | Program:
     return _made(target.file, name, vars(module)[name])
 
 
+def object_of(target: Target) -> object:
+    """Runs the file and returns what it holds under the name of the target, None if there is nothing.
+
+    Raises ``UnreadableFile``, and the errors of the file's own use of vyre.
+    """
+    return vars(_run(target.file)).get(target.name or "")
+
+
 def python_program(target: Target) -> LoadedProgram:
     """Returns the program that the target names; raises what ``held`` raises, and ``KernelSourceError``."""
     found = held(target)

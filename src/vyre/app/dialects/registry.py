@@ -7,23 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.forks import process_lock
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.core import CORE
 from vyre.domain.dialects.laws.stated import StatedLaw, stated_law
-from vyre.domain.dialects.manifests import DUPLICATE_OP, SHADOWED, Manifest, finding
+from vyre.domain.dialects.manifests import DUPLICATE_OP, REFUSED, SHADOWED, Manifest, finding
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, migrated
 from vyre.domain.dialects.operations import Dialect, Operation
-from vyre.domain.errors import DuplicateOperation, InvalidDialect, MalformedText, UnknownOperation
+from vyre.domain.errors import DuplicateOperation, InvalidDialect, MalformedText, RefusedByGate, UnknownOperation
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import called_operations
-from vyre.domain.ir.expr import Call
+from vyre.domain.ir.expr import Call, Literal
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Let
 from vyre.domain.ir.walk import unique_expressions
 from vyre.ports.interrupts import sealed
+
+if TYPE_CHECKING:
+    from vyre.domain.gates import Gate
 
 
 class Registered(NamedTuple):
@@ -134,12 +138,33 @@ class Registry:
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._snapshot = snapshot or Snapshot()
+        self._gates: tuple[Gate, ...] = ()
         self._changing = process_lock()
 
     @property
     def snapshot(self) -> Snapshot:
         """Returns the content of now."""
         return self._snapshot
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """Returns the gates that programs with definitions must pass in every session."""
+        return self._gates
+
+    def require(self, *gates: Gate) -> None:
+        """Adds gates.
+
+        They see each operation that is registered with a definition, from now on, as the smallest program that calls
+        it, and in every session of the process each program that carries definitions.  Raises ``InvalidConfig`` for
+        what is no function, and ``RefusedByGate`` where a registered operation does not pass; nothing is added then.
+        """
+        from vyre.domain.gates import checked_gates  # few registries have gates
+
+        added = checked_gates(gates)
+        with self._changing, sealed:
+            for name in self._snapshot.operations:
+                _admit(self._snapshot, name, added)
+            self._gates += added
 
     def install(self, snapshot: Snapshot) -> None:
         """Replaces everything."""
@@ -155,12 +180,13 @@ class Registry:
         """Adds dialects, migrations and deprecations, all or nothing; ``registrant`` names their origin in errors.
 
         Raises ``DuplicateOperation`` for an id that is registered already, ``UnknownOperation`` for a definition that
-        calls what is not registered, and ``InvalidDialect`` for definitions or migrations that form a cycle and for a
-        law that is no equation.
+        calls what is not registered, ``InvalidDialect`` for definitions or migrations that form a cycle and for a law
+        that is no equation, and ``RefusedByGate`` for an operation that does not pass the gates of the registry.
         """
         with self._changing, sealed:
             old = self._snapshot
             made = _with_dialects(old, dialects, registrant)
+            self._admit(made, dialects)
             self._snapshot = Snapshot(
                 made.dialects,
                 made.operations,
@@ -184,13 +210,33 @@ class Registry:
             kept = []
             for manifest in best:
                 try:
-                    base = _with_dialects(base, (manifest.dialect,), manifest.source)
+                    made = _with_dialects(base, (manifest.dialect,), manifest.source)
+                    self._admit(made, (manifest.dialect,))
+                    base = made
                     kept.append(manifest)
+                except RefusedByGate as error:
+                    notes.append(finding(REFUSED, error.message, error.fix, manifest.source))
                 except DuplicateOperation as error:
                     notes.append(finding(DUPLICATE_OP, error.message, error.fix, manifest.source, error.operation))
             self._snapshot = Snapshot(
                 base.dialects, base.operations, old.migrations, old.deprecations, tuple(kept), tuple(notes)
             )
+
+    def _admit(self, snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
+        for name in [each.id for dialect in dialects for each in dialect.operations] if self._gates else ():
+            _admit(snapshot, name, self._gates)
+
+
+def _admit(snapshot: Snapshot, name: str, gates: tuple[Gate, ...]) -> None:
+    """Raises ``RefusedByGate`` if the smallest program that calls an operation does not pass."""
+    from vyre.domain.gates import check_gates  # few registries have gates
+
+    operation = snapshot.operations[name].operation
+    if gates and operation.definition is not None:
+        arguments = tuple([Literal.of(each.dtype, 0) for each in operation.definition.parameters])
+        body = (Let("result", Call(name, arguments)),)
+        program = Program((), (1, 1, 1), body, name=name, definitions=snapshot.definitions_of(name))
+        check_gates(program, gates).require()
 
 
 def _chosen(manifests: Iterable[Manifest], notes: list[Diagnostic]) -> list[Manifest]:

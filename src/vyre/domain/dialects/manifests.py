@@ -39,6 +39,7 @@ MAX_LAWS: Final = 256
 """The largest number of laws that a manifest states."""
 DUPLICATE_OP: Final = "E-TOML-DUPLICATE-OP"
 REJECTED: Final = "E-TOML-MANIFEST-REJECTED"
+REFUSED: Final = "E-TOML-REFUSED-BY-GATE"
 SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
 
 _CATEGORIES: Final = {category.value: category for category in Category}

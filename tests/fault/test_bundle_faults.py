@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from threading import Thread
 from typing import Final
 
 import numpy as np
 import pytest
 
 from support.bundles import small_bundle
+from support.limits import LIMIT_S
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.aot.running import BundleRunner
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -77,3 +79,17 @@ def test_each_call_fails_once(kind: str) -> None:
             assert not left or "primary_release" in failed, f"call {nth} ({dict(failed)}) leaves {left}"
         assert not made.violations, made.violations
     assert raised > 20
+
+
+def test_a_thread_that_closes_tries_twice_to_make_the_context_current() -> None:
+    """Without its context it could give nothing back, and a device is closed only once."""
+    cuda = driver()
+    runner = BundleRunner(cuda, ids.MACHINE, small_bundle(), machine_code=False)
+    runner.open()
+    assert use(runner) == X.tobytes()
+    cuda.inject(FaultPlan(calls=(Fault(code=KINDS["invalid value"], method="set_current"),)))
+    thread = Thread(target=runner.close)  # it has never used the device
+    thread.start()
+    thread.join(LIMIT_S)
+    assert [record.method for record in cuda.trace if record.code] == ["set_current"]
+    assert not any(cuda.live().values())

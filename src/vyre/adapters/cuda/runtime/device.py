@@ -431,6 +431,8 @@ class CudaDevice(Unique):
             self._shut_by, self._why_shut = threading.get_ident(), _CLOSED
             try:
                 if self._state is _State.OPEN and self.reachable:
+                    with suppress(BackendError):  # in a thread that is new to the device; `calls` tries it once more
+                        self._make_current()
                     with self.calls:
                         self._close_open()
             finally:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
+    from vyre.app.stored_programs import StoredProgram as StoredProgram, read_program as read_program
     from vyre.app.transfers.reading import BoundDownload as BoundDownload
     from vyre.app.transfers.report import Downloaded as Downloaded, TransferReport as TransferReport
     from vyre.app.dialects.current import dialect_registry as dialect_registry
@@ -201,6 +202,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.shadow.settings": "Shadow",
     "vyre.app.shadow.state": "ShadowReport ShadowState ShadowStatus",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
+    "vyre.app.stored_programs": "StoredProgram read_program",
     "vyre.app.transfers.reading": "BoundDownload",
     "vyre.app.transfers.report": "Downloaded TransferReport",
     "vyre.app.transfers.slots": "Marked",
@@ -297,4 +299,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULE_OF})
 
 
-_place_functions({"found_definitions": "vyre.app.dialects.current.definitions_of"})
+_place_functions(
+    {
+        "found_definitions": "vyre.app.dialects.current.definitions_of",
+        "warn_of_deprecated": "vyre.app.dialects.current.warn_of_deprecated",
+        "deprecated_calls": "vyre.app.dialects.current.deprecated_calls",
+    }
+)

@@ -8,6 +8,7 @@ from vyre.adapters.files import read_file
 from vyre.adapters.program_files import LoadedProgram, parse_program_file
 from vyre.adapters.terminal import complain
 from vyre.app.cli.targets import python_target
+from vyre.app.stored_programs import deprecated_in, migration_of
 from vyre.app.verdicts import with_names_resolved
 from vyre.domain.errors import MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.printable import indented, one_line
@@ -42,9 +43,21 @@ def load(path: Path) -> LoadedProgram:
         raise InvalidSource(error, data.decode("utf-8", "replace")) from None
 
 
-def load_resolved(path: Path) -> LoadedProgram:
-    """Loads a program, with the definitions of registered operations that it calls and does not carry."""
+def load_migrated(path: Path) -> LoadedProgram:
+    """Loads a program, moved to the newest registered operations; its notes say what was moved.
+
+    Raises as ``load``, and ``MigrationFailed`` and ``UnknownOperation`` where a registered migration leads nowhere.
+    """
     loaded = load(path)
+    program, moved = migration_of(loaded.program)
+    return loaded._replace(program=program, notes=(*loaded.notes, *map(str, moved)))
+
+
+def load_resolved(path: Path) -> LoadedProgram:
+    """Loads a program ``load_migrated``, with the definitions of registered operations that it calls and does not
+    carry.
+    """
+    loaded = load_migrated(path)
     return loaded._replace(program=with_names_resolved(loaded.program))
 
 
@@ -55,6 +68,13 @@ def load_valid(path: Path) -> LoadedProgram:
         check_rules(loaded.program).raise_if_invalid()
     except InvalidProgram as error:
         raise InvalidSource(error, loaded.source) from None
+    tell(path, loaded)
+    for warning in deprecated_in(loaded.program):
+        complain(warning.render(loaded.source))
+    return loaded
+
+
+def tell(path: Path, loaded: LoadedProgram) -> None:
+    """Prints the notes about a program that was read."""
     for note in loaded.notes:
         complain(f"{one_line(str(path))}: note: {indented(note)}")
-    return loaded

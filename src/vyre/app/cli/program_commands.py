@@ -19,7 +19,7 @@ from vyre.app.cli import arguments, report
 from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.gates import admit, gates_of, with_gates
-from vyre.app.cli.loading import InvalidSource, load, load_resolved, load_valid
+from vyre.app.cli.loading import InvalidSource, load_migrated, load_resolved, load_valid, tell
 from vyre.app.cli.options import (
     PROGRAM_HELP,
     AsJson,
@@ -144,7 +144,8 @@ def show(
     """Print a program in one of its written forms, or a summary of it (wire is printed as hex)."""
     if form not in (forms := [*(f.value for f in ProgramForm), "summary"]):
         raise InvalidConfig(f"--as {form} is no form", fix=f"use one of {', '.join(forms)}.")
-    loaded = load(program)
+    loaded = load_migrated(program)
+    tell(program, loaded)
     if form == "summary":
         text = report.summary(loaded.program, as_json=as_json)
         content = text.encode() + b"\n"

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import Final
+from warnings import warn_explicit
 
 from vyre.app.dialects.loading import PATH_VARIABLE, load_entry_points, load_manifests
 from vyre.app.dialects.registry import Registry
+from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.core import core_dialect
+from vyre.domain.dialects.migration import DEPRECATED, deprecation_text, deprecations_in
 from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.program import Program
+from vyre.domain.source_location import SourceLocation
+
+_WARNED: Final[dict[str | tuple[str, type[Warning], int], int]] = {}
+"""What the module `warnings` has shown, by text and line."""
 
 
 @cache
@@ -26,3 +35,17 @@ def dialect_registry() -> Registry:
 def definitions_of(operation: str) -> tuple[Definition, ...]:
     """Returns the definition of a registered operation, behind those that it calls; raises ``UnknownOperation``."""
     return dialect_registry().snapshot.definitions_of(operation)
+
+
+def warn_of_deprecated(definition: Definition, place: SourceLocation) -> None:
+    """Warns (``FutureWarning``) at the line that calls an operation which is out of use; once for a line."""
+    known = dialect_registry().snapshot.deprecation_of(definition)
+    if known is not None:
+        message, fix = deprecation_text(known)
+        text = f"[{DEPRECATED}] {message}. Fix: {fix}"
+        warn_explicit(text, FutureWarning, place.file, place.line, registry=_WARNED)
+
+
+def deprecated_calls(program: Program) -> tuple[Diagnostic, ...]:
+    """Returns a warning for each line of a program that calls an operation which is out of use."""
+    return deprecations_in(program, dialect_registry().snapshot.deprecations)

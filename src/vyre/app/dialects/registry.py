@@ -14,7 +14,7 @@ from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.core import CORE
 from vyre.domain.dialects.laws.stated import StatedLaw, stated_law
 from vyre.domain.dialects.manifests import DUPLICATE_OP, REFUSED, SHADOWED, Manifest, finding
-from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, migrated
+from vyre.domain.dialects.migration import Deprecation, MigratedProgram, Migration, Migrations, is_deprecated, migrated
 from vyre.domain.dialects.operations import Dialect, Operation
 from vyre.domain.errors import DuplicateOperation, InvalidDialect, MalformedText, RefusedByGate, UnknownOperation
 from vyre.domain.frozen import frozen
@@ -130,7 +130,16 @@ class Snapshot:
 
         Raises ``MigrationFailed`` and ``UnknownOperation``; the given program never changes.
         """
+        return self.migration_of(program).program
+
+    def migration_of(self, program: Program) -> MigratedProgram:
+        """Returns ``migrated`` of the program with what changed; raises as it does."""
         return migrated(program, self.migrations, self.definitions_of)
+
+    def deprecation_of(self, definition: Definition) -> Deprecation | None:
+        """Returns the deprecation by which a definition is out of use in its version, or None."""
+        known = next((each for each in reversed(self.deprecations) if each.operation == definition.id), None)
+        return known if is_deprecated(definition, known) else None
 
 
 class Registry:

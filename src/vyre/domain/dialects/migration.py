@@ -13,7 +13,9 @@ from vyre.domain.ir.definitions import Definition, Version
 from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.printable import shown
+from vyre.domain.source_location import SourceLocation
 
 DEPRECATED: Final = "W-OP-DEPRECATED"
 Rewrite: TypeAlias = Callable[[tuple[Expr, ...]], Sequence[Expr]]
@@ -53,6 +55,29 @@ class Migrated(NamedTuple):
 
     target: OperationVersion
     arguments: tuple[Expr, ...]
+
+
+class MovedCalls(NamedTuple):
+    """The calls of an operation that became calls of another version: how many, and where those with a place stand."""
+
+    source: OperationVersion
+    target: OperationVersion
+    calls: int
+    places: tuple[SourceLocation, ...]
+
+    def __str__(self) -> str:
+        places = "".join(f", {place}" for place in self.places[:3]) + (", ..." if len(self.places) > 3 else "")
+        calls = f"{self.calls} call{'' if self.calls == 1 else 's'}"
+        return f"{self.source} became {self.target} ({calls}{places})"
+
+
+class MigratedProgram(NamedTuple):
+    """A program whose definitions are those at the ends of the migrations, and what changed; nothing if it is the same
+    object as before.
+    """
+
+    program: Program
+    moved: tuple[MovedCalls, ...] = ()
 
 
 class Migrations:
@@ -117,7 +142,7 @@ def _rewritten(step: Migration, arguments: tuple[Expr, ...]) -> tuple[Expr, ...]
 
 def migrated(
     program: Program, migrations: Migrations, definitions_of: Callable[[str], tuple[Definition, ...]]
-) -> Program:
+) -> MigratedProgram:
     """Returns the program with every definition that has a newer version replaced, and its calls rewritten.
 
     It is the same object if no migration applies.  ``definitions_of`` returns the definition of an id, behind those
@@ -127,7 +152,7 @@ def migrated(
         each.id: each for each in program.definitions if migrations.target_of(_version_of(each)) != _version_of(each)
     }
     if not moved:
-        return program
+        return MigratedProgram(program)
     made: dict[str, Definition] = {}
     for definition in program.definitions:
         if definition.id not in moved:
@@ -143,15 +168,24 @@ def migrated(
                 fix=f"register {target}, or a migration on to {found}.",
             )
 
+    calls: dict[str, list[SourceLocation | None]] = {name: [] for name in moved}
+
     def changed(node: Any) -> Any:
         if type(node) is not Call or node.op not in moved:
             return node
+        calls[node.op].append(node.loc)
         target, arguments = migrations.apply(_version_of(moved[node.op]), node.args)
         return replace(node, op=target.operation, args=arguments)
 
     kept = {id(each) for each in program.definitions}
     definitions = tuple([rebuilt(each, changed) if id(each) in kept else each for each in made.values()])
-    return replace(program, body=rebuilt(program.body, changed), definitions=definitions)
+    made_program = replace(program, body=rebuilt(program.body, changed), definitions=definitions)
+    told = []
+    for name, definition in moved.items():
+        places = tuple(dict.fromkeys([loc for loc in calls[name] if loc is not None]))
+        source = _version_of(definition)
+        told.append(MovedCalls(source, migrations.target_of(source), len(calls[name]), places))
+    return MigratedProgram(made_program, tuple(told))
 
 
 def _version_of(definition: Definition) -> OperationVersion:
@@ -159,20 +193,30 @@ def _version_of(definition: Definition) -> OperationVersion:
 
 
 def deprecations_in(program: Program, known: Iterable[Deprecation]) -> tuple[Diagnostic, ...]:
-    """Returns a warning for each definition of the program that is out of use in its version."""
+    """Returns a warning for each line that calls an operation which is out of use in the version that the program
+    defines; one for all calls without a place.
+    """
     by_id = {each.operation: each for each in known}
-    found = []
-    for definition in program.definitions:
-        deprecation = by_id.get(definition.id)
-        if deprecation is not None and definition.version >= deprecation.since:
-            found.append(
-                Diagnostic(
-                    Severity.WARNING,
-                    DEPRECATED,
-                    f"`{definition.id}` is out of use since version {deprecation.since}",
-                    deprecation.note,
-                    definition.loc,
-                    OpLocation(definition.id),
-                )
-            )
-    return tuple(found)
+    out_of_use = {each.id: each for each in program.definitions if is_deprecated(each, by_id.get(each.id))}
+    if not out_of_use:
+        return ()
+    found: dict[tuple[str, SourceLocation | None], Diagnostic] = {}
+    for node in unique_expressions(program):
+        if type(node) is Call and node.op in out_of_use:
+            place = node.loc or out_of_use[node.op].loc
+            key = node.op, None if place is None else SourceLocation(place.file, place.line)
+            if key not in found:
+                message, fix = deprecation_text(by_id[node.op])
+                where = OpLocation(node.op)
+                found[key] = Diagnostic(Severity.WARNING, DEPRECATED, message, fix, place, where)
+    return tuple(found.values())
+
+
+def is_deprecated(definition: Definition, known: Deprecation | None) -> bool:
+    """Returns whether a definition is out of use in its version."""
+    return known is not None and definition.version >= known.since
+
+
+def deprecation_text(known: Deprecation) -> tuple[str, str]:
+    """Returns what a warning says, and what to do."""
+    return f"`{known.operation}` is out of use since version {known.since}", known.note

@@ -34,6 +34,7 @@ from vyre.domain.frontend.python_functions import converted, unary_function
 from vyre.domain.ir import functions as of_vyre
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.definitions_in_use import warn_of_deprecated
 from vyre.domain.ir.expr import (
     Call,
     Fma,
@@ -193,7 +194,9 @@ def _operation(k: Lowering, named: str | Definition, arguments: Sequence[Operand
         typed(k, value, each.dtype, f"argument `{each.name}` of {found.id}", node)
         for each, value in zip(wanted, arguments, strict=True)
     ]
-    expr = Call(found.id, tuple([value.expr for value in values]), loc=k.loc(node))
+    place = k.loc(node)
+    warn_of_deprecated(found, place)
+    expr = Call(found.id, tuple([value.expr for value in values]), loc=place)
     return Scalar(expr, found.result_type, None, any(value.changes for value in values))
 
 

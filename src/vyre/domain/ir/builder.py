@@ -26,7 +26,7 @@ from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.chains import IfChain, Link
-from vyre.domain.ir.definitions_in_use import DefinitionsInUse
+from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
 from vyre.domain.ir.expr import (
     Call,
     Expr,
@@ -314,7 +314,9 @@ class ProgramBuilder(ForeignBuilderUse):
             typed(value, each.dtype, f"argument `{each.name}` of {definition.id}")
             for each, value in zip(wanted, args, strict=True)
         ]
-        expr = Call(definition.id, tuple([value.expr for value in values]), loc=caller_location())
+        place = caller_location()
+        warn_of_deprecated(definition, place)
+        expr = Call(definition.id, tuple([value.expr for value in values]), loc=place)
         return derive(expr, definition.result_type, *values) if values else Value(expr, definition.result_type)
 
     # -- locals ---------------------------------------------------------------------------------------

@@ -12,9 +12,13 @@ from vyre.domain.ir.stmt import operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.printable import shown
+from vyre.domain.source_location import SourceLocation
 
 _found_definitions: Final = FunctionAbove[[str], tuple[Definition, ...]]("found_definitions")
 """Returns the definition of an operation that is registered, behind those that it calls."""
+
+warn_of_deprecated: Final = FunctionAbove[[Definition, SourceLocation], None]("warn_of_deprecated")
+"""Warns of the call of a registered operation that is out of use, at the line that calls it."""
 
 
 class DefinitionsInUse:

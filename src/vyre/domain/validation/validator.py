@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.errors import InvalidInput
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.expr import Call
 from vyre.domain.ir.limits import remember_valid
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.printable import kind_of
 from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.recursion import telling_of_depth
@@ -25,6 +27,7 @@ from vyre.domain.validation.structure import check_structure
 from vyre.domain.validation.uniform_flow import check_uniform_flow
 
 _WITH_LINTS: Final = "validation with lints"
+_deprecated_calls: Final = FunctionAbove[[Program], tuple[Diagnostic, ...]]("deprecated_calls")
 
 
 @in_default_mode
@@ -51,6 +54,9 @@ def validate(program: ProgramLike) -> Report:
             lints = find_lints(_plain(program))
             report = replace(report, lints=lints) if lints else report
         program._cache[_WITH_LINTS] = report
+    if program.definitions and report.ok:  # what is out of use may change while the program lives
+        deprecated = _deprecated_calls(program)
+        return replace(report, warnings=(*report.warnings, *deprecated)) if deprecated else report
     return report
 
 

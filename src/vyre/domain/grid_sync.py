@@ -17,27 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from vyre.domain.frozen import frozen
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Arm,
-    Block,
-    Body,
-    Break,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, declared_names, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
@@ -99,7 +83,7 @@ def plan_programs(steps: Sequence[Step]) -> Iterator[Program]:
 
 def has_grid_barriers(program: Program) -> bool:
     """Returns whether the program contains a grid barrier or a grid loop."""
-    return any(map(splits_grid, walk_statements(program.body)))
+    return any(map(splits_grid, ir.walk_statements(program.body)))
 
 
 def has_grid_loops(program: Program) -> bool:
@@ -142,11 +126,11 @@ def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
 
 
 def _control(program: Program) -> Buffer | None:
-    statements = tuple(walk_statements(program.body))
-    if not any(type(stmt) is GridLoop for stmt in statements):
+    statements = tuple(ir.walk_statements(program.body))
+    if not any(type(stmt) is ir.GridLoop for stmt in statements):
         return None
     split = containers(program.body, is_grid_barrier)
-    loops = sum(type(stmt) is GridLoop or (type(stmt) is Loop and id(stmt) in split) for stmt in statements)
+    loops = sum(type(stmt) is ir.GridLoop or (type(stmt) is ir.Loop and id(stmt) in split) for stmt in statements)
     name = _CONTROL
     while name in program.buffers_by_name:
         name += "_"
@@ -177,16 +161,16 @@ def _steps(whole: Program, parts: Sequence[_Part]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _made(whole: Program, body: Sequence[Stmt]) -> Program:
+def _made(whole: Program, body: Sequence[ir.Stmt]) -> Program:
     return hide_control(replace(whole, body=tuple(body)), whole.buffers[-1])
 
 
-def _has_effect(part: list[Stmt]) -> bool:
+def _has_effect(part: list[ir.Stmt]) -> bool:
     """Returns whether a part does more than declare locals."""
-    for stmt in walk_statements(tuple(part)):
-        if not isinstance(stmt, Let | Block | Region):
+    for stmt in ir.walk_statements(tuple(part)):
+        if not isinstance(stmt, ir.Let | ir.Block | ir.Region):
             return True
-        if any(isinstance(node, Atomic) for node in unique_nodes(operands(stmt))):
+        if any(isinstance(node, ir.Atomic) for node in unique_nodes(ir.operands(stmt))):
             return True
     return False
 
@@ -195,14 +179,14 @@ def _has_effect(part: list[Stmt]) -> bool:
 class _LoopParts:
     """The parts of a grid loop; those of its body may be split further."""
 
-    enter: list[Stmt]
+    enter: list[ir.Stmt]
     body: list[_Part]
-    advance: list[Stmt]
+    advance: list[ir.Stmt]
     word: int
     most: int | None
 
 
-_Part: TypeAlias = "list[Stmt] | _LoopParts"
+_Part: TypeAlias = "list[ir.Stmt] | _LoopParts"
 
 
 class _Splitter:
@@ -217,25 +201,25 @@ class _Splitter:
         """The types of the locals that are visible."""
         (self._local,) = fresh_names(program, "grid_limit")
 
-    def split(self, body: Body) -> list[_Part]:
+    def split(self, body: ir.Body) -> list[_Part]:
         """Returns the parts of a body between its grid barriers, including those in blocks and regions."""
         parts: list[_Part] = []
-        current: list[Stmt] = []
-        lets: list[tuple[int, Let]] = []
+        current: list[ir.Stmt] = []
+        lets: list[tuple[int, ir.Let]] = []
         for stmt in body:
             if is_grid_barrier(stmt):
                 parts.append(current)
                 current = []
-            elif isinstance(stmt, GridLoop):
+            elif isinstance(stmt, ir.GridLoop):
                 parts += (current, self._grid_loop(stmt))
                 current = []
                 number = parts[-1].word // WORDS_PER_LOOP  # type: ignore[union-attr]
-                lets.append((len(parts) - 1, Let(stmt.name, self._word(number, 1), loc=stmt.loc)))
+                lets.append((len(parts) - 1, ir.Let(stmt.name, self._word(number, 1), loc=stmt.loc)))
                 self._types[stmt.name] = ScalarType.U32
-            elif isinstance(stmt, Loop) and id(stmt) in self._split:
+            elif isinstance(stmt, ir.Loop) and id(stmt) in self._split:
                 parts += (current, self._loop(stmt))
                 current = []
-            elif isinstance(stmt, Block | Region | If | Switch) and id(stmt) in self._split:
+            elif isinstance(stmt, ir.Block | ir.Region | ir.If | ir.Switch) and id(stmt) in self._split:
                 first, *others = self._nested(stmt)
                 assert isinstance(first, list)
                 current += first
@@ -243,7 +227,7 @@ class _Splitter:
                     parts += (current, *others[:-1])
                     current = others[-1]  # type: ignore[assignment]
             else:
-                if isinstance(stmt, Let):
+                if isinstance(stmt, ir.Let):
                     lets.append((len(parts), stmt))
                     self._note_type(stmt.name, stmt.value)
                 current.append(stmt)
@@ -253,9 +237,9 @@ class _Splitter:
             for number, part in enumerate(parts)
         ]
 
-    def _nested(self, stmt: Block | Region | If | Switch) -> list[_Part]:
+    def _nested(self, stmt: ir.Block | ir.Region | ir.If | ir.Switch) -> list[_Part]:
         """Returns the parts of a statement; the first and the last one are no loops."""
-        if isinstance(stmt, Block | Region):
+        if isinstance(stmt, ir.Block | ir.Region):
             return [_mapped(part, lambda leaf: _wrapped(stmt, tuple(leaf))) for part in self.split(stmt.body)]
         of_branch = [self.split(branch.body) for branch in branches(stmt)]
         return [
@@ -263,40 +247,40 @@ class _Splitter:
             for k in range(max(map(len, of_branch)))
         ]
 
-    def _grid_loop(self, stmt: GridLoop) -> _LoopParts:
+    def _grid_loop(self, stmt: ir.GridLoop) -> _LoopParts:
         number = self._loops
         self._loops += 1
         flag = stmt.flag
-        enter: list[Stmt] = [
-            Let(self._local, stmt.limit, loc=stmt.loc),
-            If(
+        enter: list[ir.Stmt] = [
+            ir.Let(self._local, stmt.limit, loc=stmt.loc),
+            ir.If(
                 first_lane(),
                 (
-                    self._set(number, 0, Binary(BinaryOp.MIN, self._var, _u32(1))),
+                    self._set(number, 0, ir.Binary(BinaryOp.MIN, self._var, _u32(1))),
                     self._set(number, 1, _u32(0)),
                     self._set(number, 2, self._var),
-                    If(Binary(BinaryOp.NE, self._var, _u32(0)), (Store(flag, _u32(0), _u32(0)),)),
+                    ir.If(ir.Binary(BinaryOp.NE, self._var, _u32(0)), (ir.Store(flag, _u32(0), _u32(0)),)),
                 ),
             ),
         ]
-        again = Binary(
+        again = ir.Binary(
             BinaryOp.AND,
-            Binary(BinaryOp.NE, Load(flag, _u32(0)), _u32(0)),
-            Binary(BinaryOp.LT, self._var, self._word(number, 2)),
+            ir.Binary(BinaryOp.NE, ir.Load(flag, _u32(0)), _u32(0)),
+            ir.Binary(BinaryOp.LT, self._var, self._word(number, 2)),
         )
-        advance: list[Stmt] = [
-            If(
+        advance: list[ir.Stmt] = [
+            ir.If(
                 first_lane(),
                 (
-                    Let(self._local, Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
+                    ir.Let(self._local, ir.Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
                     self._set(number, 1, self._var),
-                    If(again, (Store(flag, _u32(0), _u32(0)),), (self._set(number, 0, _u32(0)),)),
+                    ir.If(again, (ir.Store(flag, _u32(0), _u32(0)),), (self._set(number, 0, _u32(0)),)),
                 ),
             )
         ]
         return _LoopParts(enter, self.split(stmt.body), advance, WORDS_PER_LOOP * number, _value(stmt.limit))
 
-    def _loop(self, stmt: Loop) -> _LoopParts:
+    def _loop(self, stmt: ir.Loop) -> _LoopParts:
         """Returns the parts of a loop with grid barriers, of which the whole grid runs the same rounds.
 
         The loop itself, from the first round on or from the last one that has run, tells whether another one follows.
@@ -304,60 +288,60 @@ class _Splitter:
         number = self._loops
         self._loops += 1
         dtype = self._note_type(stmt.var, stmt.start)
-        run = Binary(BinaryOp.MUL, Cast(dtype, self._word(number, 1)), stmt.step)
-        at = Binary(BinaryOp.ADD, stmt.start, run)
+        run = ir.Binary(BinaryOp.MUL, ir.Cast(dtype, self._word(number, 1)), stmt.step)
+        at = ir.Binary(BinaryOp.ADD, stmt.start, run)
         go = self._set(number, 0, _u32(1))
-        enter: list[Stmt] = [
-            If(
+        enter: list[ir.Stmt] = [
+            ir.If(
                 first_lane(),
                 (
                     self._set(number, 0, _u32(0)),
                     self._set(number, 1, _u32(0)),
-                    Loop(self._local, stmt.start, stmt.stop, stmt.step, (go, Break())),
+                    ir.Loop(self._local, stmt.start, stmt.stop, stmt.step, (go, ir.Break())),
                 ),
             )
         ]
-        is_next = Binary(BinaryOp.NE, self._var, at)
-        advance: list[Stmt] = [
-            If(
+        is_next = ir.Binary(BinaryOp.NE, self._var, at)
+        advance: list[ir.Stmt] = [
+            ir.If(
                 first_lane(),
                 (
                     self._set(number, 0, _u32(0)),
-                    Loop(self._local, at, stmt.stop, stmt.step, (If(is_next, (go, Break())),)),
-                    self._set(number, 1, Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
+                    ir.Loop(self._local, at, stmt.stop, stmt.step, (ir.If(is_next, (go, ir.Break())),)),
+                    self._set(number, 1, ir.Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
                 ),
             )
         ]
-        variable = Let(stmt.var, at, loc=stmt.loc)
+        variable = ir.Let(stmt.var, at, loc=stmt.loc)
         body = [_mapped(part, lambda leaf: _with_locals(leaf, [variable])) for part in self.split(stmt.body)]
         return _LoopParts(enter, body, advance, WORDS_PER_LOOP * number, _most_rounds(stmt))
 
-    def _note_type(self, name: str, value: Expr) -> ScalarType:
+    def _note_type(self, name: str, value: ir.Expr) -> ScalarType:
         dtype = static_type(value, self._types, self._buffers)
         assert dtype is not None, "validated"
         self._types[name] = dtype
         return dtype
 
     @property
-    def _var(self) -> Var:
-        return Var(self._local)
+    def _var(self) -> ir.Var:
+        return ir.Var(self._local)
 
-    def _word(self, loop: int, word: int) -> Load:
-        return Load(self._control, _u32(WORDS_PER_LOOP * loop + word))
+    def _word(self, loop: int, word: int) -> ir.Load:
+        return ir.Load(self._control, _u32(WORDS_PER_LOOP * loop + word))
 
-    def _set(self, loop: int, word: int, value: Expr) -> Store:
-        return Store(self._control, _u32(WORDS_PER_LOOP * loop + word), value)
-
-
-def _u32(value: int) -> Literal:
-    return Literal(ScalarType.U32, value)
+    def _set(self, loop: int, word: int, value: ir.Expr) -> ir.Store:
+        return ir.Store(self._control, _u32(WORDS_PER_LOOP * loop + word), value)
 
 
-def _value(bound: Expr) -> int | None:
-    return int(bound.value) if isinstance(bound, Literal) else None
+def _u32(value: int) -> ir.Literal:
+    return ir.Literal(ScalarType.U32, value)
 
 
-def _most_rounds(loop: Loop) -> int | None:
+def _value(bound: ir.Expr) -> int | None:
+    return int(bound.value) if isinstance(bound, ir.Literal) else None
+
+
+def _most_rounds(loop: ir.Loop) -> int | None:
     """Returns the rounds of a loop that counts up between literals, or None."""
     start, stop, step = _value(loop.start), _value(loop.stop), _value(loop.step)
     if start is None or stop is None or step is None or step <= 0:
@@ -365,13 +349,13 @@ def _most_rounds(loop: Loop) -> int | None:
     return -(-max(stop - start, 0) // step)
 
 
-def first_lane() -> Expr:
+def first_lane() -> ir.Expr:
     """Returns the condition that holds in the first lane of workgroup (0, 0, 0) only."""
-    on_axis = [Binary(BinaryOp.EQ, LaunchId(IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
-    return Binary(BinaryOp.AND, Binary(BinaryOp.AND, on_axis[0], on_axis[1]), on_axis[2])
+    on_axis = [ir.Binary(BinaryOp.EQ, ir.LaunchId(ir.IdKind.GLOBAL, axis), _u32(0)) for axis in range(3)]
+    return ir.Binary(BinaryOp.AND, ir.Binary(BinaryOp.AND, on_axis[0], on_axis[1]), on_axis[2])
 
 
-def _mapped(part: _Part, change: Callable[[list[Stmt]], Sequence[Stmt]]) -> _Part:
+def _mapped(part: _Part, change: Callable[[list[ir.Stmt]], Sequence[ir.Stmt]]) -> _Part:
     """Returns the part with each of its bodies changed."""
     if isinstance(part, _LoopParts):
         body = [_mapped(inner, change) for inner in part.body]
@@ -379,21 +363,21 @@ def _mapped(part: _Part, change: Callable[[list[Stmt]], Sequence[Stmt]]) -> _Par
     return list(change(part))
 
 
-def _plain(part: _Part) -> Body:
+def _plain(part: _Part) -> ir.Body:
     assert isinstance(part, list)
     return tuple(part)
 
 
-def _wrapped(scope: Block | Region, part: Body) -> list[Stmt]:
+def _wrapped(scope: ir.Block | ir.Region, part: ir.Body) -> list[ir.Stmt]:
     return [replace(scope, body=part)] if part else []
 
 
-def _branching(stmt: If | Switch, bodies: list[Body]) -> list[Stmt]:
+def _branching(stmt: ir.If | ir.Switch, bodies: list[ir.Body]) -> list[ir.Stmt]:
     """Returns the statement with other bodies, in the order of ``branches``; nothing if all are empty."""
     if not any(bodies):
         return []
-    if isinstance(stmt, Switch):
-        arms = tuple(Arm(arm.labels, body, loc=arm.loc) for arm, body in zip(stmt.arms, bodies[:-1], strict=True))
+    if isinstance(stmt, ir.Switch):
+        arms = tuple(ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in zip(stmt.arms, bodies[:-1], strict=True))
         return [replace(stmt, arms=arms, default=bodies[-1])]
     links = [stmt, *(branch.link for branch in branches(stmt) if branch.link is not None)]
     otherwise = bodies[-1]
@@ -402,15 +386,15 @@ def _branching(stmt: If | Switch, bodies: list[Body]) -> list[Stmt]:
     return list(otherwise)
 
 
-def _with_locals(part: Sequence[Stmt], earlier: list[Let]) -> Body:
+def _with_locals(part: Sequence[ir.Stmt], earlier: list[ir.Let]) -> ir.Body:
     """Returns the part, preceded by the earlier declarations of its scope that it needs, in source order.
 
     A name visible in the scope is declared once, so names identify declarations.
     """
     if not earlier:
         return tuple(part)
-    needed = {name for stmt in walk_statements(tuple(part)) for name in _names(stmt)}
-    again: list[Stmt] = []
+    needed = {name for stmt in ir.walk_statements(tuple(part)) for name in _names(stmt)}
+    again: list[ir.Stmt] = []
     for let in reversed(earlier):
         if let.name in needed:
             needed.update(_names(let))
@@ -418,5 +402,5 @@ def _with_locals(part: Sequence[Stmt], earlier: list[Let]) -> Body:
     return (*reversed(again), *part)
 
 
-def _names(stmt: Stmt) -> set[str]:
-    return {node.name for node in unique_nodes(operands(stmt)) if isinstance(node, Var)}
+def _names(stmt: ir.Stmt) -> set[str]:
+    return {node.name for node in unique_nodes(ir.operands(stmt)) if isinstance(node, ir.Var)}

@@ -19,27 +19,11 @@ from math import prod
 from typing import Any, Final
 
 from vyre.domain.grid_sync import WORDS_PER_LOOP, first_lane, fresh_names, grid_control, hide_control
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import accesses
-from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier
@@ -47,7 +31,7 @@ from vyre.domain.validation.grid_barriers import is_grid_barrier
 _CACHED: Final = "native_rounds"
 _UNROLLED: Final = 16
 """The elements of a private buffer that are zeroed one by one, so that they may stay in registers."""
-_GRID_BARRIER: Final = Barrier(Ordering.GRID_SYNC)
+_GRID_BARRIER: Final = ir.Barrier(Ordering.GRID_SYNC)
 
 
 def with_native_rounds(program: Program) -> Program:
@@ -78,19 +62,19 @@ class _Rounds:
         body = self._body(program.body, later=())
         return hide_control(replace(program, buffers=(*program.buffers, self._control), body=body), self._control)
 
-    def _body(self, body: Body, later: Body) -> Body:
+    def _body(self, body: ir.Body, later: ir.Body) -> ir.Body:
         """Returns the body with its loops replaced; ``later`` are the statements that may follow it."""
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         for number, stmt in enumerate(body):
-            if isinstance(stmt, GridLoop):
+            if isinstance(stmt, ir.GridLoop):
                 made += self._loop(stmt, (*body[number + 1 :], *later))
-            elif isinstance(stmt, Block | Region):
+            elif isinstance(stmt, ir.Block | ir.Region):
                 made.append(replace(stmt, body=self._body(stmt.body, (*body[number + 1 :], *later))))
             else:
                 made.append(stmt)
         return tuple(made)
 
-    def _loop(self, stmt: GridLoop, later: Body) -> list[Stmt]:
+    def _loop(self, stmt: ir.GridLoop, later: ir.Body) -> list[ir.Stmt]:
         word = WORDS_PER_LOOP * self._loops
         self._limit, self._round, self._more, self._value, self._index = fresh_names(
             self._program, *(f"grid_{name}_{self._loops}" for name in ("limit", "round", "more", "value", "index"))
@@ -101,157 +85,162 @@ class _Rounds:
         synced = self._synced(stmt.body)
         body = _redirected(synced, flag.name, self._control.name, self._turn(word, 0)) if hidden else synced
         round_ = self._hidden_round(word, flag) if hidden else self._own_round(word, flag)
-        made: list[Stmt] = [
-            Let(self._limit, stmt.limit, loc=stmt.loc),
-            Let(stmt.name, _u32(0), loc=stmt.loc),
-            If(first_lane(), self._start(word, flag, hidden)),
+        made: list[ir.Stmt] = [
+            ir.Let(self._limit, stmt.limit, loc=stmt.loc),
+            ir.Let(stmt.name, _u32(0), loc=stmt.loc),
+            ir.If(first_lane(), self._start(word, flag, hidden)),
             _GRID_BARRIER,
-            Loop(
+            ir.Loop(
                 self._round,
                 _u32(0),
-                Var(self._limit),
+                ir.Var(self._limit),
                 _u32(1),
-                (*self._zeroed(stmt.body), Block(body), Assign(stmt.name, _plus(Var(self._round), 1)), *round_),
+                (
+                    *self._zeroed(stmt.body),
+                    ir.Block(body),
+                    ir.Assign(stmt.name, _plus(ir.Var(self._round), 1)),
+                    *round_,
+                ),
                 loc=stmt.loc,
             ),
         ]
         if hidden:
-            last = Load(self._control.name, _plus(_mod3(_plus(Var(stmt.name), 2)), word))
-            ran = Binary(BinaryOp.AND, first_lane(), _not_zero(Var(stmt.name)))
-            made.append(If(ran, (Store(flag.name, _u32(0), last),)))
-        if any(use.buffer == flag.name for after in walk_statements(later) for use in accesses(after)):
+            last = ir.Load(self._control.name, _plus(_mod3(_plus(ir.Var(stmt.name), 2)), word))
+            ran = ir.Binary(BinaryOp.AND, first_lane(), _not_zero(ir.Var(stmt.name)))
+            made.append(ir.If(ran, (ir.Store(flag.name, _u32(0), last),)))
+        if any(use.buffer == flag.name for after in ir.walk_statements(later) for use in accesses(after)):
             made.append(_GRID_BARRIER)
         return made
 
-    def _synced(self, body: Body) -> Body:
+    def _synced(self, body: ir.Body) -> ir.Body:
         """Returns the body with a barrier before each loop with grid barriers in it, and at the end of its rounds."""
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         for stmt in body:
             if id(stmt) not in self._with_barriers:
                 made.append(stmt)
-            elif isinstance(stmt, Loop):
+            elif isinstance(stmt, ir.Loop):
                 made += (_GRID_BARRIER, replace(stmt, body=(*self._synced(stmt.body), _GRID_BARRIER)))
-            elif isinstance(stmt, Block | Region):
+            elif isinstance(stmt, ir.Block | ir.Region):
                 made.append(replace(stmt, body=self._synced(stmt.body)))
             else:
                 made.append(stmt)  # branches with grid barriers hold no such loops
         return tuple(made)
 
-    def _start(self, word: int, flag: Buffer, hidden: bool) -> Body:
+    def _start(self, word: int, flag: Buffer, hidden: bool) -> ir.Body:
         """Returns the statements of the first lane before the first round."""
         if hidden:
             return (self._set(_u32(word), _u32(0)), self._set(_u32(word + 1), _u32(0)))
-        return (If(_not_zero(Var(self._limit)), (Store(flag.name, _u32(0), _u32(0)),)),)
+        return (ir.If(_not_zero(ir.Var(self._limit)), (ir.Store(flag.name, _u32(0), _u32(0)),)),)
 
-    def _hidden_round(self, word: int, flag: Buffer) -> Body:
+    def _hidden_round(self, word: int, flag: Buffer) -> ir.Body:
         """Returns the end of a round that has stored to one of three hidden flags."""
-        more = _not_zero(Var(self._more))
+        more = _not_zero(ir.Var(self._more))
         if not flag.count:
-            more = Binary(BinaryOp.AND, more, _not_zero(BufferLength(flag.name)))
+            more = ir.Binary(BinaryOp.AND, more, _not_zero(ir.BufferLength(flag.name)))
         return (
             _GRID_BARRIER,
-            Let(self._more, Load(self._control.name, self._turn(word, 0))),
-            If(first_lane(), (self._set(self._turn(word, 2), _u32(0)),)),
-            If(more, (), (Break(),)),
+            ir.Let(self._more, ir.Load(self._control.name, self._turn(word, 0))),
+            ir.If(first_lane(), (self._set(self._turn(word, 2), _u32(0)),)),
+            ir.If(more, (), (ir.Break(),)),
         )
 
-    def _own_round(self, word: int, flag: Buffer) -> Body:
+    def _own_round(self, word: int, flag: Buffer) -> ir.Body:
         """Returns the end of a round that has stored to the program's flag, which the first lane copies and resets."""
-        again = Binary(
+        again = ir.Binary(
             BinaryOp.AND,
-            _not_zero(Var(self._value)),
-            Binary(BinaryOp.LT, _plus(Var(self._round), 1), Var(self._limit)),
+            _not_zero(ir.Var(self._value)),
+            ir.Binary(BinaryOp.LT, _plus(ir.Var(self._round), 1), ir.Var(self._limit)),
         )
         return (
             _GRID_BARRIER,
-            If(
+            ir.If(
                 first_lane(),
                 (
-                    Let(self._value, Load(flag.name, _u32(0))),
-                    self._set(self._turn(word, 0), Var(self._value)),
-                    If(again, (Store(flag.name, _u32(0), _u32(0)),)),
+                    ir.Let(self._value, ir.Load(flag.name, _u32(0))),
+                    self._set(self._turn(word, 0), ir.Var(self._value)),
+                    ir.If(again, (ir.Store(flag.name, _u32(0), _u32(0)),)),
                 ),
             ),
             _GRID_BARRIER,
-            Let(self._more, Load(self._control.name, self._turn(word, 0))),
-            If(_not_zero(Var(self._more)), (), (Break(),)),
+            ir.Let(self._more, ir.Load(self._control.name, self._turn(word, 0))),
+            ir.If(_not_zero(ir.Var(self._more)), (), (ir.Break(),)),
         )
 
-    def _turn(self, word: int, ahead: int) -> Expr:
+    def _turn(self, word: int, ahead: int) -> ir.Expr:
         """Returns the place of the hidden flag of the present round, or of one so many rounds ahead."""
-        number: Expr = Var(self._round)
+        number: ir.Expr = ir.Var(self._round)
         return _plus(_mod3(_plus(number, ahead) if ahead else number), word)
 
-    def _set(self, place: Expr, value: Expr) -> Store:
-        return Store(self._control.name, place, value)
+    def _set(self, place: ir.Expr, value: ir.Expr) -> ir.Store:
+        return ir.Store(self._control.name, place, value)
 
-    def _zeroed(self, body: Body) -> list[Stmt]:
+    def _zeroed(self, body: ir.Body) -> list[ir.Stmt]:
         """Returns the zeroing of the workgroup and private memory that a round uses."""
-        used = {use.buffer for stmt in walk_statements(body) for use in accesses(stmt)}
-        found: list[Stmt] = []
+        used = {use.buffer for stmt in ir.walk_statements(body) for use in accesses(stmt)}
+        found: list[ir.Stmt] = []
         shared = False
         x, y, _ = self._program.workgroup_size
         lanes = prod(self._program.workgroup_size)
-        local: Expr = LaunchId(IdKind.LOCAL, 0)
+        local: ir.Expr = ir.LaunchId(ir.IdKind.LOCAL, 0)
         if lanes > x:
-            rows = Binary(BinaryOp.MUL, LaunchId(IdKind.LOCAL, 2), _u32(y))
-            rows = Binary(BinaryOp.ADD, rows, LaunchId(IdKind.LOCAL, 1))
-            local = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, rows, _u32(x)), local)
+            rows = ir.Binary(BinaryOp.MUL, ir.LaunchId(ir.IdKind.LOCAL, 2), _u32(y))
+            rows = ir.Binary(BinaryOp.ADD, rows, ir.LaunchId(ir.IdKind.LOCAL, 1))
+            local = ir.Binary(BinaryOp.ADD, ir.Binary(BinaryOp.MUL, rows, _u32(x)), local)
         for buffer in self._program.buffers:
             if buffer.is_bound or buffer.name not in used:
                 continue
             element = buffer.element
             assert isinstance(element, ScalarType)
-            zero = Literal(element.widened, 0)
+            zero = ir.Literal(element.widened, 0)
             if buffer.is_private and buffer.count <= _UNROLLED:
-                found += (Store(buffer.name, _u32(i), zero) for i in range(buffer.count))
+                found += (ir.Store(buffer.name, _u32(i), zero) for i in range(buffer.count))
                 continue
-            store = Store(buffer.name, Var(self._index), zero)
+            store = ir.Store(buffer.name, ir.Var(self._index), zero)
             first, step = (_u32(0), 1) if buffer.is_private else (local, lanes)
-            found.append(Loop(self._index, first, _u32(buffer.count), _u32(step), (store,)))
+            found.append(ir.Loop(self._index, first, _u32(buffer.count), _u32(step), (store,)))
             shared |= not buffer.is_private
-        return [*found, Barrier()] if shared else found
+        return [*found, ir.Barrier()] if shared else found
 
 
-def _may_be_hidden(body: Body, flag: Buffer) -> bool:
+def _may_be_hidden(body: ir.Body, flag: Buffer) -> bool:
     """Returns whether hidden flags can stand for element 0 of the flag: the body touches no other element, and no
     atomic returns what an element that does not exist would give.
     """
-    for stmt in walk_statements(body):
-        if isinstance(stmt, Store) and stmt.buffer == flag.name and not _is_zero(stmt.index):
+    for stmt in ir.walk_statements(body):
+        if isinstance(stmt, ir.Store) and stmt.buffer == flag.name and not _is_zero(stmt.index):
             return False
-        for node in unique_nodes(operands(stmt)):
-            if isinstance(node, Atomic) and node.buffer == flag.name and not (flag.count and _is_zero(node.index)):
+        for node in unique_nodes(ir.operands(stmt)):
+            if isinstance(node, ir.Atomic) and node.buffer == flag.name and not (flag.count and _is_zero(node.index)):
                 return False
     return True
 
 
-def _redirected(body: Body, flag: str, control: str, place: Expr) -> Body:
+def _redirected(body: ir.Body, flag: str, control: str, place: ir.Expr) -> ir.Body:
     """Returns the body with its stores to the flag and its atomics on it at another place; does not recurse."""
 
     def changed(item: Any) -> Any:
-        if isinstance(item, Store | Atomic) and item.buffer == flag:
+        if isinstance(item, ir.Store | ir.Atomic) and item.buffer == flag:
             return replace(item, buffer=control, index=place)
         return item
 
     return rebuilt(body, changed)
 
 
-def _is_zero(index: Expr) -> bool:
-    return isinstance(index, Literal) and index.bits == 0
+def _is_zero(index: ir.Expr) -> bool:
+    return isinstance(index, ir.Literal) and index.bits == 0
 
 
-def _not_zero(value: Expr) -> Expr:
-    return Binary(BinaryOp.NE, value, _u32(0))
+def _not_zero(value: ir.Expr) -> ir.Expr:
+    return ir.Binary(BinaryOp.NE, value, _u32(0))
 
 
-def _mod3(value: Expr) -> Expr:
-    return Binary(BinaryOp.MOD, value, _u32(3))
+def _mod3(value: ir.Expr) -> ir.Expr:
+    return ir.Binary(BinaryOp.MOD, value, _u32(3))
 
 
-def _plus(value: Expr, number: int) -> Expr:
-    return Binary(BinaryOp.ADD, value, _u32(number)) if number else value
+def _plus(value: ir.Expr, number: int) -> ir.Expr:
+    return ir.Binary(BinaryOp.ADD, value, _u32(number)) if number else value
 
 
-def _u32(value: int) -> Literal:
-    return Literal(ScalarType.U32, value)
+def _u32(value: int) -> ir.Literal:
+    return ir.Literal(ScalarType.U32, value)

@@ -19,26 +19,12 @@ from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.frozen import frozen
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.grid_sync import fresh_names, has_grid_loops
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    BufferLength,
-    Cast,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Select,
-    Var,
-    walk,
-)
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Let, Store, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.views import checked_index, view_index
 from vyre.domain.names import Dim3
@@ -137,7 +123,7 @@ def _reason(launch: QueryLaunch) -> str | None:
 def _written(program: Program, shared: Collection[str]) -> list[str]:
     """Returns the shared buffers that a launch writes, in binding order."""
     touched = {
-        use.buffer for stmt in walk_statements(program.body) for use in accesses(stmt) if use.touch is not Touch.READ
+        use.buffer for stmt in ir.walk_statements(program.body) for use in accesses(stmt) if use.touch is not Touch.READ
     }
     touched |= {buffer.name for buffer in program.abi_buffers if buffer.is_output}  # a launch zeroes them
     return [buffer.name for buffer in program.abi_buffers if buffer.name in shared and buffer.name in touched]
@@ -145,8 +131,8 @@ def _written(program: Program, shared: Collection[str]) -> list[str]:
 
 def _copied(program: Program, shared: Collection[str]) -> str | None:
     own = {buffer.name for buffer in program.abi_buffers} - set(shared)
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, AsyncLoad | AsyncStore):
+    for stmt in ir.walk_statements(program.body):
+        if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore):
             for name in (stmt.source, stmt.destination):
                 if name in own:
                     return name
@@ -177,19 +163,19 @@ class _Batching:
         arrays = {b.name: self._counts[b.name] for b in program.abi_buffers if not b.is_push}
         self._indices = Indices(self._program, launch.grid, arrays, {})
         (name,) = fresh_names(program, "query")
-        self._query = Var(name)
+        self._query = ir.Var(name)
         self._stuck: str | None = None
 
     def program(self) -> Program | CannotBatch:
         """Returns the program, which may break rules of the language."""
         groups = self._launch.grid[self._axis]
-        group: Expr = LaunchId(IdKind.GROUP, self._axis)
-        query = group if groups == 1 else Binary(BinaryOp.DIV, group, _u32(groups))
+        group: ir.Expr = ir.LaunchId(ir.IdKind.GROUP, self._axis)
+        query = group if groups == 1 else ir.Binary(BinaryOp.DIV, group, _u32(groups))
         body = rebuilt_from(self._program.body, self._changed)
         if self._stuck is not None:
             return CannotBatch(f"the index of an access to `{self._stuck}` has an atomic, and would be evaluated twice")
         buffers = tuple(self._slab(buffer) if buffer.name in self._own else buffer for buffer in self._program.buffers)
-        return replace(self._program, buffers=buffers, body=(Let(self._query.name, query), *body))
+        return replace(self._program, buffers=buffers, body=(ir.Let(self._query.name, query), *body))
 
     def _slab(self, buffer: Buffer) -> Buffer:
         if buffer.is_push:
@@ -198,62 +184,62 @@ class _Batching:
 
     def _changed(self, old: Any, node: Any) -> Any:
         match node:
-            case BufferLength() if node.buffer in self._own:
+            case ir.BufferLength() if node.buffer in self._own:
                 return _u32(self._counts[node.buffer])
-            case LaunchId(axis=self._axis):
+            case ir.LaunchId(axis=self._axis):
                 return self._id(node.kind)
-            case Load() if node.buffer in self._pushed:
+            case ir.Load() if node.buffer in self._pushed:
                 return replace(node, index=self._query)
-            case Load() | Store() | Atomic() if node.buffer in self._own:
+            case ir.Load() | ir.Store() | ir.Atomic() if node.buffer in self._own:
                 return replace(node, index=self._element(old, node))
             case _:
                 return node
 
-    def _id(self, kind: IdKind) -> Expr:
+    def _id(self, kind: ir.IdKind) -> ir.Expr:
         """Returns an id along the axis of the queries as one query has it."""
         groups, lanes = self._launch.grid[self._axis], self._launch.workgroup[self._axis]
-        local: Expr = LaunchId(IdKind.LOCAL, self._axis)
-        group: Expr = _u32(0)
+        local: ir.Expr = ir.LaunchId(ir.IdKind.LOCAL, self._axis)
+        group: ir.Expr = _u32(0)
         if groups > 1:
-            group = Binary(BinaryOp.MOD, LaunchId(IdKind.GROUP, self._axis), _u32(groups))
+            group = ir.Binary(BinaryOp.MOD, ir.LaunchId(ir.IdKind.GROUP, self._axis), _u32(groups))
         match kind:
-            case IdKind.NUM_GROUPS:
+            case ir.IdKind.NUM_GROUPS:
                 return _u32(groups)
-            case IdKind.LOCAL:
+            case ir.IdKind.LOCAL:
                 return local
-            case IdKind.GROUP:
+            case ir.IdKind.GROUP:
                 return group
-            case IdKind.GLOBAL:
+            case ir.IdKind.GLOBAL:
                 if lanes == 1:
                     return group
                 if groups == 1:
                     return local
-                return Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, group, _u32(lanes)), local)
+                return ir.Binary(BinaryOp.ADD, ir.Binary(BinaryOp.MUL, group, _u32(lanes)), local)
 
-    def _element(self, old: Any, node: Load | Store | Atomic) -> Expr:
+    def _element(self, old: Any, node: ir.Load | ir.Store | ir.Atomic) -> ir.Expr:
         """Returns the place of an element in the slab."""
         count = self._counts[node.buffer]
         found = self._indices.accesses.get(id(old))
         if found is None or found.dtype is None:
             return self._checked(node, view_index(self._query, node.index, sizes=(_u32(count),), loc=node.loc))
         if found.dtype is _U32:
-            place = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, self._query, _u32(count)), node.index)
+            place = ir.Binary(BinaryOp.ADD, ir.Binary(BinaryOp.MUL, self._query, _u32(count)), node.index)
             if found.proven:
                 return place
-            inside = Binary(BinaryOp.LT, node.index, _u32(count))
-            return self._checked(node, Select(inside, place, _u32(U32_MAX), loc=node.loc))  # beyond every slab
+            inside = ir.Binary(BinaryOp.LT, node.index, _u32(count))
+            return self._checked(node, ir.Select(inside, place, _u32(U32_MAX), loc=node.loc))  # beyond every slab
         if found.proven:
-            first = Binary(BinaryOp.MUL, Cast(_U64, self._query), Literal(_U64, count))
-            return Binary(BinaryOp.ADD, first, node.index if found.dtype is _U64 else Cast(_U64, node.index))
-        where: list[tuple[Expr, ScalarType]] = [(self._query, _U32), (node.index, found.dtype)]
+            first = ir.Binary(BinaryOp.MUL, ir.Cast(_U64, self._query), ir.Literal(_U64, count))
+            return ir.Binary(BinaryOp.ADD, first, node.index if found.dtype is _U64 else ir.Cast(_U64, node.index))
+        where: list[tuple[ir.Expr, ScalarType]] = [(self._query, _U32), (node.index, found.dtype)]
         return self._checked(node, checked_index(where, (_u32(count),), node.loc))
 
-    def _checked(self, node: Load | Store | Atomic, index: Expr) -> Expr:
+    def _checked(self, node: ir.Load | ir.Store | ir.Atomic, index: ir.Expr) -> ir.Expr:
         """Returns a place in which the index of an access stands twice."""
-        if any(isinstance(each, Atomic) for each in walk(node.index)):
+        if any(isinstance(each, ir.Atomic) for each in ir.walk(node.index)):
             self._stuck = self._stuck or node.buffer
         return index
 
 
-def _u32(value: int) -> Literal:
-    return Literal(_U32, value)
+def _u32(value: int) -> ir.Literal:
+    return ir.Literal(_U32, value)

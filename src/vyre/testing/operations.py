@@ -11,27 +11,7 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.evaluation import SCALARS, evaluated
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    Cast,
-    Expr,
-    Fma,
-    IdKind,
-    LaunchId,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SubgroupBallot,
-    SubgroupReduce,
-    SubgroupShuffle,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
     BINARY,
@@ -50,16 +30,15 @@ from vyre.domain.ir.operators import (
 )
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Body, Let, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, bool_, f32, f64, u32
 from vyre.domain.numerics import scalar
 from vyre.testing.samples import FUSED_TERMS, samples, wide_samples, words_with
 
 Row: TypeAlias = tuple[int, ...]
 """A bit pattern for each operand."""
-LANE: Final = LaunchId(IdKind.GLOBAL, 0)
-A, B, C = OPERANDS = (Var("a"), Var("b"), Var("c"))
-_LOADED: Final = {operand.name: Load(f"x{k}", LANE) for k, operand in enumerate(OPERANDS)}
+LANE: Final = ir.LaunchId(ir.IdKind.GLOBAL, 0)
+A, B, C = OPERANDS = (ir.Var("a"), ir.Var("b"), ir.Var("c"))
+_LOADED: Final = {operand.name: ir.Load(f"x{k}", LANE) for k, operand in enumerate(OPERANDS)}
 
 
 class Operation(NamedTuple):
@@ -74,7 +53,7 @@ class Operation(NamedTuple):
     name: str
     operands: tuple[ScalarType, ...]
     result: ScalarType
-    value: Expr
+    value: ir.Expr
     separate: bool = True
     stored: ScalarType | None = None
     """The narrow type whose stores are checked, if that is the operation."""
@@ -84,7 +63,7 @@ class Operation(NamedTuple):
     @property
     def updated(self) -> bool:
         """Whether operand 0 is memory that the operation changes."""
-        return type(self.value) is Atomic
+        return type(self.value) is ir.Atomic
 
     def program(self, count: int) -> Program:
         """Returns the program for ``count`` rows: buffers ``x0``, ``x1`` ... and ``y``, with a lane for each row."""
@@ -95,10 +74,10 @@ class Operation(NamedTuple):
         like = None if count else "x0"  # without rows, all sizes are those of the dispatch
         buffers.append(Buffer.make("y", len(buffers), Access.READ_WRITE, self.result, count, is_output=True, like=like))
         value = with_operands(self.value, _LOADED)
-        body: Body = (Store("y", LANE, value),)
+        body: ir.Body = (ir.Store("y", LANE, value),)
         if self.updated or not self.separate:
             local = "old" if self.updated else "v"
-            body = (Let(local, value), Store("y", LANE, Var(local)))
+            body = (ir.Let(local, value), ir.Store("y", LANE, ir.Var(local)))
         return Program(tuple(buffers), (64, 1, 1), body, name=self.name)
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, bytes]:
@@ -128,7 +107,7 @@ class Operation(NamedTuple):
             case "narrow" | "pack":
                 return rows_of(wide_samples(dtype))
             case "unpack":
-                assert isinstance(self.value, Unpack)
+                assert isinstance(self.value, ir.Unpack)
                 return rows_of(words_with(self.value.dtype))
             case "wrap_cast":
                 return rows_of((*wide_samples(dtype), *(x ^ 1 << (dtype.bits - 1) for x in wide_samples(dtype))))
@@ -140,9 +119,9 @@ def rows_of(values: Sequence[int]) -> tuple[Row, ...]:
     return tuple((bits,) for bits in values)
 
 
-def with_operands(value: Expr, operands: dict[str, Load] | dict[str, Expr]) -> Expr:
+def with_operands(value: ir.Expr, operands: dict[str, ir.Load] | dict[str, ir.Expr]) -> ir.Expr:
     """Returns an expression of ``OPERANDS`` with others in their place."""
-    return rebuilt(value, lambda node: operands[node.name] if type(node) is Var else node)
+    return rebuilt(value, lambda node: operands[node.name] if type(node) is ir.Var else node)
 
 
 def operand_columns(rows: Sequence[Row], types: Sequence[ScalarType]) -> dict[str, bytes]:
@@ -167,19 +146,19 @@ def _operators() -> Iterator[Operation]:
                 if result is not None:
                     kind = "binary" if left is right else "counts_may_be_u32"
                     key, name = f"{_text(binary)}_{left.text}", f"{_text(binary)} {left.text} {right.text}"
-                    yield Operation(kind, key, name, (left, right), result, Binary(binary, A, B))
+                    yield Operation(kind, key, name, (left, right), result, ir.Binary(binary, A, B))
     for unary in UNARY:
         for dtype in EXECUTABLE_TYPES:
             result = unary_result(unary, dtype)
             if result is not None:
                 key, name = f"{_text(unary)}_{dtype.text}", f"{_text(unary)} {dtype.text}"
-                yield Operation("unary", key, name, (dtype,), result, Unary(unary, A))
+                yield Operation("unary", key, name, (dtype,), result, ir.Unary(unary, A))
     for dtype in EXECUTABLE_TYPES:
         text = dtype.text
-        yield Operation("select", text, f"select {text}", (bool_, dtype, dtype), dtype, Select(A, B, C))
+        yield Operation("select", text, f"select {text}", (bool_, dtype, dtype), dtype, ir.Select(A, B, C))
         if dtype in (f32, f64):
-            yield Operation("fma", text, f"fma {text}", (dtype,) * 3, dtype, Fma(A, B, C))
-            apart = Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, A, B), C)
+            yield Operation("fma", text, f"fma {text}", (dtype,) * 3, dtype, ir.Fma(A, B, C))
+            apart = ir.Binary(BinaryOp.ADD, ir.Binary(BinaryOp.MUL, A, B), C)
             kind = "products_and_sums_are_not_contracted"
             yield Operation(kind, text, f"multiply, then add {text}", (dtype,) * 3, dtype, apart)
 
@@ -190,17 +169,17 @@ def _conversions() -> Iterator[Operation]:
             key, words = f"{source.text}_to_{target.text}", f"{source.text} to {target.text}"
             if cast_is_legal(source, target):
                 rounds = target.is_float and source.bits > 8
-                yield Operation("cast", key, f"cast {words}", (source,), target, Cast(target, A), rounds=rounds)
+                yield Operation("cast", key, f"cast {words}", (source,), target, ir.Cast(target, A), rounds=rounds)
             if bitcast_is_legal(source, target):
-                yield Operation("bitcast", key, f"bitcast {words}", (source,), target, Bitcast(target, A))
+                yield Operation("bitcast", key, f"bitcast {words}", (source,), target, ir.Bitcast(target, A))
             if wrap_cast_is_legal(source, target):
-                yield Operation("wrap_cast", key, f"wrap_cast {words}", (source,), target, WrapCast(target, A))
+                yield Operation("wrap_cast", key, f"wrap_cast {words}", (source,), target, ir.WrapCast(target, A))
     for dtype in NARROW_TYPES:
         wide, text = dtype.widened, dtype.text
         if narrow_is_legal(dtype):
-            yield Operation("narrow", text, f"narrow {text}", (wide,), wide, Narrow(dtype, A), stored=dtype)
-        yield Operation("pack", text, f"pack {text}", (wide,), u32, Pack(dtype, A), stored=dtype)
-        yield Operation("unpack", text, f"unpack {text}", (u32,), wide, Unpack(dtype, A))
+            yield Operation("narrow", text, f"narrow {text}", (wide,), wide, ir.Narrow(dtype, A), stored=dtype)
+        yield Operation("pack", text, f"pack {text}", (wide,), u32, ir.Pack(dtype, A), stored=dtype)
+        yield Operation("unpack", text, f"unpack {text}", (u32,), wide, ir.Unpack(dtype, A))
 
 
 def _memory() -> Iterator[Operation]:
@@ -217,24 +196,24 @@ def _atomics() -> Iterator[Operation]:
     for dtype in sorted(ATOMIC_ELEMENTS, key=lambda each: each.text):
         for op in AtomicOp:
             compares = op is AtomicOp.COMPARE_EXCHANGE
-            update = Atomic(op, "x0", LANE, C if compares else None, B)
+            update = ir.Atomic(op, "x0", LANE, C if compares else None, B)
             key, name = f"{_text(op)}_{dtype.text}", f"atomic {_text(op)} {dtype.text}"
             yield Operation("atomic", key, name, (dtype,) * (3 if compares else 2), dtype, update)
 
 
 def _subgroups() -> Iterator[Operation]:
     for dtype in EXECUTABLE_TYPES:
-        shuffle = SubgroupShuffle(A, B)
+        shuffle = ir.SubgroupShuffle(A, B)
         yield _together(f"shuffle {dtype.text}", (dtype, u32), dtype, shuffle)
         if dtype is bool_:
-            yield _together("ballot", (bool_, u32), u32, SubgroupBallot(A))
+            yield _together("ballot", (bool_, u32), u32, ir.SubgroupBallot(A))
         for op, row in SUBGROUP.items():
             if dtype in row.operands:
                 words = f"{_text(op).replace('_', ' ')} {dtype.text}"
-                yield _together(words, (dtype,), dtype, SubgroupReduce(op, A))
+                yield _together(words, (dtype,), dtype, ir.SubgroupReduce(op, A))
 
 
-def _together(words: str, operands: tuple[ScalarType, ...], result: ScalarType, value: Expr) -> Operation:
+def _together(words: str, operands: tuple[ScalarType, ...], result: ScalarType, value: ir.Expr) -> Operation:
     return Operation("subgroup", words, f"subgroup {words}", operands, result, value, separate=False)
 
 

@@ -10,22 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Cast,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Select,
-    SubgroupBallot,
-    SubgroupReduce,
-    SubgroupShuffle,
-    Unary,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
     BINARY,
@@ -43,15 +28,14 @@ from vyre.domain.ir.operators import (
     unary_result,
 )
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Barrier, Body, If, Let, Stmt, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
 from vyre.testing.operator_programs import OperatorCase, operator_cases
 from vyre.testing.samples import samples
 
-_LANE: Final = LaunchId(IdKind.GLOBAL, 0)
-_X: Final = Load("x", _LANE)
-_SYNC: Final = Barrier(Ordering.ACQ_REL)
+_LANE: Final = ir.LaunchId(ir.IdKind.GLOBAL, 0)
+_X: Final = ir.Load("x", _LANE)
+_SYNC: Final = ir.Barrier(Ordering.ACQ_REL)
 _COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 _CELLS: Final = 4
 _GROUPS: Final = 2
@@ -70,10 +54,10 @@ def _literal_cases() -> Iterator[OperatorCase]:
     """Every shift count and many divisors as literals, for the sake of what is written for each."""
     for dtype in sorted(INTEGERS, key=lambda t: t.text):
         for op in sorted(COUNTED, key=lambda op: op.value):
-            counts = [Literal(u32, count) for count in (*range(dtype.bits), dtype.bits, 2 * dtype.bits - 1)]
+            counts = [ir.Literal(u32, count) for count in (*range(dtype.bits), dtype.bits, 2 * dtype.bits - 1)]
             yield _by_literals(f"{op.name.lower()} {dtype.text} by each count", dtype, op, counts)
         for op in (BinaryOp.DIV, BinaryOp.MOD, BinaryOp.MUL):
-            factors = [Literal(dtype, bits) for bits in _factors(dtype)]
+            factors = [ir.Literal(dtype, bits) for bits in _factors(dtype)]
             yield _by_literals(f"{op.name.lower()} {dtype.text} by many literals", dtype, op, factors)
 
 
@@ -84,11 +68,11 @@ def _factors(dtype: ScalarType) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*small, *near, *(1 << k for k in range(3, dtype.bits, 5)))))
 
 
-def _by_literals(name: str, dtype: ScalarType, op: BinaryOp, literals: Sequence[Literal]) -> OperatorCase:
+def _by_literals(name: str, dtype: ScalarType, op: BinaryOp, literals: Sequence[ir.Literal]) -> OperatorCase:
     values, width = samples(dtype), len(literals)
-    first = Binary(BinaryOp.MUL, _LANE, Literal(u32, width))
+    first = ir.Binary(BinaryOp.MUL, _LANE, ir.Literal(u32, width))
     body = tuple(
-        Store("y", Binary(BinaryOp.ADD, first, Literal(u32, k)), Binary(op, _X, literal))
+        ir.Store("y", ir.Binary(BinaryOp.ADD, first, ir.Literal(u32, k)), ir.Binary(op, _X, literal))
         for k, literal in enumerate(literals)
     )
     buffers = (_input("x", 0, dtype, len(values)), _output("y", 1, dtype, len(values) * width))
@@ -98,49 +82,49 @@ def _by_literals(name: str, dtype: ScalarType, op: BinaryOp, literals: Sequence[
 def _folded_cases() -> Iterator[OperatorCase]:
     """Operations on literals alone: a compiler works out the results, and what follows from them."""
     for dtype in EXECUTABLE_TYPES:
-        literals = [Literal(dtype, bits) for bits in samples(dtype)]
+        literals = [ir.Literal(dtype, bits) for bits in samples(dtype)]
         for unary in UNARY:
             result = unary_result(unary, dtype)
             if result is not None:
-                values = [Unary(unary, literal) for literal in literals]
+                values = [ir.Unary(unary, literal) for literal in literals]
                 yield _of_literals(f"{unary.name.lower()} {dtype.text}", result, values)
         for target in EXECUTABLE_TYPES:
             if cast_is_legal(dtype, target):
-                casts = [Cast(target, literal) for literal in literals]
+                casts = [ir.Cast(target, literal) for literal in literals]
                 yield _of_literals(f"cast {dtype.text} to {target.text}", target, casts, bound=1)
         for binary in BINARY:
             result = binary_result(binary, dtype, dtype)
             if result is not None:
                 # Among them are -0, infinity and NaN, and no divisor that is refused.
                 few = literals if dtype is bool_ else literals[1::2]
-                pairs = [Binary(binary, left, right) for left in few for right in few]
+                pairs = [ir.Binary(binary, left, right) for left in few for right in few]
                 yield _of_literals(f"{binary.name.lower()} {dtype.text}", result, pairs)
 
 
-def _of_literals(name: str, dtype: ScalarType, values: Sequence[Expr], bound: int = 5) -> OperatorCase:
+def _of_literals(name: str, dtype: ScalarType, values: Sequence[ir.Expr], bound: int = 5) -> OperatorCase:
     """Stores each value, and what follows from it: a store may hide that the compiler takes it for another value."""
     width = len(values)
-    first = Binary(BinaryOp.MUL, _LANE, Literal(u32, width))
-    body: list[Stmt] = []
+    first = ir.Binary(BinaryOp.MUL, _LANE, ir.Literal(u32, width))
+    body: list[ir.Stmt] = []
     for k, value in enumerate(values):
-        place = Binary(BinaryOp.ADD, first, Literal(u32, k))
+        place = ir.Binary(BinaryOp.ADD, first, ir.Literal(u32, k))
         body += (
-            Let(f"v{k}", value),
-            Store("y", place, Var(f"v{k}")),
-            Store("z", place, _conclusion(dtype, Var(f"v{k}"), bound)),
+            ir.Let(f"v{k}", value),
+            ir.Store("y", place, ir.Var(f"v{k}")),
+            ir.Store("z", place, _conclusion(dtype, ir.Var(f"v{k}"), bound)),
         )
     buffers = (_input("x", 0, u32, 2), _output("y", 1, dtype, 2 * width), _output("z", 2, u32, 2 * width))
     return _case(f"{name} of literals", buffers, tuple(body), {"x": bytes(8)})
 
 
-def _conclusion(dtype: ScalarType, value: Expr, bound: int) -> Expr:
-    two, one, none = (Literal(u32, number) for number in (2, 1, 0))
+def _conclusion(dtype: ScalarType, value: ir.Expr, bound: int) -> ir.Expr:
+    two, one, none = (ir.Literal(u32, number) for number in (2, 1, 0))
     if dtype is bool_:
-        return Select(value, one, none)
+        return ir.Select(value, one, none)
     if dtype.is_float:
-        below = Binary(BinaryOp.LT, value, Literal.of(dtype, 1.0))
-        return Select(Unary(UnaryOp.IS_NAN, value), two, Select(below, one, none))
-    return Select(Binary(BinaryOp.LT, value, Literal(dtype, bound)), one, none)
+        below = ir.Binary(BinaryOp.LT, value, ir.Literal.of(dtype, 1.0))
+        return ir.Select(ir.Unary(UnaryOp.IS_NAN, value), two, ir.Select(below, one, none))
+    return ir.Select(ir.Binary(BinaryOp.LT, value, ir.Literal(dtype, bound)), one, none)
 
 
 def _atomic_cases() -> Iterator[OperatorCase]:
@@ -156,14 +140,20 @@ def _own_cell(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> OperatorCa
     """Each lane on an element of its own, so that the old values are as determined as the new ones."""
     values = tuple((old, new) for old in samples(dtype) for new in samples(dtype))
     lanes = len(values)
-    expected = None if op is not AtomicOp.COMPARE_EXCHANGE else Load("expected", _LANE)
+    expected = None if op is not AtomicOp.COMPARE_EXCHANGE else ir.Load("expected", _LANE)
     expectations = [old if k % 3 else new for k, (old, new) in enumerate(values)]
-    lane: Expr = LaunchId(IdKind.LOCAL, 0) if workgroup else _LANE
+    lane: ir.Expr = ir.LaunchId(ir.IdKind.LOCAL, 0) if workgroup else _LANE
     where = "scratch" if workgroup else "cell"
-    update = (Let("old", Atomic(op, where, lane, expected, Load("value", _LANE))), Store("old", _LANE, Var("old")))
-    body: Body = update
+    update = (
+        ir.Let("old", ir.Atomic(op, where, lane, expected, ir.Load("value", _LANE))),
+        ir.Store("old", _LANE, ir.Var("old")),
+    )
+    body: ir.Body = update
     if workgroup:
-        fill, drain = Store("scratch", lane, Load("cell", _LANE)), Store("cell", _LANE, Load("scratch", lane))
+        fill, drain = (
+            ir.Store("scratch", lane, ir.Load("cell", _LANE)),
+            ir.Store("cell", _LANE, ir.Load("scratch", lane)),
+        )
         body = (fill, _SYNC, *update, _SYNC, drain)
     buffers = (
         Buffer.make("cell", 0, Access.READ_WRITE, dtype, lanes),
@@ -186,15 +176,15 @@ def _common_cells(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> Operat
     The value of every lane shows in the result: none of the values, and no first content of an element, absorbs the
     others.
     """
-    local, group = LaunchId(IdKind.LOCAL, 0), LaunchId(IdKind.GROUP, 0)
-    first = Binary(BinaryOp.MUL, group, Literal(u32, _CELLS))
-    index = Binary(BinaryOp.MOD, local, Literal(u32, _CELLS))
-    where, at = ("scratch", index) if workgroup else ("cell", Binary(BinaryOp.ADD, first, index))
-    body: Body = (Let("ignored", Atomic(op, where, at, None, Load("value", _LANE))),)
+    local, group = ir.LaunchId(ir.IdKind.LOCAL, 0), ir.LaunchId(ir.IdKind.GROUP, 0)
+    first = ir.Binary(BinaryOp.MUL, group, ir.Literal(u32, _CELLS))
+    index = ir.Binary(BinaryOp.MOD, local, ir.Literal(u32, _CELLS))
+    where, at = ("scratch", index) if workgroup else ("cell", ir.Binary(BinaryOp.ADD, first, index))
+    body: ir.Body = (ir.Let("ignored", ir.Atomic(op, where, at, None, ir.Load("value", _LANE))),)
     if workgroup:
-        one_each, own = Binary(BinaryOp.LT, local, Literal(u32, _CELLS)), Binary(BinaryOp.ADD, first, local)
-        fill = If(one_each, (Store("scratch", local, Load("cell", own)),))
-        drain = If(one_each, (Store("cell", own, Load("scratch", local)),))
+        one_each, own = ir.Binary(BinaryOp.LT, local, ir.Literal(u32, _CELLS)), ir.Binary(BinaryOp.ADD, first, local)
+        fill = ir.If(one_each, (ir.Store("scratch", local, ir.Load("cell", own)),))
+        drain = ir.If(one_each, (ir.Store("cell", own, ir.Load("scratch", local)),))
         body = (fill, _SYNC, *body, _SYNC, drain)
     lanes, cells = _GROUPS * 64, _GROUPS * _CELLS
     buffers = (Buffer.make("cell", 0, Access.READ_WRITE, dtype, cells), _input("value", 1, dtype, lanes))
@@ -235,13 +225,13 @@ def _subgroup_cases() -> Iterator[OperatorCase]:
     for size in (64, _TAIL):
         for dtype in EXECUTABLE_TYPES:
             values = _subgroup_values(dtype, _GROUPS * size)
-            yield _subgroup_case("shuffle", dtype, dtype, SubgroupShuffle(_X, Load("lane", _LANE)), values, size)
+            yield _subgroup_case("shuffle", dtype, dtype, ir.SubgroupShuffle(_X, ir.Load("lane", _LANE)), values, size)
             if dtype is bool_:
-                yield _subgroup_case("ballot", dtype, u32, SubgroupBallot(_X), values, size)
+                yield _subgroup_case("ballot", dtype, u32, ir.SubgroupBallot(_X), values, size)
             for op, row in SUBGROUP.items():
                 if dtype not in row.operands:
                     continue
-                form, value = op.name.lower().replace("_", " "), SubgroupReduce(op, _X)
+                form, value = op.name.lower().replace("_", " "), ir.SubgroupReduce(op, _X)
                 if dtype is bool_:
                     values = _conditions(_GROUPS * size, flipped=op is SubgroupOp.ALL)
                 elif row.operator in (BinaryOp.BIT_AND, BinaryOp.BIT_OR):
@@ -255,13 +245,13 @@ def _subgroup_cases() -> Iterator[OperatorCase]:
 
 
 def _subgroup_case(
-    form: str, dtype: ScalarType, result: ScalarType, value: Expr, values: Sequence[int], size: int, note: str = ""
+    form: str, dtype: ScalarType, result: ScalarType, value: ir.Expr, values: Sequence[int], size: int, note: str = ""
 ) -> OperatorCase:
     buffers = (_input("x", 0, dtype, len(values)), _input("lane", 1, u32, len(values)))
     lanes = [(5 * k + k // 7) % 34 for k in range(len(values))]
     inputs = {"x": _bytes(dtype, values), "lane": _bytes(u32, lanes)}
     outputs = (*buffers, _output("y", 2, result, len(values)))
-    body = (Let("v", value), Store("y", _LANE, Var("v")))
+    body = (ir.Let("v", value), ir.Store("y", _LANE, ir.Var("v")))
     return _case(f"subgroup {form} {dtype.text}{note} of {size}", outputs, body, inputs, size=size)
 
 
@@ -322,7 +312,7 @@ def _bytes(dtype: ScalarType, values: Sequence[int]) -> bytes:
 def _case(
     name: str,
     buffers: Sequence[Buffer],
-    body: Body,
+    body: ir.Body,
     inputs: dict[str, bytes],
     *,
     size: int = 64,

@@ -44,57 +44,9 @@ from vyre.adapters.reference.scalar_statements import (
     trap,
 )
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    if_chain,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
@@ -106,7 +58,7 @@ U32 = ScalarType.U32
 class ScalarKernel:
     """The ``Engine`` of the canonical schedule: a program compiled to closures; ``run`` executes it on memory."""
 
-    def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
+    def __init__(self, program: Program, spec: Mapping[str, ir.Literal]) -> None:
         self._program = program
         self._spec = spec
         self._shared = tuple(b for b in program.buffers if b.is_workgroup)
@@ -158,7 +110,7 @@ class ScalarKernel:
 class ScalarCompiler:
     """Compiles statements and expressions to closures; records the type of every compiled local."""
 
-    def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
+    def __init__(self, program: Program, spec: Mapping[str, ir.Literal]) -> None:
         self.elements: dict[str, ScalarType] = {
             b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)
         }
@@ -168,7 +120,7 @@ class ScalarCompiler:
 
     # -- statements -----------------------------------------------------------------------------------
 
-    def body(self, body: Body) -> Execute:
+    def body(self, body: ir.Body) -> Execute:
         """Compiles a scope: each statement runs for the lanes that are still active."""
         mark = self.types.mark
         steps = [self.stmt(s) for s in body]
@@ -183,51 +135,51 @@ class ScalarCompiler:
 
         return run
 
-    def stmt(self, stmt: Stmt) -> Execute:
+    def stmt(self, stmt: ir.Stmt) -> Execute:
         """Compiles a statement."""
         match stmt:
-            case Let(name, value):
+            case ir.Let(name, value):
                 evaluate, dtype = self.expr(value)
                 self.types.declare(name, dtype)
                 return set_local(name, evaluate)
-            case Assign(name, value):
+            case ir.Assign(name, value):
                 return set_local(name, self.expr(value)[0])
-            case Store(buffer, index, value):
+            case ir.Store(buffer, index, value):
                 if buffer in self.private:
                     return private_store(buffer, self._integers(index), self.expr(value)[0])
                 return store(buffer, self._integers(index), self.expr(value)[0], stmt.loc)
-            case If():
-                links, otherwise = if_chain(stmt)
+            case ir.If():
+                links, otherwise = ir.if_chain(stmt)
                 parts = [(self.expr(link.condition)[0], self.body(link.then)) for link in links]
                 return branches(parts, self.body(otherwise))
-            case Switch(selector, arms, default):
+            case ir.Switch(selector, arms, default):
                 choose = self.expr(selector)[0]
                 arm_of = {label.bits: number for number, arm in enumerate(arms) for label in arm.labels}
                 return switch(choose, arm_of, [self.body(arm.body) for arm in arms], self.body(default))
-            case Loop():
+            case ir.Loop():
                 return self._loop(stmt)
-            case Break():
+            case ir.Break():
                 return break_rounds
-            case Continue():
+            case ir.Continue():
                 return continue_rounds
-            case Return():
+            case ir.Return():
                 return lambda wg, lanes: []
-            case Block(body) | Region(_, body):
+            case ir.Block(body) | ir.Region(_, body):
                 return self.body(body)
-            case Barrier():
+            case ir.Barrier():
                 return barrier
-            case AsyncLoad() | AsyncStore():
+            case ir.AsyncLoad() | ir.AsyncStore():
                 return async_copy(stmt, self.expr(stmt.offset)[0], self.expr(stmt.size)[0])
-            case AsyncWait(tag):
+            case ir.AsyncWait(tag):
                 return async_wait(tag)
-            case Trap(address, tag):
+            case ir.Trap(address, tag):
                 return trap(self.expr(address)[0], tag)
-            case GridLoop():
+            case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
-            case IndirectDispatch():
+            case ir.IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference-scalar")
 
-    def _loop(self, stmt: Loop) -> Execute:
+    def _loop(self, stmt: ir.Loop) -> Execute:
         start, dtype = self.expr(stmt.start)
         bounds = integers(start, dtype), self._integers(stmt.stop), self._integers(stmt.step)
         mark = self.types.mark
@@ -238,75 +190,75 @@ class ScalarCompiler:
 
     # -- expressions ----------------------------------------------------------------------------------
 
-    def _integers(self, expr: Expr) -> Evaluate:
+    def _integers(self, expr: ir.Expr) -> Evaluate:
         """Compiles an expression of an integer type; its closure returns numbers, negative ones among them."""
         return integers(*self.expr(expr))
 
-    def expr(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
+    def expr(self, expr: ir.Expr) -> tuple[Evaluate, ScalarType]:
         """Compiles an expression; returns its closure and its type."""
         match expr:
-            case Literal(dtype, bits):
+            case ir.Literal(dtype, bits):
                 return constant(bits), dtype
-            case SpecConst(name, default):
+            case ir.SpecConst(name, default):
                 chosen = self.spec.get(name, default)
                 return constant(chosen.bits), default.dtype
-            case Var(name):
+            case ir.Var(name):
                 return local(name), self.types[name]
-            case Load(buffer, index):
+            case ir.Load(buffer, index):
                 loaded = self.elements[buffer].widened
                 if buffer in self.private:
                     return private_load(buffer, self._integers(index)), loaded
                 return load(buffer, self._integers(index), expr.loc), loaded
-            case BufferLength(buffer):
+            case ir.BufferLength(buffer):
                 if buffer in self.private:
                     return constant(self.private[buffer]), U32
                 return (lambda wg, lanes: [wg.buffers[buffer].count] * len(lanes)), U32
-            case LaunchId(kind, axis):
+            case ir.LaunchId(kind, axis):
                 return launch_id(kind, axis), U32
-            case SubgroupLane():
+            case ir.SubgroupLane():
                 return (lambda wg, lanes: [lane % WIDTH for lane in lanes]), U32
-            case SubgroupSize():
+            case ir.SubgroupSize():
                 return constant(WIDTH), U32
-            case Binary(op, left, right):
+            case ir.Binary(op, left, right):
                 return self._binary(op, left, right)
-            case Unary(op, operand):
+            case ir.Unary(op, operand):
                 evaluate, dtype = self.expr(operand)
                 result = unary_result(op, dtype)
                 assert result is not None
                 return map_values(lambda a: scalar.unary(op, dtype, a), evaluate), result
-            case Select(condition, on_true, on_false):
+            case ir.Select(condition, on_true, on_false):
                 return self._select(condition, on_true, on_false)
-            case Cast(target, operand):
+            case ir.Cast(target, operand):
                 evaluate, source = self.expr(operand)
                 return map_values(lambda a: scalar.cast(source, target, a), evaluate), target
-            case Bitcast(target, operand):
+            case ir.Bitcast(target, operand):
                 evaluate, source = self.expr(operand)
                 return map_values(lambda a: scalar.bitcast(source, target, a), evaluate), target
-            case Narrow(target, operand):
+            case ir.Narrow(target, operand):
                 return map_values(lambda a: scalar.narrow(target, a), self.expr(operand)[0]), target.widened
-            case Pack(target, operand):
+            case ir.Pack(target, operand):
                 return map_values(lambda a: scalar.pack(target, a), self.expr(operand)[0]), U32
-            case Unpack(target, operand):
+            case ir.Unpack(target, operand):
                 return map_values(lambda a: scalar.unpack(target, a), self.expr(operand)[0]), target.widened
-            case WrapCast(target, operand):
+            case ir.WrapCast(target, operand):
                 evaluate, source = self.expr(operand)
                 return map_values(lambda a: scalar.wrap_cast(source, target, a), evaluate), target
-            case Fma(a, b, c):
+            case ir.Fma(a, b, c):
                 return self._fma(a, b, c)
-            case Atomic():
+            case ir.Atomic():
                 return self._atomic(expr)
-            case SubgroupReduce(subgroup, value):
+            case ir.SubgroupReduce(subgroup, value):
                 evaluate, dtype = self.expr(value)
                 return subgroup_reduce(SUBGROUP[subgroup], evaluate, dtype), dtype
-            case SubgroupBallot(condition):
+            case ir.SubgroupBallot(condition):
                 return subgroup_ballot(self.expr(condition)[0]), U32
-            case SubgroupShuffle(value, lane):
+            case ir.SubgroupShuffle(value, lane):
                 evaluate, dtype = self.expr(value)
                 return subgroup_shuffle(evaluate, self.expr(lane)[0]), dtype
-            case Call():
+            case ir.Call():
                 raise AssertionError("calls are expanded before")
 
-    def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> tuple[Evaluate, ScalarType]:
+    def _binary(self, op: BinaryOp, left: ir.Expr, right: ir.Expr) -> tuple[Evaluate, ScalarType]:
         (evaluate_left, dtype), (evaluate_right, right_type) = self.expr(left), self.expr(right)
         result = binary_result(op, dtype, right_type)
         assert result is not None
@@ -318,7 +270,7 @@ class ScalarCompiler:
 
         return evaluate, result
 
-    def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> tuple[Evaluate, ScalarType]:
+    def _select(self, condition: ir.Expr, on_true: ir.Expr, on_false: ir.Expr) -> tuple[Evaluate, ScalarType]:
         parts = [self.expr(e) for e in (condition, on_true, on_false)]
 
         def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
@@ -327,7 +279,7 @@ class ScalarCompiler:
 
         return evaluate, parts[1][1]
 
-    def _fma(self, a: Expr, b: Expr, c: Expr) -> tuple[Evaluate, ScalarType]:
+    def _fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> tuple[Evaluate, ScalarType]:
         parts = [self.expr(e) for e in (a, b, c)]
         dtype = parts[0][1]
 
@@ -337,7 +289,7 @@ class ScalarCompiler:
 
         return evaluate, dtype
 
-    def _atomic(self, node: Atomic) -> tuple[Evaluate, ScalarType]:
+    def _atomic(self, node: ir.Atomic) -> tuple[Evaluate, ScalarType]:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         index = self._integers(node.index)
         expected = self.expr(node.expected)[0] if node.expected is not None else constant(0)

@@ -16,41 +16,13 @@ from vyre.domain.analysis.index_meanings import HALF, Meanings, Version
 from vyre.domain.analysis.index_proofs import Fact, Proofs
 from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
 from vyre.domain.identity_enum import IdentityEnum
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import (
-    LEAVES,
-    Atomic,
-    Binary,
-    Expr,
-    IdKind,
-    Literal,
-    Load,
-    Var,
-    children,
-)
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Store,
-    Switch,
-    Trap,
-    bodies,
-    operands,
-)
 from vyre.domain.ir.types import ScalarType
 
-Access: TypeAlias = Load | Store | Atomic
+Access: TypeAlias = ir.Load | ir.Store | ir.Atomic
 _SMALL: Final = 64
 """The largest number of operators of an expression that counts as small."""
 
@@ -68,12 +40,12 @@ class Event(NamedTuple):
     """One event of a run; ``at`` (the index) and ``proven`` belong to loads and stores."""
 
     step: Step
-    node: Load | Store | Assign
+    node: ir.Load | ir.Store | ir.Assign
     at: Value | None
     proven: bool
 
 
-_Scan: TypeAlias = tuple[tuple[Load | Atomic, ...], tuple[str, ...], bool]
+_Scan: TypeAlias = tuple[tuple[ir.Load | ir.Atomic, ...], tuple[str, ...], bool]
 """The accesses in an expression, the assigned names in it, and whether an access is atomic."""
 _EMPTY_SCAN: Final[_Scan] = ((), (), False)
 
@@ -95,7 +67,7 @@ class IndexFlow:
     def __init__(self) -> None:
         self.absent: dict[int, bool] = {}
         """By access, for a survey: whether all its occurrences are certainly out of range."""
-        self.ids: dict[tuple[IdKind, int], Value] = {}
+        self.ids: dict[tuple[ir.IdKind, int], Value] = {}
         """Launch ids by kind and axis that a survey encountered."""
         self.uniform: frozenset[Atom] = frozenset()
         """Atoms that a survey encountered and on which all lanes of a launch agree."""
@@ -138,7 +110,7 @@ def survey(program: Program) -> IndexFlow:
 
 
 _CACHED: Final = "index flow"
-_LEAVES: Final = LEAVES - {Var}
+_LEAVES: Final = ir.LEAVES - {ir.Var}
 
 
 class Walk:
@@ -162,7 +134,7 @@ class Walk:
         self._run: list[Event] = []
         self.result: Final = IndexFlow()
         for name in in_range:
-            lane = self._meanings.launch_id(IdKind.GLOBAL, 0)
+            lane = self._meanings.launch_id(ir.IdKind.GLOBAL, 0)
             self._proofs.learn(Fact(lane, self._meanings.length(name), 1))
         self._prepare()
         self._body(program.body)
@@ -176,30 +148,30 @@ class Walk:
         self._end_run()
         self.result.local_ids = self._meanings.local_ids()
 
-    def _tested(self, stmt: If) -> None:
+    def _tested(self, stmt: ir.If) -> None:
         """Runs where the condition of an ``if`` has been evaluated; for traversals that need conditions."""
 
     # ---- accesses
-    def _scan(self, root: Expr) -> _Scan:
+    def _scan(self, root: ir.Expr) -> _Scan:
         """Returns accesses and assigned names in an expression; walks large ones with shared nodes in linear time."""
         if type(root) in _LEAVES:
             return _EMPTY_SCAN
         found = self.result.scans.get(id(root))
         if found is not None:
             return found
-        accesses: list[Load | Atomic] = []
+        accesses: list[ir.Load | ir.Atomic] = []
         names: list[str] = []
         has_atomic = False
         few = _SMALL
         seen: set[int] = set()
         assigned = self._assigned
-        stack: list[Expr] = [root]
+        stack: list[ir.Expr] = [root]
         while stack:
             node: Any = stack.pop()
             kind = type(node)
             if kind in _LEAVES:
                 continue
-            if kind is Var:
+            if kind is ir.Var:
                 if node.name in assigned:
                     names.append(node.name)
                 continue
@@ -210,23 +182,23 @@ class Walk:
                 if key in seen:
                     continue
                 seen.add(key)
-            if kind is Binary:
+            if kind is ir.Binary:
                 stack.append(node.right)
                 stack.append(node.left)
-            elif kind is Load:
+            elif kind is ir.Load:
                 accesses.append(node)
                 stack.append(node.index)
             else:
-                if kind is Atomic:
+                if kind is ir.Atomic:
                     accesses.append(node)
                     has_atomic = True
-                stack += children(node)
+                stack += ir.children(node)
         found = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
         if accesses or seen:
             self.result.scans[id(root)] = found
         return found
 
-    def _visit(self, *roots: Expr) -> tuple[str, ...]:
+    def _visit(self, *roots: ir.Expr) -> tuple[str, ...]:
         """Notes the accesses of a statement's own expressions; returns the assigned names in them."""
         self._meanings.memo = {}
         names: tuple[str, ...] = ()
@@ -277,7 +249,7 @@ class Walk:
         # The bit pattern of a negative i32 is beyond every shorter buffer.
         return length.high <= HALF or not self._is_i32(access.index) or self._proofs.is_below(index, self._half)
 
-    def _is_i32(self, expr: Expr) -> bool:
+    def _is_i32(self, expr: ir.Expr) -> bool:
         return self._meanings.dtype(expr, None) is ScalarType.I32
 
     def _end_run(self) -> None:
@@ -286,7 +258,7 @@ class Walk:
         self._run = []
 
     # ---- bodies
-    def _body(self, body: Body) -> bool:
+    def _body(self, body: ir.Body) -> bool:
         """Walks a body and returns whether its end is reached."""
         alive = True
         for stmt in body:
@@ -294,11 +266,11 @@ class Walk:
             if handler is not None:
                 alive = handler(self, stmt) and alive
             else:
-                self._visit(*operands(stmt))
+                self._visit(*ir.operands(stmt))
                 self._end_run()
         return alive
 
-    def _branch(self, body: Body, facts: list[Fact]) -> tuple[set[str], bool]:
+    def _branch(self, body: ir.Body, facts: list[Fact]) -> tuple[set[str], bool]:
         """Walks a body under facts and undoes its effects; returns the outer names it assigned and whether its end is
         reached.
         """
@@ -334,31 +306,31 @@ class Walk:
     def _blur(self, names: Iterable[str]) -> None:
         """Gives these locals unknown values."""
         for name in names:
-            self._set(name, Version(None, None, self._meanings.dtype(Var(name), None)))
+            self._set(name, Version(None, None, self._meanings.dtype(ir.Var(name), None)))
 
     # ---- statements; each returns whether the next one is reached
-    def _let(self, stmt: Let) -> bool:
+    def _let(self, stmt: ir.Let) -> bool:
         self._set(stmt.name, self._new_version(stmt.value))
         return True
 
-    def _assign(self, stmt: Assign) -> bool:
+    def _assign(self, stmt: ir.Assign) -> bool:
         version = self._new_version(stmt.value)
         if self._run and self._run[-1].step is not Step.ASSIGN:
             self._run.append(Event(Step.ASSIGN, stmt, None, False))
         self._set(stmt.name, version)
         return True
 
-    def _new_version(self, value: Expr) -> Version:
+    def _new_version(self, value: ir.Expr) -> Version:
         names = self._visit(value)
         captured = {name: self._meanings.env[name] for name in names if name in self._meanings.env} if names else None
         return Version(value, captured, has_atomic=self._meanings.memo is None)
 
-    def _store(self, stmt: Store) -> bool:
+    def _store(self, stmt: ir.Store) -> bool:
         self._visit(stmt.index, stmt.value)
         self._access(stmt, Step.STORE)
         return True
 
-    def _if(self, stmt: If) -> bool:
+    def _if(self, stmt: ir.If) -> bool:
         """Walks a chain of ``else if``, each body under the facts of its condition and of those that failed before."""
         learnt = self._proofs.mark
         changed: set[str] = set()
@@ -392,7 +364,7 @@ class Walk:
             self._proofs.learn(fact)
         return ends > 0
 
-    def _switch(self, stmt: Switch) -> bool:
+    def _switch(self, stmt: ir.Switch) -> bool:
         self._visit(stmt.selector)
         self._end_run()
         changed: set[str] = set()
@@ -405,7 +377,7 @@ class Walk:
         self._blur(sorted(changed))
         return ends > 0
 
-    def _loop(self, stmt: Loop) -> bool:
+    def _loop(self, stmt: ir.Loop) -> bool:
         self._visit(stmt.start, stmt.stop, stmt.step)
         self._end_run()
         dtype = self._meanings.dtype(stmt.start, None)
@@ -423,7 +395,7 @@ class Walk:
         self._blur(changed)
         return True
 
-    def _rounds(self, stmt: Loop, dtype: ScalarType | None) -> tuple[Value | None, list[Fact], Bounds | None]:
+    def _rounds(self, stmt: ir.Loop, dtype: ScalarType | None) -> tuple[Value | None, list[Fact], Bounds | None]:
         """Returns the variable of a loop in one of its iterations, facts about it there, and the bounds of a loop that
         counts up without negative numbers.
         """
@@ -475,7 +447,7 @@ class Walk:
             return values.plus(values.scaled(rounds, step.constant), start.constant)
         return values.fresh(start.low, last, min(start.align, step.align))
 
-    def _scope(self, stmt: Block | Region) -> bool:
+    def _scope(self, stmt: ir.Block | ir.Region) -> bool:
         self._end_run()
         mark = len(self._undo)
         alive = self._body(stmt.body)
@@ -483,7 +455,7 @@ class Walk:
         self._blur(sorted(self._rewind(mark)))
         return alive
 
-    def _grid_loop(self, stmt: GridLoop) -> bool:
+    def _grid_loop(self, stmt: ir.GridLoop) -> bool:
         """Walks the body once: no local that a round changes lives into the next one."""
         self._visit(stmt.limit)
         self._end_run()
@@ -492,8 +464,8 @@ class Walk:
         self._set(stmt.name, Version(None, None, ScalarType.U32))
         return True
 
-    def _leave(self, stmt: Break | Continue | Return | Trap) -> bool:
-        self._visit(*operands(stmt))
+    def _leave(self, stmt: ir.Break | ir.Continue | ir.Return | ir.Trap) -> bool:
+        self._visit(*ir.operands(stmt))
         self._end_run()
         return False
 
@@ -510,7 +482,7 @@ class Survey(Walk):
         if not self._buffers[access.buffer].is_push:
             index, length = self._meanings.number(access.index), self._meanings.length(access.buffer)
             if index is None:
-                absent = isinstance(access.index, Literal)
+                absent = isinstance(access.index, ir.Literal)
             else:
                 # A negative i32 is out of range whatever the length is.
                 absent = self._proofs.is_at_least(index, length) or (index.low >= HALF and self._is_i32(access.index))
@@ -518,40 +490,40 @@ class Survey(Walk):
         super()._access(access, step)
 
 
-def _is_negative(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value < 0
+def _is_negative(expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Literal) and expr.value < 0
 
 
-def _is_minus_one(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value == -1
+def _is_minus_one(expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Literal) and expr.value == -1
 
 
-def _assigned_names(body: Body) -> set[str]:
+def _assigned_names(body: ir.Body) -> set[str]:
     names: set[str] = set()
-    pending: list[Body] = [body]
+    pending: list[ir.Body] = [body]
     while pending:
         for stmt in pending.pop():
             kind = type(stmt)
-            if kind is Assign:
+            if kind is ir.Assign:
                 names.add(stmt.name)  # type: ignore[union-attr]
             elif kind in _NESTED:
-                pending += bodies(stmt)
+                pending += ir.bodies(stmt)
     return names
 
 
-_NESTED: Final = frozenset({If, Switch, Loop, GridLoop, Block, Region})
+_NESTED: Final = frozenset({ir.If, ir.Switch, ir.Loop, ir.GridLoop, ir.Block, ir.Region})
 _HANDLERS: Final[dict[type[Node], Callable[[Walk, Any], bool]]] = {
-    Let: Walk._let,
-    Assign: Walk._assign,
-    Store: Walk._store,
-    If: Walk._if,
-    Switch: Walk._switch,
-    Loop: Walk._loop,
-    GridLoop: Walk._grid_loop,
-    Break: Walk._leave,
-    Continue: Walk._leave,
-    Return: Walk._leave,
-    Trap: Walk._leave,
-    Block: Walk._scope,
-    Region: Walk._scope,
+    ir.Let: Walk._let,
+    ir.Assign: Walk._assign,
+    ir.Store: Walk._store,
+    ir.If: Walk._if,
+    ir.Switch: Walk._switch,
+    ir.Loop: Walk._loop,
+    ir.GridLoop: Walk._grid_loop,
+    ir.Break: Walk._leave,
+    ir.Continue: Walk._leave,
+    ir.Return: Walk._leave,
+    ir.Trap: Walk._leave,
+    ir.Block: Walk._scope,
+    ir.Region: Walk._scope,
 }

@@ -16,27 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from vyre.domain.analysis.index_proofs import Fact
 from vyre.domain.analysis.index_values import COUNTS_BITS, U32_MAX, Atom, Value, Values
-from vyre.domain.ir.expr import (
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import EQUALITIES, OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Buffer, Dim3
@@ -101,14 +81,14 @@ class Version:
 
     def __init__(
         self,
-        expr: Expr | None,
+        expr: ir.Expr | None,
         captured: Captured,
         dtype: ScalarType | None = None,
         value: Value | None = None,
         *,
         has_atomic: bool = False,
     ) -> None:
-        self.expr: Expr | None = expr
+        self.expr: ir.Expr | None = expr
         self.captured: Captured = captured
         self.dtype: ScalarType | None = dtype
         self.value: Value | None = value
@@ -156,15 +136,15 @@ class Meanings:
         self._most_groups = grid or tuple((1 << 32) // axis for axis in self._size)
         self._same_length = same_length
         self._evaluations = _EVALUATIONS
-        self._ids: dict[tuple[IdKind, int], Value] = {}
+        self._ids: dict[tuple[ir.IdKind, int], Value] = {}
         self.is_below: Callable[[Value, Value], bool] = lambda value, limit: value.high < limit.low
         """Tells whether the first value is certainly below the second one at the current position."""
 
     def local_ids(self) -> dict[int, Value]:
         """Returns the local ids that were evaluated, by axis."""
-        return {axis: found for (kind, axis), found in self._ids.items() if kind is IdKind.LOCAL}
+        return {axis: found for (kind, axis), found in self._ids.items() if kind is ir.IdKind.LOCAL}
 
-    def ids(self) -> dict[tuple[IdKind, int], Value]:
+    def ids(self) -> dict[tuple[ir.IdKind, int], Value]:
         """Returns the launch ids that were evaluated, by kind and axis."""
         return dict(self._ids)
 
@@ -173,11 +153,11 @@ class Meanings:
         atoms = (found.atom for key, found in self.values.named_values() if key[0] in _UNIFORM)
         return frozenset(atom for atom in atoms if atom is not None)
 
-    def value(self, expr: Expr) -> Value:
+    def value(self, expr: ir.Expr) -> Value:
         """Returns the value of an expression (u32 or i32) of the current statement."""
         return self._evaluate(expr, None, self.memo, _DEPTH)
 
-    def number(self, expr: Expr) -> Value | None:
+    def number(self, expr: ir.Expr) -> Value | None:
         """Returns the value of an expression of any integer type; None if it may be beyond 32 bits or negative.
 
         Of an i32 it is the bit pattern.
@@ -191,12 +171,12 @@ class Meanings:
         return self.values.constant(count) if count else self.values.named(("length", model))
 
     # ---- values
-    def _evaluate(self, expr: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _evaluate(self, expr: ir.Expr, captured: Captured, memo: Memo, depth: int) -> Value:
         """Returns the value of an expression of type u32 or i32."""
         kind = type(expr)
-        if kind is Literal:
+        if kind is ir.Literal:
             return self.values.constant(expr.bits)  # type: ignore[union-attr]
-        if kind is Var:
+        if kind is ir.Var:
             return self._local(self._version(expr.name, captured), depth)  # type: ignore[union-attr]
         if memo is not None:
             known = memo.get(id(expr))
@@ -231,17 +211,19 @@ class Meanings:
     def _renamed(self, version: Version) -> tuple[Version, list[Version]]:
         """Returns the version behind a chain of locals that are set to other locals, and those of the chain."""
         passed: list[Version] = []
-        while version.value is None and not version.is_known and isinstance(version.expr, Var):
+        while version.value is None and not version.is_known and isinstance(version.expr, ir.Var):
             passed.append(version)
             version = self._version(version.expr.name, version.captured)
         return version, passed
 
-    def _number(self, expr: Expr, dtype: ScalarType | None, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _number(
+        self, expr: ir.Expr, dtype: ScalarType | None, captured: Captured, memo: Memo, depth: int
+    ) -> Value | None:
         if dtype is _U32 or dtype is _I32:
             return self._evaluate(expr, captured, memo, depth)
-        if isinstance(expr, Literal):
+        if isinstance(expr, ir.Literal):
             return self.values.constant(expr.bits) if expr.bits <= U32_MAX and dtype in WIDE_TYPES else None
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             version, passed = self._renamed(self._version(expr.name, captured))
             if not version.is_known and version.expr is not None:
                 version.value = self._number(version.expr, dtype, version.captured, version.memo(), depth)
@@ -260,13 +242,13 @@ class Meanings:
             memo[id(expr)] = found
         return found
 
-    def dtype(self, expr: Expr, captured: Captured) -> ScalarType | None:
+    def dtype(self, expr: ir.Expr, captured: Captured) -> ScalarType | None:
         """Returns the static type, found along first operands."""
         passed: list[Version] = []
         found: ScalarType | None = None
-        node: Expr | None = expr
+        node: ir.Expr | None = expr
         while node is not None:
-            if isinstance(node, Var):
+            if isinstance(node, ir.Var):
                 version = self._version(node.name, captured)
                 if version.dtype is not None or version.expr is None:
                     found = version.dtype
@@ -274,12 +256,12 @@ class Meanings:
                 passed.append(version)
                 node, captured = version.expr, version.captured
                 continue
-            found, node = (None, None) if type(node) is Call else type_or_operand(node, self._buffers)
+            found, node = (None, None) if type(node) is ir.Call else type_or_operand(node, self._buffers)
         for version in passed:
             version.dtype = found
         return found
 
-    def _binary(self, expr: Binary, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _binary(self, expr: ir.Binary, captured: Captured, memo: Memo, depth: int) -> Value:
         left = self._evaluate(expr.left, captured, memo, depth)
         right = self._evaluate(expr.right, captured, memo, depth)
         if expr.op in SIGN_MATTERS and self.dtype(expr.left, captured) is not _U32:
@@ -290,23 +272,23 @@ class Meanings:
                 return self.values.fresh()
         return self.values.binary(expr.op, left, right)
 
-    def _unary(self, expr: Unary, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _unary(self, expr: ir.Unary, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.unary(expr.op, self._evaluate(expr.operand, captured, memo, depth))
 
-    def _select(self, expr: Select, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _select(self, expr: ir.Select, captured: Captured, memo: Memo, depth: int) -> Value:
         on_true = self._evaluate(expr.on_true, captured, memo, depth)
         return self.values.select(on_true, self._evaluate(expr.on_false, captured, memo, depth))
 
-    def _cast(self, expr: Cast, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _cast(self, expr: ir.Cast, captured: Captured, memo: Memo, depth: int) -> Value:
         source = self.dtype(expr.operand, captured)
         if source is _BOOL:
             return self._flag(expr.operand, captured, memo, depth)
         found = self._number(expr.operand, source, captured, memo, depth) if source in _INTEGERS else None
         return self.values.fresh() if found is None else found
 
-    def _flag(self, condition: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _flag(self, condition: ir.Expr, captured: Captured, memo: Memo, depth: int) -> Value:
         """Returns the number of a truth value; comparisons of the same integers are the same number."""
-        if isinstance(condition, Binary) and condition.op in OPPOSITE:
+        if isinstance(condition, ir.Binary) and condition.op in OPPOSITE:
             dtype = self.dtype(condition.left, captured)
             if dtype in _INTEGERS:
                 left = self._number(condition.left, dtype, captured, memo, depth)
@@ -315,13 +297,13 @@ class Meanings:
                     return self.values.named(("flag", condition.op, dtype, id(left), id(right)), 0, 1)
         return self.values.fresh(0, 1)
 
-    def _bitcast(self, expr: Bitcast, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _bitcast(self, expr: ir.Bitcast, captured: Captured, memo: Memo, depth: int) -> Value:
         source = self.dtype(expr.operand, captured)
         if source is _U32 or source is _I32:
             return self._evaluate(expr.operand, captured, memo, depth)
         return self.values.fresh()
 
-    def _narrow(self, expr: Narrow, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _narrow(self, expr: ir.Narrow, captured: Captured, memo: Memo, depth: int) -> Value:
         """Handles ``narrow`` of an integer: the value stays the same if it fits, and is not negative if unsigned."""
         most = (1 << expr.dtype.bits - expr.dtype.is_signed) - 1
         value = self._evaluate(expr.operand, captured, memo, depth)
@@ -329,13 +311,13 @@ class Meanings:
             return value
         return self.values.fresh() if expr.dtype.is_signed else self.values.binary(_AND, value, self._constant(most))
 
-    def _pack(self, expr: Pack, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _pack(self, expr: ir.Pack, captured: Captured, memo: Memo, depth: int) -> Value:
         most = (1 << expr.dtype.bits) - 1
         if expr.dtype.is_float:
             return self.values.fresh(0, most)
         return self.values.binary(_AND, self._evaluate(expr.operand, captured, memo, depth), self._constant(most))
 
-    def _unpack(self, expr: Unpack, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _unpack(self, expr: ir.Unpack, captured: Captured, memo: Memo, depth: int) -> Value:
         if expr.dtype.is_signed:
             return self.values.fresh()
         most = self._constant((1 << expr.dtype.bits) - 1)
@@ -344,54 +326,59 @@ class Meanings:
     def _constant(self, number: int) -> Value:
         return self.values.constant(number)
 
-    def _load(self, expr: Load, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _load(self, expr: ir.Load, captured: Captured, memo: Memo, depth: int) -> Value:
         buffer = self._buffers[expr.buffer]
         if buffer.is_push:
             return self.values.named(("parameter", expr.buffer))
         assert isinstance(buffer.element, ScalarType)
         return self.values.fresh(0, U32_MAX if buffer.element.is_signed else (1 << 8 * buffer.element.size) - 1)
 
-    def _buffer_length(self, expr: BufferLength, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _buffer_length(self, expr: ir.BufferLength, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.length(expr.buffer)
 
-    def _id(self, expr: LaunchId, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _id(self, expr: ir.LaunchId, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.launch_id(expr.kind, expr.axis)
 
-    def launch_id(self, kind: IdKind, axis: int) -> Value:
+    def launch_id(self, kind: ir.IdKind, axis: int) -> Value:
         """Returns a launch id, in the given grid or one of at most 2**32 lanes along each axis."""
         found = self._ids.get((kind, axis))
         return self._new_id(kind, axis) if found is None else found
 
-    def _new_id(self, kind: IdKind, axis: int) -> Value:
+    def _new_id(self, kind: ir.IdKind, axis: int) -> Value:
         values, ids, size = self.values, self._ids, self._size[axis]
         most_groups = self._most_groups[axis]
-        if kind is IdKind.NUM_GROUPS:
+        if kind is ir.IdKind.NUM_GROUPS:
             found = values.fresh(1, min(most_groups, U32_MAX))
-        elif kind is IdKind.LOCAL:
+        elif kind is ir.IdKind.LOCAL:
             found = values.fresh(0, size - 1)
-        elif kind is IdKind.GLOBAL and size > 1 and most_groups == 1:
-            found = self.launch_id(IdKind.LOCAL, axis)
-        elif kind is IdKind.GROUP or size > 1:
-            found = values.fresh(0, (most_groups if kind is IdKind.GROUP else most_groups * size) - 1)
+        elif kind is ir.IdKind.GLOBAL and size > 1 and most_groups == 1:
+            found = self.launch_id(ir.IdKind.LOCAL, axis)
+        elif kind is ir.IdKind.GROUP or size > 1:
+            found = values.fresh(0, (most_groups if kind is ir.IdKind.GROUP else most_groups * size) - 1)
         else:
-            found = self.launch_id(IdKind.GROUP, axis)
+            found = self.launch_id(ir.IdKind.GROUP, axis)
         ids[kind, axis] = found
-        group, local = ids.get((IdKind.GROUP, axis)), ids.get((IdKind.LOCAL, axis))
-        if most_groups > 1 < size and kind in (IdKind.GROUP, IdKind.LOCAL) and group is not None and local is not None:
-            values.identify(group, size, local, self.launch_id(IdKind.GLOBAL, axis))
+        group, local = ids.get((ir.IdKind.GROUP, axis)), ids.get((ir.IdKind.LOCAL, axis))
+        if (
+            most_groups > 1 < size
+            and kind in (ir.IdKind.GROUP, ir.IdKind.LOCAL)
+            and group is not None
+            and local is not None
+        ):
+            values.identify(group, size, local, self.launch_id(ir.IdKind.GLOBAL, axis))
         return found
 
-    def _lane(self, expr: SubgroupLane, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _lane(self, expr: ir.SubgroupLane, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.named("lane", 0, _SUBGROUP - 1)
 
-    def _lanes_of_subgroup(self, expr: SubgroupSize, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _lanes_of_subgroup(self, expr: ir.SubgroupSize, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.constant(_SUBGROUP)
 
-    def _spec(self, expr: SpecConst, captured: Captured, memo: Memo, depth: int) -> Value:
+    def _spec(self, expr: ir.SpecConst, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.named(("constant", expr.name))
 
     # ---- values of 64-bit types; each is None if the number may be outside 0..2**32-1
-    def _wide_cast(self, expr: Cast, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _wide_cast(self, expr: ir.Cast, captured: Captured, memo: Memo, depth: int) -> Value | None:
         source = self.dtype(expr.operand, captured)
         if source is _BOOL:
             return self.values.fresh(0, 1)
@@ -400,17 +387,17 @@ class Meanings:
         found = self._number(expr.operand, source, captured, memo, depth)
         return None if source is _I32 and found is not None and found.high >= HALF else found
 
-    def _wide_bitcast(self, expr: Bitcast, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _wide_bitcast(self, expr: ir.Bitcast, captured: Captured, memo: Memo, depth: int) -> Value | None:
         source = self.dtype(expr.operand, captured)
         return self._number(expr.operand, source, captured, memo, depth) if source in WIDE_TYPES else None
 
-    def _wide_binary(self, expr: Binary, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _wide_binary(self, expr: ir.Binary, captured: Captured, memo: Memo, depth: int) -> Value | None:
         op, values, dtype = expr.op, self.values, self.dtype(expr.left, captured)
         if dtype not in WIDE_TYPES:
             return None
         a = self._number(expr.left, dtype, captured, memo, depth)
         if op in _SHIFTS:
-            count = expr.right.bits & 63 if isinstance(expr.right, Literal) else None
+            count = expr.right.bits & 63 if isinstance(expr.right, ir.Literal) else None
             if a is None or count is None:
                 return None
             if op is BinaryOp.SHR:
@@ -428,34 +415,34 @@ class Meanings:
             return None
         return values.binary(op, a, b)
 
-    def _wide_unary(self, expr: Unary, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _wide_unary(self, expr: ir.Unary, captured: Captured, memo: Memo, depth: int) -> Value | None:
         return self.values.fresh(0, 64) if expr.op in COUNTS_BITS else None
 
-    def _wide_select(self, expr: Select, captured: Captured, memo: Memo, depth: int) -> Value | None:
+    def _wide_select(self, expr: ir.Select, captured: Captured, memo: Memo, depth: int) -> Value | None:
         dtype = self.dtype(expr, captured)
         on_true = self._number(expr.on_true, dtype, captured, memo, depth)
         on_false = self._number(expr.on_false, dtype, captured, memo, depth)
         return None if on_true is None or on_false is None else self.values.select(on_true, on_false)
 
     # ---- conditions
-    def facts(self, condition: Expr, holds: bool) -> list[Fact]:
+    def facts(self, condition: ir.Expr, holds: bool) -> list[Fact]:
         """Returns the facts that follow from a condition, or from its negation."""
         facts: list[Fact] = []
         signed: list[Fact] = []
         seen: set[tuple[int, bool]] = set()
-        stack: list[tuple[Expr, bool, Captured, Memo]] = [(condition, holds, None, self.memo)]
+        stack: list[tuple[ir.Expr, bool, Captured, Memo]] = [(condition, holds, None, self.memo)]
         while stack and len(seen) < _CONDITIONS:
             expr, positive, captured, memo = stack.pop()
             if (id(expr), positive) in seen:
                 continue
             seen.add((id(expr), positive))
-            if isinstance(expr, Var):
+            if isinstance(expr, ir.Var):
                 version = self._version(expr.name, captured)
                 if version.expr is not None:
                     stack.append((version.expr, positive, version.captured, version.memo()))
-            elif isinstance(expr, Unary) and expr.op is UnaryOp.LOGICAL_NOT:
+            elif isinstance(expr, ir.Unary) and expr.op is UnaryOp.LOGICAL_NOT:
                 stack.append((expr.operand, not positive, captured, memo))
-            elif isinstance(expr, Binary):
+            elif isinstance(expr, ir.Binary):
                 if expr.op is (BinaryOp.AND if positive else BinaryOp.OR):
                     stack += ((expr.left, positive, captured, memo), (expr.right, positive, captured, memo))
                 else:
@@ -516,26 +503,26 @@ class Meanings:
 
 
 _EVALUATE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int], Value]]] = {
-    Binary: Meanings._binary,
-    Unary: Meanings._unary,
-    Select: Meanings._select,
-    Cast: Meanings._cast,
-    Load: Meanings._load,
-    BufferLength: Meanings._buffer_length,
-    LaunchId: Meanings._id,
-    SubgroupLane: Meanings._lane,
-    SubgroupSize: Meanings._lanes_of_subgroup,
-    SpecConst: Meanings._spec,
-    Bitcast: Meanings._bitcast,
-    Narrow: Meanings._narrow,
-    Pack: Meanings._pack,
-    Unpack: Meanings._unpack,
+    ir.Binary: Meanings._binary,
+    ir.Unary: Meanings._unary,
+    ir.Select: Meanings._select,
+    ir.Cast: Meanings._cast,
+    ir.Load: Meanings._load,
+    ir.BufferLength: Meanings._buffer_length,
+    ir.LaunchId: Meanings._id,
+    ir.SubgroupLane: Meanings._lane,
+    ir.SubgroupSize: Meanings._lanes_of_subgroup,
+    ir.SpecConst: Meanings._spec,
+    ir.Bitcast: Meanings._bitcast,
+    ir.Narrow: Meanings._narrow,
+    ir.Pack: Meanings._pack,
+    ir.Unpack: Meanings._unpack,
 }
 """Expressions that are not listed have unknown values."""
 _WIDE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int], Value | None]]] = {
-    Binary: Meanings._wide_binary,
-    Unary: Meanings._wide_unary,
-    Select: Meanings._wide_select,
-    Cast: Meanings._wide_cast,
-    Bitcast: Meanings._wide_bitcast,
+    ir.Binary: Meanings._wide_binary,
+    ir.Unary: Meanings._wide_unary,
+    ir.Select: Meanings._wide_select,
+    ir.Cast: Meanings._wide_cast,
+    ir.Bitcast: Meanings._wide_bitcast,
 }

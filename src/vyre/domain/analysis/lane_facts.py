@@ -9,43 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from vyre.domain.ir.expr import (
-    OF_SUBGROUP,
-    Atomic,
-    Binary,
-    BufferLength,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Var,
-    children,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    bodies,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions, unique_nodes
 from vyre.domain.record import U32_MAX, IntRange, record
@@ -100,7 +66,7 @@ class LaneFacts:
         return None if self.unbounded else max((bound.resolve(lengths) for bound in self.bounds), default=0)
 
 
-_ASYNC: Final = (AsyncLoad, AsyncStore, AsyncWait)
+_ASYNC: Final = (ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait)
 _LESS: Final = {BinaryOp.LT: False, BinaryOp.GT: True}
 """Operators that mean left < right, and whether only after the operands are swapped."""
 _NOT_LESS: Final = {BinaryOp.GE: False, BinaryOp.LE: True}
@@ -112,19 +78,19 @@ def lane_facts(program: Program) -> LaneFacts:
     if isinstance(cached, LaneFacts):
         return cached
     expressions = list(unique_expressions(program))
-    statements = list(walk_statements(program.body))
-    kinds = {e.kind for e in expressions if isinstance(e, LaunchId)}
+    statements = list(ir.walk_statements(program.body))
+    kinds = {e.kind for e in expressions if isinstance(e, ir.LaunchId)}
     scan = _Scan(program, statements, expressions)
     scan.body(program.body)
     facts = LaneFacts(
-        group_ids=bool(kinds & {IdKind.LOCAL, IdKind.GROUP}),
-        group_count=IdKind.NUM_GROUPS in kinds,
+        group_ids=bool(kinds & {ir.IdKind.LOCAL, ir.IdKind.GROUP}),
+        group_count=ir.IdKind.NUM_GROUPS in kinds,
         workgroup_memory=any(buffer.is_workgroup for buffer in program.buffers),
-        barriers=_any(statements, Barrier),
-        subgroup_operations=any(type(e) in OF_SUBGROUP for e in expressions),
+        barriers=_any(statements, ir.Barrier),
+        subgroup_operations=any(type(e) in ir.OF_SUBGROUP for e in expressions),
         async_copies=_any(statements, *_ASYNC),
-        indirect=_any(statements, IndirectDispatch),
-        traps=_any(statements, Trap),
+        indirect=_any(statements, ir.IndirectDispatch),
+        traps=_any(statements, ir.Trap),
         order_sensitive=check_rules(program).order_sensitive,
         shared_writes=scan.shared_writes(),
         stride=scan.stride,
@@ -135,7 +101,7 @@ def lane_facts(program: Program) -> LaneFacts:
     return facts
 
 
-def _any(statements: Iterable[Stmt], *types: type) -> bool:
+def _any(statements: Iterable[ir.Stmt], *types: type) -> bool:
     return any(isinstance(stmt, types) for stmt in statements)
 
 
@@ -167,23 +133,23 @@ _Guard: TypeAlias = LaneBound | None
 class _Scan:
     """One pass over the statements, with the bound that guards each."""
 
-    def __init__(self, program: Program, statements: list[Stmt], expressions: list[Expr]) -> None:
+    def __init__(self, program: Program, statements: list[ir.Stmt], expressions: list[ir.Expr]) -> None:
         self.bounds: set[LaneBound] = set()
         self.stride = 1
         self.unbounded = False
         self._locals = _constant_locals(statements)
-        self._atomics = {e.buffer for e in expressions if isinstance(e, Atomic)}
-        stored = {stmt.buffer for stmt in statements if isinstance(stmt, Store)}
+        self._atomics = {e.buffer for e in expressions if isinstance(e, ir.Atomic)}
+        stored = {stmt.buffer for stmt in statements if isinstance(stmt, ir.Store)}
         self._written = stored | self._atomics
         self._private = {buffer.name: buffer.count for buffer in program.buffers if buffer.is_private}
         self._indices: dict[str, set[_Affine | None]] = {
             name: set() for name in self._written if name not in self._private
         }
         for expr in expressions:
-            if isinstance(expr, Load) and expr.buffer in self._indices:
+            if isinstance(expr, ir.Load) and expr.buffer in self._indices:
                 self._indices[expr.buffer].add(self._affine(expr.index))
         for stmt in statements:
-            if isinstance(stmt, Store) and stmt.buffer in self._indices:
+            if isinstance(stmt, ir.Store) and stmt.buffer in self._indices:
                 self._indices[stmt.buffer].add(self._affine(stmt.index))
 
     def shared_writes(self) -> tuple[str, ...]:
@@ -201,37 +167,37 @@ class _Scan:
                 found.append(name)
         return tuple(found)
 
-    def body(self, body: tuple[Stmt, ...]) -> None:
-        stack: list[tuple[tuple[Stmt, ...], int, _Guard]] = [(body, 0, None)]
+    def body(self, body: tuple[ir.Stmt, ...]) -> None:
+        stack: list[tuple[tuple[ir.Stmt, ...], int, _Guard]] = [(body, 0, None)]
         while stack:
             statements, at, guard = stack.pop()
             while at < len(statements):
                 stmt = statements[at]
                 at += 1
                 self._effects(stmt, guard)
-                if isinstance(stmt, Switch):
-                    stack += ((body, 0, guard) for body in bodies(stmt))
-                elif isinstance(stmt, If):
+                if isinstance(stmt, ir.Switch):
+                    stack += ((body, 0, guard) for body in ir.bodies(stmt))
+                elif isinstance(stmt, ir.If):
                     inside, behind = self._guards(stmt, guard)
                     stack.append((stmt.then, 0, inside))
                     stack.append((stmt.otherwise, 0, behind))
-                    if len(stmt.then) == 1 and isinstance(stmt.then[0], Return):
+                    if len(stmt.then) == 1 and isinstance(stmt.then[0], ir.Return):
                         guard = behind
-                elif isinstance(stmt, Loop | GridLoop | Block | Region):
+                elif isinstance(stmt, ir.Loop | ir.GridLoop | ir.Block | ir.Region):
                     stack.append((stmt.body, 0, guard))
 
     # ---- effects
-    def _effects(self, stmt: Stmt, guard: _Guard) -> None:
-        if isinstance(stmt, Store):
+    def _effects(self, stmt: ir.Stmt, guard: _Guard) -> None:
+        if isinstance(stmt, ir.Store):
             if stmt.buffer not in self._private:
                 self._effect(stmt.buffer, stmt.index, guard)
-        elif isinstance(stmt, Loop) and not all(map(self._is_uniform, (stmt.start, stmt.stop, stmt.step))):
+        elif isinstance(stmt, ir.Loop) and not all(map(self._is_uniform, (stmt.start, stmt.stop, stmt.step))):
             self._bounded(guard)  # a lane without an element may read arbitrary bounds
-        for node in unique_nodes(operands(stmt)):
-            if isinstance(node, Atomic):
+        for node in unique_nodes(ir.operands(stmt)):
+            if isinstance(node, ir.Atomic):
                 self._effect(node.buffer, node.index, guard)
 
-    def _effect(self, buffer: str, index: Expr, guard: _Guard) -> None:
+    def _effect(self, buffer: str, index: ir.Expr, guard: _Guard) -> None:
         """Notes an effect; out of range it does not happen, so an index that grows with the lane is a guard of its
         own.
         """
@@ -248,18 +214,18 @@ class _Scan:
             self.bounds.add(guard)
 
     # ---- conditions
-    def _guards(self, stmt: If, guard: _Guard) -> tuple[_Guard, _Guard]:
+    def _guards(self, stmt: ir.If, guard: _Guard) -> tuple[_Guard, _Guard]:
         """Returns the guards of both branches."""
         condition = self._resolved(stmt.condition)
-        if not isinstance(condition, Binary):
+        if not isinstance(condition, ir.Binary):
             return guard, guard
         if condition.op is BinaryOp.AND:  # either half guards the branch
             halves = (self._resolved(condition.left), self._resolved(condition.right))
-            found = [self._bound(half, _LESS) for half in halves if isinstance(half, Binary)]
+            found = [self._bound(half, _LESS) for half in halves if isinstance(half, ir.Binary)]
             return next((bound for bound in found if bound is not None), guard), guard
         return self._bound(condition, _LESS) or guard, self._bound(condition, _NOT_LESS) or guard
 
-    def _bound(self, condition: Binary, operators: Mapping[BinaryOp, bool]) -> _Guard:
+    def _bound(self, condition: ir.Binary, operators: Mapping[BinaryOp, bool]) -> _Guard:
         """Returns ``gid < bound`` (for the other table: its negation) as a bound of lanes."""
         if condition.op not in operators:
             return None
@@ -269,29 +235,29 @@ class _Scan:
         if self._affine(low) != _GID:
             return None
         limit = self._resolved(high)
-        if isinstance(limit, BufferLength):
+        if isinstance(limit, ir.BufferLength):
             count = self._private.get(limit.buffer)
             return LaneBound(limit.buffer) if count is None else LaneBound(lanes=count)
-        return LaneBound(lanes=limit.bits) if isinstance(limit, Literal) else None
+        return LaneBound(lanes=limit.bits) if isinstance(limit, ir.Literal) else None
 
     # ---- expressions
-    def _resolved(self, expr: Expr) -> Expr:
+    def _resolved(self, expr: ir.Expr) -> ir.Expr:
         for _ in range(_DEPTH):
-            if not isinstance(expr, Var) or expr.name not in self._locals:
+            if not isinstance(expr, ir.Var) or expr.name not in self._locals:
                 break
             expr = self._locals[expr.name]
         return expr
 
-    def _affine(self, expr: Expr, depth: int = 0) -> _Affine | None:
+    def _affine(self, expr: ir.Expr, depth: int = 0) -> _Affine | None:
         expr = self._resolved(expr)
-        if isinstance(expr, LaunchId):
-            return _GID if expr.kind is IdKind.GLOBAL and expr.axis == 0 else None
-        if not isinstance(expr, Binary) or depth == _DEPTH:
+        if isinstance(expr, ir.LaunchId):
+            return _GID if expr.kind is ir.IdKind.GLOBAL and expr.axis == 0 else None
+        if not isinstance(expr, ir.Binary) or depth == _DEPTH:
             return None
         left, right = self._resolved(expr.left), self._resolved(expr.right)
-        if isinstance(left, Literal) and expr.op in (BinaryOp.ADD, BinaryOp.MUL):
+        if isinstance(left, ir.Literal) and expr.op in (BinaryOp.ADD, BinaryOp.MUL):
             left, right = right, left
-        if not isinstance(right, Literal) or right.dtype is not ScalarType.U32:
+        if not isinstance(right, ir.Literal) or right.dtype is not ScalarType.U32:
             return None
         inner = self._affine(left, depth + 1)
         if inner is None:
@@ -302,7 +268,7 @@ class _Scan:
             return inner.times(1 << right.bits) if right.bits < 32 else None
         return inner.times(right.bits) if expr.op is BinaryOp.MUL else None
 
-    def _is_uniform(self, root: Expr) -> bool:
+    def _is_uniform(self, root: ir.Expr) -> bool:
         """Returns whether the expression is recognised as equal in every lane."""
         seen: set[int] = set()
         stack = [root]
@@ -311,27 +277,27 @@ class _Scan:
             if id(expr) in seen:
                 continue
             seen.add(id(expr))
-            if type(expr) in _OF_A_LANE or (isinstance(expr, Load) and expr.buffer in self._written):
+            if type(expr) in _OF_A_LANE or (isinstance(expr, ir.Load) and expr.buffer in self._written):
                 return False
-            stack.extend(children(expr))
+            stack.extend(ir.children(expr))
         return True
 
 
 _GID: Final = _Affine(1, 0)
 _DEPTH: Final = 32
-_OF_A_LANE: Final = frozenset({LaunchId, Var, Atomic}) | OF_SUBGROUP
+_OF_A_LANE: Final = frozenset({ir.LaunchId, ir.Var, ir.Atomic}) | ir.OF_SUBGROUP
 """Expressions that may differ between lanes; a ``Var`` among them has an unknown value."""
 
 
-def _constant_locals(statements: Iterable[Stmt]) -> dict[str, Expr]:
+def _constant_locals(statements: Iterable[ir.Stmt]) -> dict[str, ir.Expr]:
     """Returns the values of locals that are declared once and never assigned."""
-    values: dict[str, Expr] = {}
+    values: dict[str, ir.Expr] = {}
     changing: set[str] = set()
     for stmt in statements:
-        if isinstance(stmt, Let) and stmt.name not in values:
+        if isinstance(stmt, ir.Let) and stmt.name not in values:
             values[stmt.name] = stmt.value
-        elif isinstance(stmt, Let | Assign | GridLoop):
+        elif isinstance(stmt, ir.Let | ir.Assign | ir.GridLoop):
             changing.add(stmt.name)
-        elif isinstance(stmt, Loop):
+        elif isinstance(stmt, ir.Loop):
             changing.add(stmt.var)
     return {name: value for name, value in values.items() if name not in changing}

@@ -12,27 +12,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from vyre.domain.ir.expr import (
-    Binary,
-    Bitcast,
-    BufferLength,
-    Cast,
-    Expr,
-    Fma,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-    children,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Access, Buffer
-from vyre.domain.ir.stmt import Assign, Let, Loop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 
@@ -40,8 +21,19 @@ MOST_ELEMENTS: Final = 4
 """The most values that a round may take from what was computed before."""
 _READ_ONLY: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 _WORD_BITS: Final = 32
-_NUMBERS: Final = (Literal, SpecConst, BufferLength)
-_COMPUTED: Final = (Binary, Unary, Select, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast, Fma)
+_NUMBERS: Final = (ir.Literal, ir.SpecConst, ir.BufferLength)
+_COMPUTED: Final = (
+    ir.Binary,
+    ir.Unary,
+    ir.Select,
+    ir.Cast,
+    ir.Bitcast,
+    ir.Narrow,
+    ir.Pack,
+    ir.Unpack,
+    ir.WrapCast,
+    ir.Fma,
+)
 
 
 class LoopWindow(NamedTuple):
@@ -53,9 +45,9 @@ class LoopWindow(NamedTuple):
     - ``rest``: the statements of a round that remain, in program order.  They read no memory but by ``elements``.
     """
 
-    lets: tuple[Let, ...]
-    elements: tuple[Expr, ...]
-    rest: tuple[Let | Assign, ...]
+    lets: tuple[ir.Let, ...]
+    elements: tuple[ir.Expr, ...]
+    rest: tuple[ir.Let | ir.Assign, ...]
 
 
 class _Kind(IntEnum):
@@ -67,29 +59,29 @@ class _Kind(IntEnum):
     ELEMENT = 3
 
 
-def loop_window(loop: Loop, buffers: Mapping[str, Buffer]) -> LoopWindow | None:
+def loop_window(loop: ir.Loop, buffers: Mapping[str, Buffer]) -> LoopWindow | None:
     """Returns the parts of a loop that counts a u32 up by one; None if it has no elements, or does anything else.
 
     ``buffers`` are those of the program, by name.
     """
     step = loop.step
-    if not isinstance(step, Literal) or step.dtype is not ScalarType.U32 or step.bits != 1:
+    if not isinstance(step, ir.Literal) or step.dtype is not ScalarType.U32 or step.bits != 1:
         return None
-    body = [stmt for stmt in loop.body if isinstance(stmt, Let | Assign)]
-    declared = [stmt.name for stmt in body if isinstance(stmt, Let)]
+    body = [stmt for stmt in loop.body if isinstance(stmt, ir.Let | ir.Assign)]
+    declared = [stmt.name for stmt in body if isinstance(stmt, ir.Let)]
     if len(body) < len(loop.body) or len({loop.var, *declared}) <= len(declared):
         return None
-    assigned = {stmt.name for stmt in body if isinstance(stmt, Assign)}
+    assigned = {stmt.name for stmt in body if isinstance(stmt, ir.Assign)}
     kinds = _Kinds(loop.var, buffers)
     for stmt in body:
         kind = kinds.of(stmt.value)
-        if isinstance(stmt, Let) and stmt.name not in assigned and kind is not _Kind.LANE:
+        if isinstance(stmt, ir.Let) and stmt.name not in assigned and kind is not _Kind.LANE:
             kinds.names[stmt.name] = kind
     needed: set[str] = set()
-    elements: dict[int, Expr] = {}
-    rest: list[Let | Assign] = []
+    elements: dict[int, ir.Expr] = {}
+    rest: list[ir.Let | ir.Assign] = []
     for stmt in reversed(body):
-        is_element = isinstance(stmt, Let) and stmt.name in kinds.names
+        is_element = isinstance(stmt, ir.Let) and stmt.name in kinds.names
         if is_element and stmt.name not in needed:
             continue
         if not kinds.collect(stmt.value, elements, needed):
@@ -97,7 +89,7 @@ def loop_window(loop: Loop, buffers: Mapping[str, Buffer]) -> LoopWindow | None:
         rest.append(stmt)
     if not 0 < len(elements) <= MOST_ELEMENTS:
         return None
-    lets = tuple(stmt for stmt in body if isinstance(stmt, Let) and stmt.name in kinds.names)
+    lets = tuple(stmt for stmt in body if isinstance(stmt, ir.Let) and stmt.name in kinds.names)
     return LoopWindow(lets, tuple(reversed(elements.values())), tuple(reversed(rest)))
 
 
@@ -109,14 +101,14 @@ class _Kinds:
         self._buffers: Final = buffers
         self._known: Final[dict[int, _Kind]] = {}
 
-    def of(self, root: Expr) -> _Kind:
+    def of(self, root: ir.Expr) -> _Kind:
         """Returns the kind of an expression."""
         known = self._known
         for expr in operands_first(root, known):
             known[id(expr)] = self._own(expr)
         return known[id(root)]
 
-    def collect(self, root: Expr, elements: dict[int, Expr], needed: set[str]) -> bool:
+    def collect(self, root: ir.Expr, elements: dict[int, ir.Expr], needed: set[str]) -> bool:
         """Adds the largest elements below an expression, and the locals that the rest of it reads.
 
         Returns whether the rest only computes.
@@ -124,37 +116,37 @@ class _Kinds:
         stack = [root]
         while stack:
             expr = stack.pop()
-            if isinstance(expr, Var):
+            if isinstance(expr, ir.Var):
                 needed.add(expr.name)
             elif self._known[id(expr)] is _Kind.ELEMENT:
                 elements[id(expr)] = expr
             elif isinstance(expr, _COMPUTED):
-                stack += children(expr)
+                stack += ir.children(expr)
             elif not isinstance(expr, _NUMBERS):
                 return False
         return True
 
-    def _own(self, expr: Expr) -> _Kind:
-        if isinstance(expr, Var):
+    def _own(self, expr: ir.Expr) -> _Kind:
+        if isinstance(expr, ir.Var):
             return self.names.get(expr.name, _Kind.LANE)
         if isinstance(expr, _NUMBERS):
             return _Kind.LANE if _is_wide(expr) else _Kind.NUMBERS
-        least = min([self._known[id(part)] for part in children(expr)], default=_Kind.LANE)
+        least = min([self._known[id(part)] for part in ir.children(expr)], default=_Kind.LANE)
         if least is _Kind.LANE or _is_wide(expr):
             return _Kind.LANE
-        if isinstance(expr, Load):
+        if isinstance(expr, ir.Load):
             buffer = self._buffers[expr.buffer]
             if buffer.access not in _READ_ONLY or _bits(buffer.element) > _WORD_BITS:
                 return _Kind.LANE
             return _Kind.NUMBERS if least is _Kind.NUMBERS else _Kind.ELEMENT
         if isinstance(expr, _COMPUTED):
-            return max(self._known[id(part)] for part in children(expr))
+            return max(self._known[id(part)] for part in ir.children(expr))
         return _Kind.LANE
 
 
-def _is_wide(expr: Expr) -> bool:
+def _is_wide(expr: ir.Expr) -> bool:
     """Returns whether a node has, by itself, values of more than 32 bits."""
-    dtype = expr.default.dtype if isinstance(expr, SpecConst) else getattr(expr, "dtype", None)
+    dtype = expr.default.dtype if isinstance(expr, ir.SpecConst) else getattr(expr, "dtype", None)
     return dtype is not None and _bits(dtype) > _WORD_BITS
 
 

@@ -16,23 +16,9 @@ from typing import NamedTuple
 from vyre.domain.analysis.bounds_checks import BoundsFacts
 from vyre.domain.analysis.index_flow import IndexFlow
 from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import Literal, Load
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    ENDING,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    operands,
-)
 
 
 def needs_private_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
@@ -84,7 +70,7 @@ class _Walk:
         self.exposed: set[str] = set()
         self._body(program.body, 0, None)
 
-    def _body(self, body: Body, stored: _Stored, rounds: _Rounds | None) -> _Stored | None:
+    def _body(self, body: ir.Body, stored: _Stored, rounds: _Rounds | None) -> _Stored | None:
         """Walks a body and returns what is stored at its end; None if that is not reached.
 
         ``rounds`` is the loop of which every round runs the body, or None.
@@ -93,28 +79,28 @@ class _Walk:
             self._reads(stmt, stored)
             after: _Stored | None = stored
             match stmt:
-                case Store():
+                case ir.Store():
                     after = self._store(stmt, stored, rounds)
-                case Block(inner) | Region(_, inner):
+                case ir.Block(inner) | ir.Region(_, inner):
                     after = self._body(inner, stored, rounds)
-                case If() | Switch():
+                case ir.If() | ir.Switch():
                     after = self._branches(stmt, stored)
-                case Loop():
+                case ir.Loop():
                     after = self._loop(stmt, stored, rounds)
-                case Break():
+                case ir.Break():
                     self._loops[-1].breaks = _both(self._loops[-1].breaks, stored)
                     return None
-                case Continue():
+                case ir.Continue():
                     self._loops[-1].continues = _both(self._loops[-1].continues, stored)
                     return None
-                case _ if type(stmt) in ENDING:
+                case _ if type(stmt) in ir.ENDING:
                     return None
             if after is None:
                 return None
             stored = after
         return stored
 
-    def _branches(self, stmt: If | Switch, stored: _Stored) -> _Stored | None:
+    def _branches(self, stmt: ir.If | ir.Switch, stored: _Stored) -> _Stored | None:
         joined: _Stored | None = None
         for branch in branches(stmt):
             if branch.link is not None:
@@ -123,7 +109,7 @@ class _Walk:
             joined = joined if end is None else _both(joined, end)
         return joined
 
-    def _loop(self, stmt: Loop, stored: _Stored, around: _Rounds | None) -> _Stored | None:
+    def _loop(self, stmt: ir.Loop, stored: _Stored, around: _Rounds | None) -> _Stored | None:
         rounds = _Rounds()
         self._loops.append(rounds)
         end = self._body(stmt.body, stored, rounds)
@@ -140,7 +126,7 @@ class _Walk:
                     around.fills.append(fill)
         return rounds.breaks if last is None else _both(rounds.breaks, last)
 
-    def _resolved(self, stmt: Loop, fills: list[_Fill]) -> list[_Fill]:
+    def _resolved(self, stmt: ir.Loop, fills: list[_Fill]) -> list[_Fill]:
         """Notes the values of the variable of a loop of literal bounds, and returns the stores of its rounds."""
         bounds = self._flow.loops.get(id(stmt))
         if bounds is None or not (bounds.start.is_constant and bounds.stop.is_constant and bounds.step.is_constant):
@@ -152,7 +138,7 @@ class _Walk:
         return fills
 
     # ---- accesses
-    def _store(self, stmt: Store, stored: _Stored, rounds: _Rounds | None) -> _Stored:
+    def _store(self, stmt: ir.Store, stored: _Stored, rounds: _Rounds | None) -> _Stored:
         index = self._flow.indices.get(id(stmt)) if stmt.buffer in self._counts else None
         if index is None:
             return stored
@@ -185,14 +171,14 @@ class _Walk:
             elements = _repeated(elements, distance, number)
         return elements << self._first[fill.buffer]
 
-    def _reads(self, stmt: Stmt, stored: _Stored) -> None:
-        for root in operands(stmt):
+    def _reads(self, stmt: ir.Stmt, stored: _Stored) -> None:
+        for root in ir.operands(stmt):
             scan = self._flow.scans.get(id(root))
             for access in () if scan is None else scan[0]:
-                if isinstance(access, Load) and access.buffer in self._counts and access.buffer not in self.exposed:
+                if isinstance(access, ir.Load) and access.buffer in self._counts and access.buffer not in self.exposed:
                     self._read(access, stored)
 
-    def _read(self, load: Load, stored: _Stored) -> None:
+    def _read(self, load: ir.Load, stored: _Stored) -> None:
         count, index = self._counts[load.buffer], self._flow.indices.get(id(load))
         low, high = (0, count - 1) if index is None else (index.low, min(index.high, count - 1))
         if low <= high:
@@ -216,9 +202,9 @@ def _repeated(elements: _Stored, distance: int, number: int) -> _Stored:
     return elements
 
 
-def _runs(stmt: Loop) -> bool:
+def _runs(stmt: ir.Loop) -> bool:
     """Returns whether the bounds of a loop are literals with at least one round between them."""
     start, stop, step = stmt.start, stmt.stop, stmt.step
-    if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)):
+    if not (isinstance(start, ir.Literal) and isinstance(stop, ir.Literal) and isinstance(step, ir.Literal)):
         return False
     return start.value < stop.value if step.value > 0 else step.value < 0 and start.value > stop.value

@@ -21,27 +21,10 @@ from typing import Final, TypeAlias
 from vyre.domain.analysis.bounds_checks import BoundsFacts
 from vyre.domain.analysis.index_flow import Bounds, IndexFlow
 from vyre.domain.analysis.index_values import Atom, Value
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    ENDING,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    Barrier,
-    Block,
-    Body,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    operands,
-)
 from vyre.domain.ir.walk import containers
 
 _Range: TypeAlias = tuple[int, int]
@@ -102,7 +85,7 @@ class _Walk:
         }
         """Atoms that take all values from 0 to below a number, in all combinations."""
         self.exposed: set[str] = set()
-        self._synchronised = containers(program.body, lambda stmt: isinstance(stmt, Barrier))
+        self._synchronised = containers(program.body, lambda stmt: isinstance(stmt, ir.Barrier))
         self._stored: dict[str, _Coverage] = {}
         self._complete: list[str] = []
         """Buffers all of whose elements have been stored since the last barrier."""
@@ -111,34 +94,34 @@ class _Walk:
         self._undo: list[Callable[[], object]] = []
         self._body(program.body, follows=True)
 
-    def _body(self, body: Body, *, follows: bool) -> bool:
+    def _body(self, body: ir.Body, *, follows: bool) -> bool:
         """Walks a body and returns whether its end is reached; ``follows``: a barrier may make its stores count."""
         for stmt in body:
-            if isinstance(stmt, Let | Assign):
+            if isinstance(stmt, ir.Let | ir.Assign):
                 self._exposed_in(stmt.value)
                 continue
             self._reads(stmt)
             match stmt:
-                case Store():
+                case ir.Store():
                     if follows:
                         self._store(stmt, None)
-                case Barrier():
+                case ir.Barrier():
                     self._barrier()
-                case Block(inner) | Region(_, inner):
+                case ir.Block(inner) | ir.Region(_, inner):
                     if not self._body(inner, follows=follows):
                         return False
-                case If() | Switch():
+                case ir.If() | ir.Switch():
                     if not self._branches(stmt):
                         return False
-                case Loop():
+                case ir.Loop():
                     self._apart(stmt.body, follows=id(stmt) in self._synchronised)  # the body may not run at all
                     if follows:
                         self._fill(stmt)
-                case _ if type(stmt) in ENDING:
+                case _ if type(stmt) in ir.ENDING:
                     return False
         return True
 
-    def _branches(self, stmt: If | Switch) -> bool:
+    def _branches(self, stmt: ir.If | ir.Switch) -> bool:
         follows = id(stmt) in self._synchronised
         ends = 0
         writers: dict[str, int] = {}
@@ -155,7 +138,7 @@ class _Walk:
                 self._write(name)
         return ends > 0
 
-    def _apart(self, body: Body, *, follows: bool) -> list[str] | None:
+    def _apart(self, body: ir.Body, *, follows: bool) -> list[str] | None:
         """Walks a body and undoes its effects.
 
         Returns the buffers that it has written throughout, or None if its end is not reached.
@@ -167,13 +150,13 @@ class _Walk:
             self._undo.pop()()
         return added if alive else None
 
-    def _reads(self, stmt: Stmt) -> None:
-        for root in operands(stmt):
+    def _reads(self, stmt: ir.Stmt) -> None:
+        for root in ir.operands(stmt):
             self._exposed_in(root)
-        if isinstance(stmt, AsyncLoad | AsyncStore) and stmt.source in self._counts:
+        if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore) and stmt.source in self._counts:
             self._expose(stmt.source)
 
-    def _exposed_in(self, root: Expr) -> None:
+    def _exposed_in(self, root: ir.Expr) -> None:
         scan = self._flow.scans.get(id(root))
         if scan is not None:
             for access in scan[0]:
@@ -197,7 +180,7 @@ class _Walk:
             self._undo.append(self._written.popitem)
 
     # ---- elements that stores cover
-    def _store(self, stmt: Store, loop: Bounds | None) -> None:
+    def _store(self, stmt: ir.Store, loop: Bounds | None) -> None:
         name = stmt.buffer
         index = self._flow.indices.get(id(stmt)) if name in self._counts else None
         covered = None if index is None else self._covered(index, loop)
@@ -230,12 +213,12 @@ class _Walk:
             size *= digits[atom]
         return index.constant, index.constant + size
 
-    def _fill(self, stmt: Loop) -> None:
+    def _fill(self, stmt: ir.Loop) -> None:
         """Handles a loop of stores only, all iterations of which are run."""
         loop = self._flow.loops.get(id(stmt))
         if loop is not None and all(type(inner) in _PLAIN for inner in stmt.body):
             for inner in stmt.body:
-                if isinstance(inner, Store):
+                if isinstance(inner, ir.Store):
                     self._store(inner, loop)
 
 
@@ -256,4 +239,4 @@ def _factor(term: tuple[Atom, int]) -> int:
     return term[1]
 
 
-_PLAIN: Final[frozenset[type[Node]]] = frozenset({Let, Store})
+_PLAIN: Final[frozenset[type[Node]]] = frozenset({ir.Let, ir.Store})

@@ -20,44 +20,12 @@ from enum import IntEnum
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import (
-    EXCHANGING,
-    Atomic,
-    Binary,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    SubgroupLane,
-    Var,
-    children,
-    is_common,
-)
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Switch,
-    Trap,
-    operands,
-    walk_statements,
-)
 
 
 class Uniformity(IntEnum):
@@ -84,7 +52,7 @@ class UniformityFacts:
         self._iterations = iterations
         self._rounds = rounds
 
-    def condition(self, stmt: If | Switch | Loop | GridLoop) -> Uniformity:
+    def condition(self, stmt: ir.If | ir.Switch | ir.Loop | ir.GridLoop) -> Uniformity:
         """Returns which of the lanes that reach the statement agree on its condition or selector, or on all bounds, or
         on its limit.
 
@@ -92,11 +60,11 @@ class UniformityFacts:
         """
         return self._conditions[id(stmt)]
 
-    def iterations(self, stmt: Loop) -> Uniformity:
+    def iterations(self, stmt: ir.Loop) -> Uniformity:
         """Returns which of the lanes that enter the loop run the same iterations, considering breaks and continues."""
         return self._iterations[id(stmt)]
 
-    def rounds(self, stmt: Loop) -> Uniformity:
+    def rounds(self, stmt: ir.Loop) -> Uniformity:
         """Returns the widest set of lanes all of which, or none, come to the end of each round of the loop.
 
         A lane that may have ended before counts as one that does not come.
@@ -127,7 +95,7 @@ def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
 
 
 _CACHED: Final = "uniformity"
-_FIXED: Final = EXCHANGING | {SubgroupLane, Atomic}
+_FIXED: Final = ir.EXCHANGING | {ir.SubgroupLane, ir.Atomic}
 """Expressions whose level does not depend on the values of their operands."""
 _SUBGROUP_LANES: Final = 32
 _BY_BLOCKS: Final = frozenset({BinaryOp.DIV, BinaryOp.SHR, BinaryOp.BIT_AND, BinaryOp.LT, BinaryOp.GE})
@@ -248,8 +216,8 @@ class _Analysis:
     def __init__(self, program: Program) -> None:
         self._graph = _Graph()
         self._size = program.workgroup_size
-        self._assigned = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
-        self._ids: dict[str, Expr] = {}
+        self._assigned = {s.name for s in ir.walk_statements(program.body) if isinstance(s, ir.Assign)}
+        self._ids: dict[str, ir.Expr] = {}
         """Locals that are ids, and are not assigned."""
         self._constant = {b.name for b in program.buffers_by_name.values() if b.access in _CONSTANT}
         self._env: dict[str, _Version] = {}
@@ -280,7 +248,7 @@ class _Analysis:
 
     # Expressions.
 
-    def _evaluate(self, stmt: Stmt, roots: Iterable[Expr]) -> set[int]:
+    def _evaluate(self, stmt: ir.Stmt, roots: Iterable[ir.Expr]) -> set[int]:
         """Returns the nodes on which the expressions depend, and notes subgroup operations in them."""
         needed: set[int] = set()
         seen: set[tuple[int, bool]] = set()
@@ -291,56 +259,56 @@ class _Analysis:
                 continue
             seen.add((id(expr), counts))
             kind = type(expr)
-            if kind in EXCHANGING:
+            if kind in ir.EXCHANGING:
                 self._need(f"`{FORMS[kind].word_of(expr)}`", Uniformity.SUBGROUP, expr, stmt)
             if counts:
                 own = self._own_level(expr)
                 if own is not None:
                     needed.add(own)
-                    counts = kind not in _FIXED and kind is not Load and kind is not Binary
-            stack += [(child, counts) for child in children(expr)]
+                    counts = kind not in _FIXED and kind is not ir.Load and kind is not ir.Binary
+            stack += [(child, counts) for child in ir.children(expr)]
         return needed
 
-    def _own_level(self, expr: Expr) -> int | None:
+    def _own_level(self, expr: ir.Expr) -> int | None:
         """Returns the level or version that the expression has besides its operands."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             version = self._env.get(expr.name)
             return None if version is None else version.node
-        if isinstance(expr, LaunchId):
+        if isinstance(expr, ir.LaunchId):
             return self._id_level(expr)
-        if isinstance(expr, Binary):
+        if isinstance(expr, ir.Binary):
             return Uniformity.SUBGROUP if self._is_by_blocks(expr) else None
-        if isinstance(expr, Load):
+        if isinstance(expr, ir.Load):
             return None if expr.buffer in self._constant else Uniformity.LANE
         if type(expr) not in _FIXED:
             return None
-        return Uniformity.SUBGROUP if type(expr) in EXCHANGING and is_common(expr) else Uniformity.LANE
+        return Uniformity.SUBGROUP if type(expr) in ir.EXCHANGING and ir.is_common(expr) else Uniformity.LANE
 
-    def _has_axis(self, expr: LaunchId) -> bool:
+    def _has_axis(self, expr: ir.LaunchId) -> bool:
         return expr.axis in range(len(self._size))  # others are refused elsewhere
 
-    def _id_level(self, expr: LaunchId) -> Uniformity:
+    def _id_level(self, expr: ir.LaunchId) -> Uniformity:
         if not self._has_axis(expr):
             return Uniformity.LANE
-        if expr.kind in (IdKind.NUM_GROUPS, IdKind.GROUP) or self._size[expr.axis] == 1:
-            return Uniformity.WORKGROUP if expr.kind in (IdKind.GROUP, IdKind.GLOBAL) else Uniformity.GRID
+        if expr.kind in (ir.IdKind.NUM_GROUPS, ir.IdKind.GROUP) or self._size[expr.axis] == 1:
+            return Uniformity.WORKGROUP if expr.kind in (ir.IdKind.GROUP, ir.IdKind.GLOBAL) else Uniformity.GRID
         return Uniformity.SUBGROUP if self._block(expr) == 1 else Uniformity.LANE
 
-    def _block(self, expr: LaunchId) -> int:
+    def _block(self, expr: ir.LaunchId) -> int:
         """Returns the size of the aligned blocks of numbers, one of which the ids of a subgroup are in; 0: none."""
         size, before = self._size[expr.axis], prod(self._size[: expr.axis])
         if before % _SUBGROUP_LANES == 0:
             return 1
         block, rest = divmod(_SUBGROUP_LANES, before)
-        is_last = expr.kind is IdKind.LOCAL and prod(self._size[expr.axis + 1 :]) == 1
+        is_last = expr.kind is ir.IdKind.LOCAL and prod(self._size[expr.axis + 1 :]) == 1
         return block if not rest and (size % block == 0 or is_last) else 0
 
-    def _is_by_blocks(self, expr: Binary) -> bool:
+    def _is_by_blocks(self, expr: ir.Binary) -> bool:
         """Returns whether an operation has one result for all ids of a subgroup, such as ``local_id // 32``."""
         left, right = expr.left, expr.right
-        if isinstance(left, Var):
+        if isinstance(left, ir.Var):
             left = self._ids.get(left.name, left)
-        if expr.op not in _BY_BLOCKS or not isinstance(left, LaunchId) or not isinstance(right, Literal):
+        if expr.op not in _BY_BLOCKS or not isinstance(left, ir.LaunchId) or not isinstance(right, ir.Literal):
             return False
         if not self._has_axis(left) or self._id_level(left) is not Uniformity.LANE:
             return False
@@ -352,7 +320,7 @@ class _Analysis:
 
     # Bodies.
 
-    def _body(self, body: Body, branch: int) -> bool:
+    def _body(self, body: ir.Body, branch: int) -> bool:
         """Walks a body and returns whether its end is reached."""
         alive = True
         self._path += (branch, 0)
@@ -362,11 +330,11 @@ class _Analysis:
             if handler is not None:
                 alive = handler(self, stmt) and alive
             else:
-                self._evaluate(stmt, operands(stmt))
+                self._evaluate(stmt, ir.operands(stmt))
         del self._path[-2:]
         return alive
 
-    def _branch(self, body: Body, branch: int, condition: int) -> _End:
+    def _branch(self, body: ir.Body, branch: int, condition: int) -> _End:
         """Walks a body under a condition and undoes its effects on the locals."""
         mark, ended = len(self._undo), self._ended
         self._enter(condition)
@@ -417,23 +385,23 @@ class _Analysis:
 
     # Statements; each returns whether the next one is reached.
 
-    def _let(self, stmt: Let) -> bool:
+    def _let(self, stmt: ir.Let) -> bool:
         node = self._graph.node(self._evaluate(stmt, (stmt.value,)))
         if stmt.name not in self._assigned:
             self._ids[stmt.name] = (
-                self._ids.get(stmt.value.name, stmt.value) if isinstance(stmt.value, Var) else stmt.value
+                self._ids.get(stmt.value.name, stmt.value) if isinstance(stmt.value, ir.Var) else stmt.value
             )
         self._set(stmt.name, _Version(node, len(self._conditions)))
         return True
 
-    def _assign(self, stmt: Assign) -> bool:
+    def _assign(self, stmt: ir.Assign) -> bool:
         needed = self._evaluate(stmt, (stmt.value,))
         version = self._env.get(stmt.name)
         if version is not None:
             self._update(stmt.name, self._graph.node(needed.union(self._conditions[version.depth :])))
         return True
 
-    def _select(self, stmt: If | Switch) -> bool:
+    def _select(self, stmt: ir.If | ir.Switch) -> bool:
         """Walks all bodies of a branching statement; ``passed`` stands for all conditions evaluated so far."""
         passed = self._condition(stmt)
         ends: list[_End] = []
@@ -458,19 +426,19 @@ class _Analysis:
             self._update(name, self._graph.node(nodes))
         return bool(open_ends)
 
-    def _condition(self, stmt: If | Switch) -> int:
-        condition = self._graph.node(self._evaluate(stmt, operands(stmt)))
+    def _condition(self, stmt: ir.If | ir.Switch) -> int:
+        condition = self._graph.node(self._evaluate(stmt, ir.operands(stmt)))
         self._condition_of.setdefault(id(stmt), []).append(condition)
         return condition
 
-    def _loop(self, stmt: Loop) -> bool:
+    def _loop(self, stmt: ir.Loop) -> bool:
         graph = self._graph
         bounds = graph.node(self._evaluate(stmt, (stmt.start, stmt.stop, stmt.step)))
         counter = graph.node(self._evaluate(stmt, (stmt.start, stmt.step)))
         iterations = graph.open((bounds,))
         self._condition_of.setdefault(id(stmt), []).append(bounds)
         self._iterations_of.setdefault(id(stmt), []).append(iterations)
-        assigned = {s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)}
+        assigned = {s.name for s in ir.walk_statements(stmt.body) if isinstance(s, ir.Assign)}
         names = tuple(sorted(name for name in assigned if name in self._env))
         ended = graph.open((self._ended,))
         self._ended = ended
@@ -495,20 +463,20 @@ class _Analysis:
         self._ended = ended
         return True
 
-    def _break(self, stmt: Break | Continue) -> bool:
+    def _break(self, stmt: ir.Break | ir.Continue) -> bool:
         if self._loops:
             state = self._loops[-1]
-            exits = state.breaks if isinstance(stmt, Break) else state.continues
+            exits = state.breaks if isinstance(stmt, ir.Break) else state.continues
             exits.note(self._env)
             self._graph.add(self._conditions[state.depth], self._conditions[state.depth + 1 :])
         return False
 
-    def _end(self, stmt: Return | Trap) -> bool:
-        self._evaluate(stmt, operands(stmt))
+    def _end(self, stmt: ir.Return | ir.Trap) -> bool:
+        self._evaluate(stmt, ir.operands(stmt))
         self._ended = self._graph.node((self._ended, self._flows[-1]))
         return False
 
-    def _scope(self, stmt: Block | Region | GridLoop) -> bool:
+    def _scope(self, stmt: ir.Block | ir.Region | ir.GridLoop) -> bool:
         mark = len(self._undo)
         alive = self._body(stmt.body, 0)
         declared = self._declared_since(mark)
@@ -517,14 +485,14 @@ class _Analysis:
         self._undo[mark:] = [entry for entry in self._undo[mark:] if entry[0] not in declared]
         return alive
 
-    def _barrier(self, stmt: Barrier) -> bool:
+    def _barrier(self, stmt: ir.Barrier) -> bool:
         if stmt.ordering is not Ordering.GRID_SYNC:
             self._need("barrier", Uniformity.WORKGROUP, stmt)
         elif self._in_grid_loop:
             self._need("grid barrier", Uniformity.GRID, stmt)
         return True
 
-    def _grid_loop(self, stmt: GridLoop) -> bool:
+    def _grid_loop(self, stmt: ir.GridLoop) -> bool:
         """Walks the body once: no local that a round changes lives into the next one."""
         limit = self._graph.node(self._evaluate(stmt, (stmt.limit,)))
         self._condition_of.setdefault(id(stmt), []).append(limit)
@@ -547,17 +515,17 @@ class _Analysis:
 
 
 _HANDLERS: Final[dict[type[Node], Callable[[_Analysis, Any], bool]]] = {
-    Let: _Analysis._let,
-    Assign: _Analysis._assign,
-    If: _Analysis._select,
-    Switch: _Analysis._select,
-    Loop: _Analysis._loop,
-    Break: _Analysis._break,
-    Continue: _Analysis._break,
-    Return: _Analysis._end,
-    Trap: _Analysis._end,
-    Block: _Analysis._scope,
-    Region: _Analysis._scope,
-    Barrier: _Analysis._barrier,
-    GridLoop: _Analysis._grid_loop,
+    ir.Let: _Analysis._let,
+    ir.Assign: _Analysis._assign,
+    ir.If: _Analysis._select,
+    ir.Switch: _Analysis._select,
+    ir.Loop: _Analysis._loop,
+    ir.Break: _Analysis._break,
+    ir.Continue: _Analysis._break,
+    ir.Return: _Analysis._end,
+    ir.Trap: _Analysis._end,
+    ir.Block: _Analysis._scope,
+    ir.Region: _Analysis._scope,
+    ir.Barrier: _Analysis._barrier,
+    ir.GridLoop: _Analysis._grid_loop,
 }

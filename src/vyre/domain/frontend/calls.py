@@ -32,26 +32,10 @@ from vyre.domain.frontend.operands import Constant, Items, Method, Operand, Scal
 from vyre.domain.frontend.operators import condition, literal, scalar, typed
 from vyre.domain.frontend.python_functions import converted, unary_function
 from vyre.domain.ir import functions as of_vyre
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import warn_of_deprecated
-from vyre.domain.ir.expr import (
-    Call,
-    Fma,
-    IdKind,
-    LaunchId,
-    Literal,
-    Narrow,
-    Pack,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unpack,
-    WrapCast,
-)
 from vyre.domain.ir.foreign_names import KERNEL, plain
 from vyre.domain.ir.operators import (
     BOOL,
@@ -66,7 +50,6 @@ from vyre.domain.ir.operators import (
     narrow_is_legal,
 )
 from vyre.domain.ir.program import ProgramSource
-from vyre.domain.ir.stmt import Barrier, Trap
 from vyre.domain.ir.types import ScalarType
 
 Rule: TypeAlias = "Callable[[Lowering, list[Operand], ast.Call], Operand]"
@@ -105,27 +88,27 @@ def _is_hashable(function: Any) -> bool:
 
 
 # ---------------------------------------------------------------- ids, barriers, memory
-def _launch_id(kind: IdKind) -> Rule:
+def _launch_id(kind: ir.IdKind) -> Rule:
     def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
         axis = whole_argument(k, given[0], "the axis", node) if given else 0
         if not 0 <= axis <= 2:
             k.fail(node, f"there is no axis {axis}", "use 0 for x, 1 for y or 2 for z.")
-        return Scalar(LaunchId(kind, axis, loc=k.loc(node)), _U32)
+        return Scalar(ir.LaunchId(kind, axis, loc=k.loc(node)), _U32)
 
     return rule
 
 
 def _subgroup_lane(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    return Scalar(SubgroupLane(loc=k.loc(node)), _U32)
+    return Scalar(ir.SubgroupLane(loc=k.loc(node)), _U32)
 
 
 def _subgroup_size(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    return Scalar(SubgroupSize(loc=k.loc(node)), _U32)
+    return Scalar(ir.SubgroupSize(loc=k.loc(node)), _U32)
 
 
 def _barrier(ordering: Ordering) -> Rule:
     def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        k.emit(Barrier(ordering, loc=k.loc(node)))
+        k.emit(ir.Barrier(ordering, loc=k.loc(node)))
         return _NOTHING
 
     return rule
@@ -140,7 +123,7 @@ def _trap(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     if not isinstance(tag, Thing) or not isinstance(tag.value, str):
         k.fail(node, "the tag of a trap is no text", 'write vyre.trap(number, "what happened").')
     value = typed(k, address, _U32, "the address of a trap", node)
-    k.emit(Trap(value.expr, tag.value, loc=k.loc(node)))
+    k.emit(ir.Trap(value.expr, tag.value, loc=k.loc(node)))
     return _NOTHING
 
 
@@ -153,7 +136,7 @@ def _memory(access: Access, hint: str) -> Rule:
             k.fail(node, f"the array has the sizes {tuple(counts)}", "give one to three positive sizes.")
         if any(not loop.unrolled for frame in k.frames for loop in frame.loops):
             k.fail(node, "memory is declared in a loop", "declare it before the loop, and set it to zero in the loop.")
-        inner = tuple(Literal(_U32, count) for count in counts[1:])
+        inner = tuple(ir.Literal(_U32, count) for count in counts[1:])
         return k.declare(_assigned_name(k, node) or hint, dtype, access, prod(counts), inner, node)
 
     return rule
@@ -168,9 +151,9 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     if not isinstance(name, Thing) or not isinstance(name.value, str) or not name.value:
         k.fail(node, "the name of a constant is no text", 'write vyre.spec("tile", 16).')
     value = scalar(k, default, node)
-    if not isinstance(value.expr, Literal) or value.dtype not in _SPEC_TYPES:
+    if not isinstance(value.expr, ir.Literal) or value.dtype not in _SPEC_TYPES:
         k.fail(node, f"the default of `{name.value}` is no constant of u32, i32, f32 or bool", "give a number.")
-    return Scalar(SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
+    return Scalar(ir.SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
 
 
 def _call(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
@@ -196,7 +179,7 @@ def _operation(k: Lowering, named: str | Definition, arguments: Sequence[Operand
     ]
     place = k.loc(node)
     warn_of_deprecated(found, place)
-    expr = Call(found.id, tuple([value.expr for value in values]), loc=place)
+    expr = ir.Call(found.id, tuple([value.expr for value in values]), loc=place)
     return Scalar(expr, found.result_type, None, any(value.changes for value in values))
 
 
@@ -283,17 +266,17 @@ def _fma(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     if x.dtype not in FLOATS:
         k.fail(node, f"`fma` is not defined for {x.dtype.text}", "use f32 or f64.")
     changes = x.changes or y.changes or z.changes
-    return Scalar(Fma(x.expr, y.expr, z.expr, loc=k.loc(node)), x.dtype, None, changes)
+    return Scalar(ir.Fma(x.expr, y.expr, z.expr, loc=k.loc(node)), x.dtype, None, changes)
 
 
-def _narrowing(kind: type[Narrow] | type[Pack] | type[Unpack]) -> Rule:
+def _narrowing(kind: type[ir.Narrow] | type[ir.Pack] | type[ir.Unpack]) -> Rule:
     def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
         target = type_argument(k, given[0], node)
         if not narrow_is_legal(target):
             k.fail(node, f"`{called(node)}` is not defined for {target.text}", "use u8 u16 i8 i16 f16 or bf16.")
-        wanted = _U32 if kind is Unpack else target.widened
+        wanted = _U32 if kind is ir.Unpack else target.widened
         value = typed(k, given[1], wanted, "the operand", node)
-        dtype = _U32 if kind is Pack else target.widened
+        dtype = _U32 if kind is ir.Pack else target.widened
         return Scalar(kind(target, value.expr, loc=k.loc(node)), dtype, None, value.changes)
 
     return rule
@@ -304,7 +287,7 @@ def _wrap_cast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     value = scalar(k, given[1], node)
     if target not in INTEGERS or value.dtype not in FLOATS:
         k.fail(node, "wrap_cast makes integers of f32 or f64", "write wrap_cast(i32, x).")
-    return Scalar(WrapCast(target, value.expr, loc=k.loc(node)), target, None, value.changes)
+    return Scalar(ir.WrapCast(target, value.expr, loc=k.loc(node)), target, None, value.changes)
 
 
 def _over_lanes(op: SubgroupOp) -> Rule:
@@ -315,19 +298,19 @@ def _over_lanes(op: SubgroupOp) -> Rule:
         if value.dtype is not None and value.dtype not in row.operands:
             fix = "convert: u32(a)." if value.dtype is BOOL else "convert it, or use its bits: x.view(u32)."
             k.fail(node, f"`{called(node)}` is not defined for {value.dtype.text}", fix)
-        return Scalar(SubgroupReduce(op, value.expr, loc=k.loc(node)), value.dtype, value.cell, value.changes)
+        return Scalar(ir.SubgroupReduce(op, value.expr, loc=k.loc(node)), value.dtype, value.cell, value.changes)
 
     return rule
 
 
 def _subgroup_ballot(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     value = condition(k, given[0], node)
-    return Scalar(SubgroupBallot(value.expr, loc=k.loc(node)), _U32, None, value.changes)
+    return Scalar(ir.SubgroupBallot(value.expr, loc=k.loc(node)), _U32, None, value.changes)
 
 
 def _subgroup_broadcast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     lane = typed(k, given[1], _U32, "the lane of a broadcast", node).expr
-    if type(lane) is not Literal or lane.bits >= _LANES:
+    if type(lane) is not ir.Literal or lane.bits >= _LANES:
         fix = "write subgroup_shuffle(value, lane) for others."
         k.fail(node, "the lane of a broadcast is no number of 0 to 31", fix)
     return _subgroup_shuffle(k, given, node)
@@ -336,15 +319,15 @@ def _subgroup_broadcast(k: Lowering, given: list[Operand], node: ast.Call) -> Op
 def _subgroup_shuffle(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     value = scalar(k, given[0], node)
     lane = typed(k, given[1], _U32, "the lane of a shuffle", node)
-    expr = SubgroupShuffle(value.expr, lane.expr, loc=k.loc(node))
+    expr = ir.SubgroupShuffle(value.expr, lane.expr, loc=k.loc(node))
     return Scalar(expr, value.dtype, value.cell, value.changes or lane.changes)
 
 
 _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
-    intrinsics.global_id: (("axis",), 0, _launch_id(IdKind.GLOBAL)),
-    intrinsics.local_id: (("axis",), 0, _launch_id(IdKind.LOCAL)),
-    intrinsics.group_id: (("axis",), 0, _launch_id(IdKind.GROUP)),
-    intrinsics.num_groups: (("axis",), 0, _launch_id(IdKind.NUM_GROUPS)),
+    intrinsics.global_id: (("axis",), 0, _launch_id(ir.IdKind.GLOBAL)),
+    intrinsics.local_id: (("axis",), 0, _launch_id(ir.IdKind.LOCAL)),
+    intrinsics.group_id: (("axis",), 0, _launch_id(ir.IdKind.GROUP)),
+    intrinsics.num_groups: (("axis",), 0, _launch_id(ir.IdKind.NUM_GROUPS)),
     intrinsics.subgroup_lane: ((), 0, _subgroup_lane),
     intrinsics.subgroup_size: ((), 0, _subgroup_size),
     intrinsics.barrier: ((), 0, _barrier(Ordering.SEQ_CST)),
@@ -372,9 +355,9 @@ _RULES: Final[dict[object, tuple[tuple[str, ...], int, Rule]]] = {
     builtins.divmod: (("x", "y"), 2, python_functions.divmod_of),
     of_vyre.select: (("condition", "on_true", "on_false"), 3, _select),
     of_vyre.fma: (("a", "b", "c"), 3, _fma),
-    of_vyre.narrow: (("dtype", "x"), 2, _narrowing(Narrow)),
-    of_vyre.pack: (("dtype", "x"), 2, _narrowing(Pack)),
-    of_vyre.unpack: (("dtype", "word"), 2, _narrowing(Unpack)),
+    of_vyre.narrow: (("dtype", "x"), 2, _narrowing(ir.Narrow)),
+    of_vyre.pack: (("dtype", "x"), 2, _narrowing(ir.Pack)),
+    of_vyre.unpack: (("dtype", "word"), 2, _narrowing(ir.Unpack)),
     of_vyre.wrap_cast: (("dtype", "x"), 2, _wrap_cast),
     **{getattr(of_vyre, row.text): (("value",), 1, _over_lanes(op)) for op, row in SUBGROUP.items()},
     of_vyre.subgroup_ballot: (("condition",), 1, _subgroup_ballot),

@@ -14,28 +14,9 @@ from dataclasses import replace
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.rewriting import map_body, mapped_operands, with_bodies
-from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Cast, Expr, Load, Select, Var, walk
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import (
-    AsyncLoad,
-    AsyncStore,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    if_chain,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import unique_nodes
@@ -48,56 +29,56 @@ class Forwarding:
         self._indices = indices
         self._elements = elements
         self._names = names
-        self._values: dict[str, Expr] = {}
+        self._values: dict[str, ir.Expr] = {}
         """The stored values by the locals that hold what a load gives after the store."""
 
-    def body(self, body: Body, known: dict[str, Expr]) -> Body:
+    def body(self, body: ir.Body, known: dict[str, ir.Expr]) -> ir.Body:
         """Returns a body whose loads are replaced where ``known``, which it updates, has the element's value."""
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         for stmt in body:
             made += self._statement(stmt, known)
         return tuple(made)
 
-    def _statement(self, stmt: Stmt, known: dict[str, Expr]) -> list[Stmt]:
+    def _statement(self, stmt: ir.Stmt, known: dict[str, ir.Expr]) -> list[ir.Stmt]:
         match stmt:
-            case Store() if stmt.buffer in self._elements:
+            case ir.Store() if stmt.buffer in self._elements:
                 return self._store(stmt, known)
-            case Barrier():
+            case ir.Barrier():
                 known.clear()
                 return [stmt]
-            case If():
+            case ir.If():
                 return [self._if(stmt, known)]
-            case Switch() | Block() | Region():
+            case ir.Switch() | ir.Block() | ir.Region():
                 found = self._with_bodies(self._with_loads(stmt, known), known)
                 _forget(known, (stmt,))
                 return [found]
-            case Loop():
+            case ir.Loop():
                 started = self._with_loads(stmt, known)
                 _forget(known, (stmt,))
                 return [self._with_bodies(started, known)]
             case _:
                 return [self._with_loads(stmt, known)]
 
-    def _with_bodies(self, stmt: Stmt, known: Mapping[str, Expr]) -> Stmt:
+    def _with_bodies(self, stmt: ir.Stmt, known: Mapping[str, ir.Expr]) -> ir.Stmt:
         return with_bodies(stmt, lambda body: self.body(body, {**known}))
 
-    def _if(self, stmt: If, known: dict[str, Expr]) -> If:
-        links, otherwise = if_chain(stmt)
+    def _if(self, stmt: ir.If, known: dict[str, ir.Expr]) -> ir.If:
+        links, otherwise = ir.if_chain(stmt)
         rest = self.body(otherwise, {**known})
         for link in reversed(links):
             tested = self._with_loads(link, known)
-            assert isinstance(tested, If)
+            assert isinstance(tested, ir.If)
             rest = (replace(tested, then=self.body(link.then, {**known}), otherwise=rest),)
         _forget(known, (stmt,))
         found = rest[0]
-        assert isinstance(found, If)
+        assert isinstance(found, ir.If)
         return found
 
-    def _with_loads(self, stmt: Stmt, known: Mapping[str, Expr]) -> Stmt:
-        values: dict[int, Expr] = {}
+    def _with_loads(self, stmt: ir.Stmt, known: Mapping[str, ir.Expr]) -> ir.Stmt:
+        values: dict[int, ir.Expr] = {}
         if known:
-            for node in unique_nodes(operands(stmt)):
-                if isinstance(node, Load) and node.buffer in known:
+            for node in unique_nodes(ir.operands(stmt)):
+                if isinstance(node, ir.Load) and node.buffer in known:
                     access = self._indices.accesses[id(node)]
                     if access.is_unsigned or access.proven:
                         values[id(node)] = known[node.buffer]
@@ -105,59 +86,59 @@ class Forwarding:
             return stmt
         return mapped_operands(stmt, lambda expr, _: rebuilt(expr, lambda node: node, values))
 
-    def _store(self, stmt: Store, known: dict[str, Expr]) -> list[Stmt]:
+    def _store(self, stmt: ir.Store, known: dict[str, ir.Expr]) -> list[ir.Stmt]:
         access = self._indices.accesses[id(stmt)]
         store = self._with_loads(stmt, known)
-        assert isinstance(store, Store)
+        assert isinstance(store, ir.Store)
         known.pop(stmt.buffer, None)
         if not (access.is_unsigned or access.proven):
             return [store]
         element = self._elements[stmt.buffer]
         value = as_stored(element, store.value)
         if not access.proven:
-            length: Expr = BufferLength(stmt.buffer)
+            length: ir.Expr = ir.BufferLength(stmt.buffer)
             if access.dtype is not ScalarType.U32:
-                length = Cast(ScalarType.U64, length)
-            inside = Binary(BinaryOp.LT, store.index, length)
-            value = Select(inside, value, zero(element))
+                length = ir.Cast(ScalarType.U64, length)
+            inside = ir.Binary(BinaryOp.LT, store.index, length)
+            value = ir.Select(inside, value, zero(element))
         local = self._names.unique(stmt.buffer)
         self._values[local] = store.value
-        known[stmt.buffer] = Var(local)
-        return [Let(local, value, loc=stmt.loc), replace(store, value=Var(local))]
+        known[stmt.buffer] = ir.Var(local)
+        return [ir.Let(local, value, loc=stmt.loc), replace(store, value=ir.Var(local))]
 
-    def cleaned(self, body: Body) -> Body:
+    def cleaned(self, body: ir.Body) -> ir.Body:
         """Returns a body without the locals that nothing needs: the store of such a one takes the value itself."""
         uses: Counter[str] = Counter()
         stored: Counter[str] = Counter()
-        for stmt in walk_statements(body):
-            uses.update(node.name for root in operands(stmt) for node in walk(root) if isinstance(node, Var))
-            if isinstance(stmt, Store) and isinstance(stmt.value, Var):
+        for stmt in ir.walk_statements(body):
+            uses.update(node.name for root in ir.operands(stmt) for node in ir.walk(root) if isinstance(node, ir.Var))
+            if isinstance(stmt, ir.Store) and isinstance(stmt.value, ir.Var):
                 stored[stmt.value.name] += 1
         unused = {name for name in self._values if uses[name] == stored[name] <= 1}
 
-        def replaced(stmt: Stmt) -> Stmt | None:
-            if isinstance(stmt, Store) and isinstance(stmt.value, Var) and stmt.value.name in unused:
+        def replaced(stmt: ir.Stmt) -> ir.Stmt | None:
+            if isinstance(stmt, ir.Store) and isinstance(stmt.value, ir.Var) and stmt.value.name in unused:
                 return replace(stmt, value=self._values[stmt.value.name])
-            if isinstance(stmt, Let) and stmt.name in unused and (stored[stmt.name] or not _has_atomic(stmt.value)):
+            if isinstance(stmt, ir.Let) and stmt.name in unused and (stored[stmt.name] or not _has_atomic(stmt.value)):
                 return None
             return stmt
 
         return map_body(body, lambda expr, _: expr, replaced) if unused else body
 
 
-def _has_atomic(expr: Expr) -> bool:
-    return any(isinstance(node, Atomic) for node in walk(expr))
+def _has_atomic(expr: ir.Expr) -> bool:
+    return any(isinstance(node, ir.Atomic) for node in ir.walk(expr))
 
 
-def _forget(known: dict[str, Expr], body: Body) -> None:
-    for stmt in walk_statements(body):
-        if isinstance(stmt, Store):
+def _forget(known: dict[str, ir.Expr], body: ir.Body) -> None:
+    for stmt in ir.walk_statements(body):
+        if isinstance(stmt, ir.Store):
             known.pop(stmt.buffer, None)
-        elif isinstance(stmt, Barrier):
+        elif isinstance(stmt, ir.Barrier):
             known.clear()
 
 
-def without_overwritten(body: Body, pointwise: Collection[str]) -> Body:
+def without_overwritten(body: ir.Body, pointwise: Collection[str]) -> ir.Body:
     """Returns a body without stores whose element the same lane certainly overwrites before it is read."""
     return _Overwritten(pointwise).body(body, set())
 
@@ -166,16 +147,16 @@ class _Overwritten:
     def __init__(self, pointwise: Collection[str]) -> None:
         self._pointwise = pointwise
 
-    def body(self, body: Body, overwritten: set[str]) -> Body:
+    def body(self, body: ir.Body, overwritten: set[str]) -> ir.Body:
         """Goes through a body from its end; ``overwritten`` are the buffers that are stored again behind it."""
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         for stmt in reversed(body):
-            if isinstance(stmt, Store) and stmt.buffer in self._pointwise:
-                if stmt.buffer in overwritten and isinstance(stmt.value, Var):
+            if isinstance(stmt, ir.Store) and stmt.buffer in self._pointwise:
+                if stmt.buffer in overwritten and isinstance(stmt.value, ir.Var):
                     continue
                 overwritten.add(stmt.buffer)
                 overwritten -= _loaded((stmt,))
-            elif any(isinstance(inner, Break | Continue | Barrier) for inner in walk_statements((stmt,))):
+            elif any(isinstance(inner, ir.Break | ir.Continue | ir.Barrier) for inner in ir.walk_statements((stmt,))):
                 overwritten.clear()
             else:
                 stmt = self._nested(stmt, overwritten)
@@ -183,34 +164,37 @@ class _Overwritten:
             made.append(stmt)
         return tuple(reversed(made))
 
-    def _nested(self, stmt: Stmt, overwritten: set[str]) -> Stmt:
-        if isinstance(stmt, Block | Region) or (isinstance(stmt, If) and len(if_chain(stmt)[0]) == 1):
+    def _nested(self, stmt: ir.Stmt, overwritten: set[str]) -> ir.Stmt:
+        if isinstance(stmt, ir.Block | ir.Region) or (isinstance(stmt, ir.If) and len(ir.if_chain(stmt)[0]) == 1):
             return with_bodies(stmt, lambda body: self.body(body, {*overwritten}))
         return stmt
 
 
-def _loaded(body: Body) -> set[str]:
+def _loaded(body: ir.Body) -> set[str]:
     return {
-        node.buffer for stmt in walk_statements(body) for node in unique_nodes(operands(stmt)) if isinstance(node, Load)
+        node.buffer
+        for stmt in ir.walk_statements(body)
+        for node in unique_nodes(ir.operands(stmt))
+        if isinstance(node, ir.Load)
     }
 
 
-def read_buffers(body: Body) -> set[str]:
+def read_buffers(body: ir.Body) -> set[str]:
     """Returns the names of the buffers of which an element is read, updated atomically or copied."""
     found: set[str] = set()
-    for stmt in walk_statements(body):
-        if isinstance(stmt, AsyncLoad | AsyncStore):
+    for stmt in ir.walk_statements(body):
+        if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore):
             found |= {stmt.source, stmt.destination}
-        found |= {node.buffer for node in unique_nodes(operands(stmt)) if isinstance(node, Load | Atomic)}
+        found |= {node.buffer for node in unique_nodes(ir.operands(stmt)) if isinstance(node, ir.Load | ir.Atomic)}
     return found
 
 
-def without_stores(body: Body, buffers: Collection[str]) -> Body:
+def without_stores(body: ir.Body, buffers: Collection[str]) -> ir.Body:
     """Returns a body without the stores to these buffers."""
     if not buffers:
         return body
 
-    def replaced(stmt: Stmt) -> Stmt | None:
-        return None if isinstance(stmt, Store) and stmt.buffer in buffers else stmt
+    def replaced(stmt: ir.Stmt) -> ir.Stmt | None:
+        return None if isinstance(stmt, ir.Store) and stmt.buffer in buffers else stmt
 
     return map_body(body, lambda expr, _: expr, replaced)

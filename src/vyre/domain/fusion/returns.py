@@ -10,37 +10,25 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.fusion.rewriting import with_bodies
-from vyre.domain.ir.expr import Literal, Unary, Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import UnaryOp
-from vyre.domain.ir.stmt import (
-    Assign,
-    Block,
-    Body,
-    Break,
-    If,
-    Let,
-    Loop,
-    Return,
-    Stmt,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 
-_FALSE: Final = Literal(ScalarType.BOOL, 0)
-_TRUE: Final = Literal(ScalarType.BOOL, 1)
+_FALSE: Final = ir.Literal(ScalarType.BOOL, 0)
+_TRUE: Final = ir.Literal(ScalarType.BOOL, 1)
 
 
-def without_returns(body: Body, flag: str) -> Body:
+def without_returns(body: ir.Body, flag: str) -> ir.Body:
     """Returns a body with the same effects that every lane leaves at its end; ``flag`` is an unused name."""
     if not _returns(body):
         return body
     rewriter = _Rewriter(flag)
     found = rewriter.body(body, in_loop=False)
-    return (Let(flag, _FALSE), *found) if rewriter.uses_flag else found
+    return (ir.Let(flag, _FALSE), *found) if rewriter.uses_flag else found
 
 
-def _returns(body: Body) -> bool:
-    return any(isinstance(stmt, Return) for stmt in walk_statements(body))
+def _returns(body: ir.Body) -> bool:
+    return any(isinstance(stmt, ir.Return) for stmt in ir.walk_statements(body))
 
 
 class _Rewriter:
@@ -48,37 +36,37 @@ class _Rewriter:
         self._flag = flag
         self.uses_flag = False
 
-    def body(self, body: Body, *, in_loop: bool) -> Body:
-        made: list[Stmt] = []
+    def body(self, body: ir.Body, *, in_loop: bool) -> ir.Body:
+        made: list[ir.Stmt] = []
         for number, stmt in enumerate(body):
-            if isinstance(stmt, Return):
+            if isinstance(stmt, ir.Return):
                 return (*made, *self._ended(in_loop=in_loop))
             if not _returns((stmt,)):
                 made.append(stmt)
                 continue
             rest = body[number + 1 :]
-            if isinstance(stmt, If) and not in_loop:
+            if isinstance(stmt, ir.If) and not in_loop:
                 moved = self._moved(stmt, rest)
                 if moved is not None:
                     return (*made, moved)
             made.append(self._inside(stmt, in_loop=in_loop))
             if rest:
-                ended = Var(self._flag)
+                ended = ir.Var(self._flag)
                 if in_loop:
-                    if isinstance(stmt, Loop):  # elsewhere the lane has left this loop already
-                        made.append(If(ended, (Break(),)))
+                    if isinstance(stmt, ir.Loop):  # elsewhere the lane has left this loop already
+                        made.append(ir.If(ended, (ir.Break(),)))
                     return (*made, *self.body(rest, in_loop=True))
-                return (*made, If(Unary(UnaryOp.LOGICAL_NOT, ended), self.body(rest, in_loop=False)))
-            if in_loop and isinstance(stmt, Loop):
-                made.append(If(Var(self._flag), (Break(),)))
+                return (*made, ir.If(ir.Unary(UnaryOp.LOGICAL_NOT, ended), self.body(rest, in_loop=False)))
+            if in_loop and isinstance(stmt, ir.Loop):
+                made.append(ir.If(ir.Var(self._flag), (ir.Break(),)))
         return tuple(made)
 
-    def _ended(self, *, in_loop: bool) -> Body:
+    def _ended(self, *, in_loop: bool) -> ir.Body:
         self.uses_flag = True
-        set_flag = Assign(self._flag, _TRUE)
-        return (set_flag, Break()) if in_loop else (set_flag,)
+        set_flag = ir.Assign(self._flag, _TRUE)
+        return (set_flag, ir.Break()) if in_loop else (set_flag,)
 
-    def _moved(self, stmt: If, rest: Body) -> If | None:
+    def _moved(self, stmt: ir.If, rest: ir.Body) -> ir.If | None:
         """Returns the ``if`` with the rest of the body in the branch that goes on, if only one does."""
         then, otherwise = _without_last_return(stmt.then), _without_last_return(stmt.otherwise)
         if then is not None and otherwise is not None:
@@ -89,17 +77,17 @@ class _Rewriter:
             return replace(stmt, then=self._followed(stmt.then, rest), otherwise=otherwise)
         return None
 
-    def _followed(self, body: Body, rest: Body) -> Body:
+    def _followed(self, body: ir.Body, rest: ir.Body) -> ir.Body:
         """Returns a body and then the rest, whose names it may use for its own locals."""
         following = self.body(rest, in_loop=False)
-        return (Block(body), *following) if body else following
+        return (ir.Block(body), *following) if body else following
 
-    def _inside(self, stmt: Stmt, *, in_loop: bool) -> Stmt:
-        return with_bodies(stmt, lambda body: self.body(body, in_loop=in_loop or isinstance(stmt, Loop)))
+    def _inside(self, stmt: ir.Stmt, *, in_loop: bool) -> ir.Stmt:
+        return with_bodies(stmt, lambda body: self.body(body, in_loop=in_loop or isinstance(stmt, ir.Loop)))
 
 
-def _without_last_return(body: Body) -> Body | None:
+def _without_last_return(body: ir.Body) -> ir.Body | None:
     """Returns the body without its last statement if that is its only ``return``, else None."""
-    if body and isinstance(body[-1], Return) and not _returns(body[:-1]):
+    if body and isinstance(body[-1], ir.Return) and not _returns(body[:-1]):
         return body[:-1]
     return None

@@ -8,49 +8,16 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.fusion.elements import from_held, to_held
 from vyre.domain.fusion.stages import Refused
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    BufferLength,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Select,
-    SpecConst,
-    Var,
-    walk,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.rebuilding import rebuilt, with_branches, with_operands
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    if_chain,
-    operands,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
 
-ExpressionMap: TypeAlias = Callable[[Expr, dict[int, Expr]], Expr]
-StatementMap: TypeAlias = Callable[[Stmt], Stmt | None]
+ExpressionMap: TypeAlias = Callable[[ir.Expr, dict[int, ir.Expr]], ir.Expr]
+StatementMap: TypeAlias = Callable[[ir.Stmt], ir.Stmt | None]
 
 
 class View(NamedTuple):
@@ -64,12 +31,12 @@ class View(NamedTuple):
     name: str
     element: ScalarType
     held: ScalarType
-    length: Expr
+    length: ir.Expr
     own: int | None = None
-    value: Expr | None = None
+    value: ir.Expr | None = None
 
 
-def map_body(body: Body, expression: ExpressionMap, statement: StatementMap) -> Body:
+def map_body(body: ir.Body, expression: ExpressionMap, statement: StatementMap) -> ir.Body:
     """Returns a body whose own expressions and then statements have been replaced, those of nested bodies first.
 
     ``expression`` gets each expression that a statement evaluates, and a memo of that statement.  A statement for which
@@ -81,40 +48,40 @@ def map_body(body: Body, expression: ExpressionMap, statement: StatementMap) -> 
 
 SUPPORTED: Final[frozenset[type[Node]]] = frozenset(
     {
-        *(Let, Assign, Store, If, Switch, Loop, Break, Continue, Block, Region),
-        *(Barrier, AsyncLoad, AsyncStore, AsyncWait),
+        *(ir.Let, ir.Assign, ir.Store, ir.If, ir.Switch, ir.Loop, ir.Break, ir.Continue, ir.Block, ir.Region),
+        *(ir.Barrier, ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait),
     }
 )
 """The types of statements that a stage without ``return`` may have."""
 
 
-def mapped_operands(stmt: Stmt, expression: ExpressionMap) -> Stmt:
+def mapped_operands(stmt: ir.Stmt, expression: ExpressionMap) -> ir.Stmt:
     """Returns a statement whose own expressions have been replaced; ``expression`` gets a memo of this statement."""
-    made: dict[int, Expr] = {}
-    return with_operands(stmt, [expression(operand, made) for operand in operands(stmt)])
+    made: dict[int, ir.Expr] = {}
+    return with_operands(stmt, [expression(operand, made) for operand in ir.operands(stmt)])
 
 
-def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
+def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
     """Returns a statement of which each body has been changed; in a chain of ``else if`` those of all links."""
     match stmt:
-        case If():
-            links, rest = if_chain(stmt)
+        case ir.If():
+            links, rest = ir.if_chain(stmt)
             rest = change(rest)
             for link in reversed(links):
                 rest = (replace(link, then=change(link.then), otherwise=rest),)
             return rest[0]
-        case Switch():
+        case ir.Switch():
             return with_branches(stmt, [change(arm.body) for arm in stmt.arms], change(stmt.default))
-        case Loop() | Block() | Region():
+        case ir.Loop() | ir.Block() | ir.Region():
             return replace(stmt, body=change(stmt.body))
     return stmt
 
 
-def _mapped(stmt: Stmt, expression: ExpressionMap, statement: StatementMap) -> Stmt | None:
-    if not isinstance(stmt, If):
+def _mapped(stmt: ir.Stmt, expression: ExpressionMap, statement: StatementMap) -> ir.Stmt | None:
+    if not isinstance(stmt, ir.If):
         found = with_bodies(stmt, lambda body: map_body(body, expression, statement))
         return statement(mapped_operands(found, expression))
-    links, otherwise = if_chain(stmt)
+    links, otherwise = ir.if_chain(stmt)
     rest = map_body(otherwise, expression, statement)
     for link in reversed(links):
         then = map_body(link.then, expression, statement)
@@ -136,10 +103,10 @@ class Rewriter:
         stage: int,
         views: Mapping[str, View],
         names: UniqueNames,
-        spec: Mapping[str, Literal],
+        spec: Mapping[str, ir.Literal],
         grid: Dim3 | None,
         workgroup: Dim3 | None,
-        ids: Callable[[LaunchId], Expr] | None = None,
+        ids: Callable[[ir.LaunchId], ir.Expr] | None = None,
     ) -> None:
         self._stage = stage
         self._views = views
@@ -152,7 +119,7 @@ class Rewriter:
         self._constants: dict[str, str] = {}
         self._tags: dict[str, str] = {}
 
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         """Returns the rewritten body."""
         return map_body(body, self._expression, self._statement)
 
@@ -164,75 +131,75 @@ class Rewriter:
         return found
 
     # ---- expressions
-    def _expression(self, expr: Expr, made: dict[int, Expr]) -> Expr:
+    def _expression(self, expr: ir.Expr, made: dict[int, ir.Expr]) -> ir.Expr:
         return rebuilt(expr, self._node, made)
 
-    def _node(self, node: Expr) -> Expr:
+    def _node(self, node: ir.Expr) -> ir.Expr:
         match node:
-            case Var():
+            case ir.Var():
                 return replace(node, name=self.local(node.name))
-            case Load():
+            case ir.Load():
                 return self._load(node)
-            case BufferLength():
+            case ir.BufferLength():
                 return self._views[node.buffer].length
-            case Atomic():
+            case ir.Atomic():
                 view = self._views[node.buffer]
                 if view.own is not None or view.element is not view.held:
                     raise Refused(f"an atomic updates `{node.buffer}`, which other stages see otherwise", self._stage)
                 return replace(node, buffer=view.name)
-            case SpecConst():
+            case ir.SpecConst():
                 if node.name not in self._constants:
                     self._constants[node.name] = self._names.unique(node.name)
                 return replace(node, name=self._constants[node.name], default=self._spec.get(node.name, node.default))
-            case LaunchId():
+            case ir.LaunchId():
                 return self._id(node) if self._ids is None else self._ids(node)
             case _:
                 return node
 
-    def _load(self, node: Load) -> Expr:
+    def _load(self, node: ir.Load) -> ir.Expr:
         view = self._views[node.buffer]
         if view.value is not None:
             return view.value
-        loaded: Expr = replace(node, buffer=view.name)
+        loaded: ir.Expr = replace(node, buffer=view.name)
         if view.own is not None:
             bound = self._below(node.index, view.own)
-            loaded = Select(bound, loaded, Literal(view.held.widened, 0), loc=node.loc)
+            loaded = ir.Select(bound, loaded, ir.Literal(view.held.widened, 0), loc=node.loc)
         return from_held(view.element, view.held, loaded)
 
-    def _below(self, index: Expr, count: int) -> Expr:
+    def _below(self, index: ir.Expr, count: int) -> ir.Expr:
         """Returns ``index < count``; only indices of type u32 can be masked so."""
-        if any(isinstance(node, Atomic) for node in walk(index)):
+        if any(isinstance(node, ir.Atomic) for node in ir.walk(index)):
             raise Refused("an index with an atomic cannot be masked by a length", self._stage)
-        return Binary(BinaryOp.LT, index, Literal(ScalarType.U32, count))
+        return ir.Binary(BinaryOp.LT, index, ir.Literal(ScalarType.U32, count))
 
-    def _id(self, node: LaunchId) -> Expr:
+    def _id(self, node: ir.LaunchId) -> ir.Expr:
         axis = node.axis
-        if node.kind is IdKind.NUM_GROUPS and self._grid is not None:
-            return Literal(ScalarType.U32, self._grid[axis])
-        if self._workgroup is None or node.kind in (IdKind.GLOBAL, IdKind.NUM_GROUPS):
+        if node.kind is ir.IdKind.NUM_GROUPS and self._grid is not None:
+            return ir.Literal(ScalarType.U32, self._grid[axis])
+        if self._workgroup is None or node.kind in (ir.IdKind.GLOBAL, ir.IdKind.NUM_GROUPS):
             return node
         lanes = self._workgroup[axis]
-        whole = replace(node, kind=IdKind.GLOBAL)
+        whole = replace(node, kind=ir.IdKind.GLOBAL)
         if lanes == 1:
-            return whole if node.kind is IdKind.GROUP else Literal(ScalarType.U32, 0)
-        op = BinaryOp.DIV if node.kind is IdKind.GROUP else BinaryOp.MOD
-        return Binary(op, whole, Literal(ScalarType.U32, lanes))
+            return whole if node.kind is ir.IdKind.GROUP else ir.Literal(ScalarType.U32, 0)
+        op = BinaryOp.DIV if node.kind is ir.IdKind.GROUP else BinaryOp.MOD
+        return ir.Binary(op, whole, ir.Literal(ScalarType.U32, lanes))
 
     # ---- statements
-    def _statement(self, stmt: Stmt) -> Stmt:
+    def _statement(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
-            case Let() | Assign():
+            case ir.Let() | ir.Assign():
                 return replace(stmt, name=self.local(stmt.name))
-            case Loop():
+            case ir.Loop():
                 return replace(stmt, var=self.local(stmt.var))
-            case Store():
+            case ir.Store():
                 return self._store(stmt)
-            case AsyncLoad() | AsyncStore():
+            case ir.AsyncLoad() | ir.AsyncStore():
                 views = self._views[stmt.source], self._views[stmt.destination]
                 if any(view.own is not None or view.element is not view.held for view in views):
                     raise Refused("an asynchronous copy of memory that other stages see otherwise", self._stage)
                 return replace(stmt, source=views[0].name, destination=views[1].name, tag=self._tag(stmt.tag))
-            case AsyncWait():
+            case ir.AsyncWait():
                 return replace(stmt, tag=self._tag(stmt.tag))
             case _:
                 return stmt
@@ -242,12 +209,12 @@ class Rewriter:
             self._tags[tag] = self._names.unique(tag)
         return self._tags[tag]
 
-    def _store(self, stmt: Store) -> Stmt:
+    def _store(self, stmt: ir.Store) -> ir.Stmt:
         view = self._views[stmt.buffer]
         store = replace(stmt, buffer=view.name, value=to_held(view.element, view.held, stmt.value))
         if view.own is None:
             return store
-        if any(isinstance(node, Atomic) for root in operands(stmt) for node in walk(root)):
+        if any(isinstance(node, ir.Atomic) for root in ir.operands(stmt) for node in ir.walk(root)):
             raise Refused("a store of an atomic's result cannot be masked by a length", self._stage)
         # The index stands in the condition and in the store; each occurrence is evaluated and has no effect.
-        return If(self._below(stmt.index, view.own), (store,), loc=stmt.loc)
+        return ir.If(self._below(stmt.index, view.own), (store,), loc=stmt.loc)

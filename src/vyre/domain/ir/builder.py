@@ -24,22 +24,10 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar
 
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
-from vyre.domain.ir.expr import (
-    Call,
-    Expr,
-    IdKind,
-    LaunchId,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Unary,
-    children,
-    walk,
-)
-from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.handles import BufferHandle, Variable
@@ -48,23 +36,6 @@ from vyre.domain.ir.numpy_scalars import NumpyInteger, Size
 from vyre.domain.ir.operators import INTEGERS, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.recorder import BlockContext, Recorder
-from vyre.domain.ir.stmt import (
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Trap,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     NEVER_STALE,
@@ -137,7 +108,7 @@ class ProgramBuilder(ForeignBuilderUse):
         self._workgroup = arguments.workgroup_size(workgroup)
         self._buffers: list[Buffer] = []
         self._writable: list[Origin] = []
-        self._specs: dict[str, LiteralExpr] = {}
+        self._specs: dict[str, ir.Literal] = {}
         self._copies: dict[str, Origin] = {}
         self._definitions = DefinitionsInUse()
         self._recorder = Recorder()
@@ -254,40 +225,40 @@ class ProgramBuilder(ForeignBuilderUse):
         name = arguments.name(name, "the name of a constant")
         value = as_value(default)
         check_in_scope(value)
-        if not isinstance(value.expr, LiteralExpr):
+        if not isinstance(value.expr, ir.Literal):
             fail(f"the default of `{name}` is no constant", "give a Python number or a literal such as i32(4).")
         if value.dtype not in _SPEC_TYPES:
             type_error("spec", value.dtype, _SPEC_TYPES)
         known = self._specs.setdefault(name, value.expr)
         if known != value.expr:
             fail(f"`{name}` was declared with another default", "declare it once and reuse the value.")
-        return Value(SpecConst(name, value.expr, loc=caller_location()), value.dtype)
+        return Value(ir.SpecConst(name, value.expr, loc=caller_location()), value.dtype)
 
     # -- ids ------------------------------------------------------------------------------------------
 
     def global_id(self, axis: Axis = 0) -> Value:
         """Returns the position of the lane in the whole grid (u32)."""
-        return self._launch_id(IdKind.GLOBAL, axis)
+        return self._launch_id(ir.IdKind.GLOBAL, axis)
 
     def local_id(self, axis: Axis = 0) -> Value:
         """Returns the position of the lane in its workgroup (u32)."""
-        return self._launch_id(IdKind.LOCAL, axis)
+        return self._launch_id(ir.IdKind.LOCAL, axis)
 
     def group_id(self, axis: Axis = 0) -> Value:
         """Returns the position of the workgroup in the grid (u32)."""
-        return self._launch_id(IdKind.GROUP, axis)
+        return self._launch_id(ir.IdKind.GROUP, axis)
 
     def num_groups(self, axis: Axis = 0) -> Value:
         """Returns the number of workgroups in the grid (u32)."""
-        return self._launch_id(IdKind.NUM_GROUPS, axis)
+        return self._launch_id(ir.IdKind.NUM_GROUPS, axis)
 
     def subgroup_lane(self) -> Value:
         """Returns the position of the lane in its subgroup, 0..31 (u32)."""
-        return Value(SubgroupLane(loc=caller_location()), _U32)
+        return Value(ir.SubgroupLane(loc=caller_location()), _U32)
 
     def subgroup_size(self) -> Value:
         """Returns the number of lanes of a full subgroup, 32 (u32)."""
-        return Value(SubgroupSize(loc=caller_location()), _U32)
+        return Value(ir.SubgroupSize(loc=caller_location()), _U32)
 
     # -- operations -----------------------------------------------------------------------------------
 
@@ -316,7 +287,7 @@ class ProgramBuilder(ForeignBuilderUse):
         ]
         place = caller_location()
         warn_of_deprecated(definition, place)
-        expr = Call(definition.id, tuple([value.expr for value in values]), loc=place)
+        expr = ir.Call(definition.id, tuple([value.expr for value in values]), loc=place)
         return derive(expr, definition.result_type, *values) if values else Value(expr, definition.result_type)
 
     # -- locals ---------------------------------------------------------------------------------------
@@ -332,7 +303,7 @@ class ProgramBuilder(ForeignBuilderUse):
         hint = arguments.hint(name, "v")
         v = as_value(value)
         unique, origin = self._recorder.local(hint, mutable=True)
-        self._recorder.emit(Let(unique, self._recorder.consume(v), loc=caller_location()))
+        self._recorder.emit(ir.Let(unique, self._recorder.consume(v), loc=caller_location()))
         return Variable(unique, v.dtype, origin)
 
     # -- control flow ---------------------------------------------------------------------------------
@@ -351,7 +322,7 @@ class ProgramBuilder(ForeignBuilderUse):
         chain = self._chain("p.elif_")
         expr, loc = self._recorder.consume(condition(test)), caller_location()
 
-        def finish(body: Body) -> IfChain:
+        def finish(body: ir.Body) -> IfChain:
             chain.links.append(Link(expr, body, loc))
             return chain
 
@@ -364,7 +335,7 @@ class ProgramBuilder(ForeignBuilderUse):
         """
         chain, frame = self._chain("p.else_"), self._recorder.frames[-1]
 
-        def finish(body: Body) -> Stmt:
+        def finish(body: ir.Body) -> ir.Stmt:
             frame.take_chain()
             return chain.statement(body)
 
@@ -399,8 +370,8 @@ class ProgramBuilder(ForeignBuilderUse):
         def enter() -> Value:
             return self._recorder.loop_variable(unique, dtype, loc)
 
-        def finish(body: Body) -> Stmt:
-            return Loop(unique, first, last, stride, body, loc=loc)
+        def finish(body: ir.Body) -> ir.Stmt:
+            return ir.Loop(unique, first, last, stride, body, loc=loc)
 
         return self._block("p.for_", enter, finish, is_loop=True)
 
@@ -417,11 +388,11 @@ class ProgramBuilder(ForeignBuilderUse):
 
         def enter() -> None:
             expr = self._recorder.consume(condition(arguments.answer(again)))
-            self._recorder.emit(If(Unary(UnaryOp.LOGICAL_NOT, expr, loc=loc), (Break(loc=loc),), loc=loc))
+            self._recorder.emit(ir.If(ir.Unary(UnaryOp.LOGICAL_NOT, expr, loc=loc), (ir.Break(loc=loc),), loc=loc))
 
-        def finish(body: Body) -> Stmt:
-            zero, most, one = (LiteralExpr(_U32, n) for n in (0, _MAX_ROUNDS, 1))
-            return Loop(unique, zero, most, one, body, loc=loc)
+        def finish(body: ir.Body) -> ir.Stmt:
+            zero, most, one = (ir.Literal(_U32, n) for n in (0, _MAX_ROUNDS, 1))
+            return ir.Loop(unique, zero, most, one, body, loc=loc)
 
         return self._block("p.while_", enter, finish, is_loop=True)
 
@@ -442,36 +413,36 @@ class ProgramBuilder(ForeignBuilderUse):
         """Opens a scope with a provenance label, which changes no result."""
         label = arguments.text(generator, "the label of a region")
         loc = caller_location()
-        return self._block("p.region", _nothing, lambda body: Region(label, body, loc=loc), is_scope=False)
+        return self._block("p.region", _nothing, lambda body: ir.Region(label, body, loc=loc), is_scope=False)
 
     def block(self) -> AbstractContextManager[None]:
         """Opens a scope."""
         loc = caller_location()
-        return self._block("p.block", _nothing, lambda body: Block(body, loc=loc), is_scope=False)
+        return self._block("p.block", _nothing, lambda body: ir.Block(body, loc=loc), is_scope=False)
 
     def break_(self) -> None:
         """Leaves the innermost loop."""
-        self._recorder.emit_in_loop(Break(loc=caller_location()), "p.break_()")
+        self._recorder.emit_in_loop(ir.Break(loc=caller_location()), "p.break_()")
 
     def continue_(self) -> None:
         """Continues with the next round of the innermost loop."""
-        self._recorder.emit_in_loop(Continue(loc=caller_location()), "p.continue_()")
+        self._recorder.emit_in_loop(ir.Continue(loc=caller_location()), "p.continue_()")
 
     def return_(self) -> None:
         """Ends the lane."""
-        self._recorder.emit(Return(loc=caller_location()))
+        self._recorder.emit(ir.Return(loc=caller_location()))
 
     def trap(self, address: Operand, tag: str) -> None:
         """Ends the lane and fails the dispatch with ``TrapError(tag, address)``."""
         tag = arguments.text(tag, "the tag of a trap")
         value = typed(address, _U32, "the address of a trap")
-        self._recorder.emit(Trap(self._recorder.consume(value), tag, loc=caller_location()))
+        self._recorder.emit(ir.Trap(self._recorder.consume(value), tag, loc=caller_location()))
 
     # -- synchronisation and copies -------------------------------------------------------------------
 
     def barrier(self, ordering: Ordering = Ordering.SEQ_CST) -> None:
         """Makes all lanes of the workgroup wait for each other; their earlier writes become visible to each other."""
-        self._recorder.emit(Barrier(arguments.ordering(ordering), loc=caller_location()))
+        self._recorder.emit(ir.Barrier(arguments.ordering(ordering), loc=caller_location()))
         self._recorder.mark_written(*self._writable)
 
     def grid_sync(self) -> None:
@@ -485,7 +456,7 @@ class ProgramBuilder(ForeignBuilderUse):
 
         ``async_wait(tag)`` writes them to the start of ``destination``.
         """
-        self._async_copy(AsyncLoad, source, destination, offset, size, tag)
+        self._async_copy(ir.AsyncLoad, source, destination, offset, size, tag)
 
     def async_store(
         self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
@@ -494,12 +465,12 @@ class ProgramBuilder(ForeignBuilderUse):
 
         ``async_wait(tag)`` writes them to ``destination`` from byte ``offset``.
         """
-        self._async_copy(AsyncStore, source, destination, offset, size, tag)
+        self._async_copy(ir.AsyncStore, source, destination, offset, size, tag)
 
     def async_wait(self, tag: str) -> None:
         """Performs the write of the copy issued under ``tag``."""
         tag = arguments.text(tag, "the tag of a copy")
-        self._recorder.emit(AsyncWait(tag, loc=caller_location()))
+        self._recorder.emit(ir.AsyncWait(tag, loc=caller_location()))
         if tag in self._copies:
             self._recorder.mark_written(self._copies.pop(tag))
 
@@ -524,7 +495,7 @@ class ProgramBuilder(ForeignBuilderUse):
         self,
         what: str,
         enter: Callable[[], _T],
-        finish: Callable[[Body], Stmt | IfChain],
+        finish: Callable[[ir.Body], ir.Stmt | IfChain],
         *,
         is_loop: bool = False,
         is_scope: bool = True,
@@ -569,7 +540,7 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def _async_copy(
         self,
-        kind: type[AsyncLoad] | type[AsyncStore],
+        kind: type[ir.AsyncLoad] | type[ir.AsyncStore],
         source: BufferHandle,
         destination: BufferHandle,
         offset: Operand,
@@ -638,10 +609,10 @@ class ProgramBuilder(ForeignBuilderUse):
             fail(f"`{name}` is to have the length of {shown(like)}", "give a buffer of this builder, or its name.")
         return arguments.text(like, "the name of a buffer")
 
-    def _launch_id(self, kind: IdKind, axis: Axis) -> Value:
-        return Value(LaunchId(kind, arguments.axis(axis), loc=caller_location()), _U32)
+    def _launch_id(self, kind: ir.IdKind, axis: Axis) -> Value:
+        return Value(ir.LaunchId(kind, arguments.axis(axis), loc=caller_location()), _U32)
 
 
-def _is_constant(expr: Expr) -> bool:
+def _is_constant(expr: ir.Expr) -> bool:
     """Returns whether an expression is made of literals and specialization constants only."""
-    return all(children(node) or isinstance(node, LiteralExpr | SpecConst) for node in walk(expr))
+    return all(ir.children(node) or isinstance(node, ir.Literal | ir.SpecConst) for node in ir.walk(expr))

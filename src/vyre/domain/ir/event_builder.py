@@ -19,46 +19,24 @@ from typing import Final, NoReturn
 
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.caller import fail
 from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
-from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
 from vyre.domain.ir.numpy_scalars import Size, python_number
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    STMT_TYPES,
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import TypeLike, Value
 from vyre.domain.names import Dim3
 from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
-_EXPRESSIONS: Final = frozenset(EXPR_TYPES)
-_STATEMENTS: Final = frozenset(STMT_TYPES)
-_ONE: Final = Literal(ScalarType.U32, 1)
+_EXPRESSIONS: Final = frozenset(ir.EXPR_TYPES)
+_STATEMENTS: Final = frozenset(ir.STMT_TYPES)
+_ONE: Final = ir.Literal(ScalarType.U32, 1)
 _SHOWN: Final = 8
 """The largest number of open bodies that an error names."""
 
@@ -72,51 +50,51 @@ class _Open:
     __slots__ = ("body", "chain", "head", "loc", "test")
     takes_statements: Final = True
 
-    def __init__(self, head: If | Loop | GridLoop | Block | Region) -> None:
-        self.head: If | Loop | GridLoop | Block | Region = head
-        self.body: list[Stmt] = []
+    def __init__(self, head: ir.If | ir.Loop | ir.GridLoop | ir.Block | ir.Region) -> None:
+        self.head: ir.If | ir.Loop | ir.GridLoop | ir.Block | ir.Region = head
+        self.body: list[ir.Stmt] = []
         self.chain: IfChain | None = None
-        self.test: Expr | None = head.condition if isinstance(head, If) else None
+        self.test: ir.Expr | None = head.condition if isinstance(head, ir.If) else None
         self.loc: SourceLocation | None = head.loc
 
     @property
     def text(self) -> str:
         """Returns the name of the body in messages."""
         match self.head:
-            case If():
+            case ir.If():
                 what = "the `if`" if self.chain is None else "the `else`" if self.test is None else "the `else if`"
-            case Loop(var=var):
+            case ir.Loop(var=var):
                 what = f"the loop over `{var}`"
-            case GridLoop(name=name):
+            case ir.GridLoop(name=name):
                 what = f"the grid loop `{name}`"
-            case Block():
+            case ir.Block():
                 what = "the block"
-            case Region(generator=generator):
+            case ir.Region(generator=generator):
                 what = f"the region `{generator}`"
         return what if self.loc is None else f"{what} of {self.loc}"
 
-    def branch(self, test: Expr | None, loc: SourceLocation | None) -> None:
+    def branch(self, test: ir.Expr | None, loc: SourceLocation | None) -> None:
         """Ends the open branch of an ``If``, and opens the one with another condition, or with None the ``else``."""
         self._end_branch()
         self.test = test
         self.loc = loc
 
-    def closed(self) -> Stmt:
+    def closed(self) -> ir.Stmt:
         """Returns the finished statement."""
         body, head = tuple(self.body), self.head
         match head:
-            case If():
+            case ir.If():
                 if self.chain is None:
-                    return If(head.condition, body, loc=head.loc)
+                    return ir.If(head.condition, body, loc=head.loc)
                 return self.chain.statement(body) if self.test is None else self._end_branch().statement()
-            case Loop():
-                return Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
-            case GridLoop():
-                return GridLoop(head.name, head.limit, head.flag, body, loc=head.loc)
-            case Block():
-                return Block(body, loc=head.loc)
-            case Region():
-                return Region(head.generator, body, head.source, loc=head.loc)
+            case ir.Loop():
+                return ir.Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
+            case ir.GridLoop():
+                return ir.GridLoop(head.name, head.limit, head.flag, body, loc=head.loc)
+            case ir.Block():
+                return ir.Block(body, loc=head.loc)
+            case ir.Region():
+                return ir.Region(head.generator, body, head.source, loc=head.loc)
 
     def _end_branch(self) -> IfChain:
         assert self.test is not None
@@ -137,15 +115,15 @@ class _OpenSwitch:
 
     __slots__ = ("arm_loc", "arms", "body", "is_default", "known", "labels", "loc", "selector")
 
-    def __init__(self, selector: Expr, loc: SourceLocation | None) -> None:
+    def __init__(self, selector: ir.Expr, loc: SourceLocation | None) -> None:
         self.selector = selector
         self.loc: SourceLocation | None = loc
-        self.arms: list[Arm] = []
+        self.arms: list[ir.Arm] = []
         self.arm_loc: SourceLocation | None = None
-        self.body: list[Stmt] = []
+        self.body: list[ir.Stmt] = []
         self.is_default = False
-        self.known: set[Literal] = set()
-        self.labels: tuple[Literal, ...] | None = None
+        self.known: set[ir.Literal] = set()
+        self.labels: tuple[ir.Literal, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -158,18 +136,18 @@ class _OpenSwitch:
         """Returns whether an arm or the default is open."""
         return self.is_default or self.labels is not None
 
-    def open_arm(self, labels: tuple[Literal, ...] | None, loc: SourceLocation | None) -> None:
+    def open_arm(self, labels: tuple[ir.Literal, ...] | None, loc: SourceLocation | None) -> None:
         """Ends the open arm, and opens the one with these labels, or with None the default."""
         if self.labels is not None:
-            self.arms.append(Arm(self.labels, tuple(self.body), loc=self.arm_loc))
+            self.arms.append(ir.Arm(self.labels, tuple(self.body), loc=self.arm_loc))
             self.body = []
         self.labels, self.arm_loc, self.is_default = labels, loc, labels is None
 
-    def closed(self) -> Stmt:
+    def closed(self) -> ir.Stmt:
         """Returns the finished statement."""
         if not self.is_default:
             self.open_arm(None, None)
-        return Switch(self.selector, tuple(self.arms), tuple(self.body), loc=self.loc)
+        return ir.Switch(self.selector, tuple(self.arms), tuple(self.body), loc=self.loc)
 
 
 class EventBuilder:
@@ -194,7 +172,7 @@ class EventBuilder:
         self._buffers: dict[str, Buffer] = {}
         self._bindings = 0
         self._definitions = DefinitionsInUse()
-        self._body: list[Stmt] = []
+        self._body: list[ir.Stmt] = []
         self._open: list[_Open | _OpenSwitch] = []
         self._built = False
 
@@ -267,75 +245,93 @@ class EventBuilder:
 
     # -- statements -----------------------------------------------------------------------------------
 
-    def append(self, stmt: Stmt) -> None:
+    def append(self, stmt: ir.Stmt) -> None:
         """Appends a finished statement, bodies and all, to the innermost open body."""
         if type(stmt) not in _STATEMENTS:
             fail(f"{stmt!r} is no statement", "append a statement node of vyre.ir, such as Store(...).")
         self._emit(stmt)
 
-    def let(self, name: str, value: Expr, *, loc: SourceLocation | None = None) -> None:
+    def let(self, name: str, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Declares the local ``name``, whose scope is the innermost open body; ``Var(name)`` reads it."""
-        self._emit(Let(arguments.text(name, "the name of a local"), _expression(value, "the value of a let"), loc=loc))
+        self._emit(
+            ir.Let(arguments.text(name, "the name of a local"), _expression(value, "the value of a let"), loc=loc)
+        )
 
-    def assign(self, name: str, value: Expr, *, loc: SourceLocation | None = None) -> None:
+    def assign(self, name: str, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Overwrites the visible local ``name`` with a value of the same type."""
         name = arguments.text(name, "the name of a local")
-        self._emit(Assign(name, _expression(value, "the value of an assignment"), loc=loc))
+        self._emit(ir.Assign(name, _expression(value, "the value of an assignment"), loc=loc))
 
-    def store(self, buffer: str, index: Expr, value: Expr, *, loc: SourceLocation | None = None) -> None:
+    def store(self, buffer: str, index: ir.Expr, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Writes the element ``index`` (any integer type) of a buffer; ``buffer`` is its name."""
         name = _buffer_name(buffer)
         self._emit(
-            Store(name, _expression(index, "the index of a store"), _expression(value, "the value of a store"), loc=loc)
+            ir.Store(
+                name, _expression(index, "the index of a store"), _expression(value, "the value of a store"), loc=loc
+            )
         )
 
     def break_(self, *, loc: SourceLocation | None = None) -> None:
         """Leaves the innermost loop."""
-        self._emit(Break(loc=loc))
+        self._emit(ir.Break(loc=loc))
 
     def continue_(self, *, loc: SourceLocation | None = None) -> None:
         """Continues with the next round of the innermost loop."""
-        self._emit(Continue(loc=loc))
+        self._emit(ir.Continue(loc=loc))
 
     def return_(self, *, loc: SourceLocation | None = None) -> None:
         """Ends the lane."""
-        self._emit(Return(loc=loc))
+        self._emit(ir.Return(loc=loc))
 
-    def trap(self, address: Expr, tag: str, *, loc: SourceLocation | None = None) -> None:
+    def trap(self, address: ir.Expr, tag: str, *, loc: SourceLocation | None = None) -> None:
         """Ends the lane and fails the dispatch with ``TrapError(tag, address)``; ``address`` is u32."""
         tag = arguments.text(tag, "the tag of a trap")
-        self._emit(Trap(_expression(address, "the address of a trap"), tag, loc=loc))
+        self._emit(ir.Trap(_expression(address, "the address of a trap"), tag, loc=loc))
 
     def barrier(self, ordering: Ordering = Ordering.SEQ_CST, *, loc: SourceLocation | None = None) -> None:
         """Makes all lanes of the workgroup wait for each other, or those of the grid with ``Ordering.GRID_SYNC``."""
         if not isinstance(ordering, Ordering):
             fail(f"{ordering!r} is no ordering", "use a member of vyre.ir.Ordering.")
-        self._emit(Barrier(ordering, loc=loc))
+        self._emit(ir.Barrier(ordering, loc=loc))
 
     def async_load(
-        self, source: str, destination: str, offset: Expr, size: Expr, tag: str, *, loc: SourceLocation | None = None
+        self,
+        source: str,
+        destination: str,
+        offset: ir.Expr,
+        size: ir.Expr,
+        tag: str,
+        *,
+        loc: SourceLocation | None = None,
     ) -> None:
         """Captures ``size`` bytes of ``source`` from byte ``offset``; ``async_wait(tag)`` writes them to the start of
         ``destination``.  Offset and size are u32.
         """
-        self._copy(AsyncLoad, source, destination, offset, size, tag, loc)
+        self._copy(ir.AsyncLoad, source, destination, offset, size, tag, loc)
 
     def async_store(
-        self, source: str, destination: str, offset: Expr, size: Expr, tag: str, *, loc: SourceLocation | None = None
+        self,
+        source: str,
+        destination: str,
+        offset: ir.Expr,
+        size: ir.Expr,
+        tag: str,
+        *,
+        loc: SourceLocation | None = None,
     ) -> None:
         """Captures the first ``size`` bytes of ``source``; ``async_wait(tag)`` writes them to ``destination`` from
         byte ``offset``.  Offset and size are u32.
         """
-        self._copy(AsyncStore, source, destination, offset, size, tag, loc)
+        self._copy(ir.AsyncStore, source, destination, offset, size, tag, loc)
 
     def async_wait(self, tag: str, *, loc: SourceLocation | None = None) -> None:
         """Performs the write of the copy issued under ``tag``."""
-        self._emit(AsyncWait(arguments.text(tag, "the tag of a copy"), loc=loc))
+        self._emit(ir.AsyncWait(arguments.text(tag, "the tag of a copy"), loc=loc))
 
     # -- bodies ---------------------------------------------------------------------------------------
 
     def open_loop(
-        self, var: str, start: Expr, stop: Expr, step: Expr = _ONE, *, loc: SourceLocation | None = None
+        self, var: str, start: ir.Expr, stop: ir.Expr, step: ir.Expr = _ONE, *, loc: SourceLocation | None = None
     ) -> None:
         """Opens the body of a loop: ``Var(var)`` counts up from ``start`` by ``step`` while it is below ``stop``.
 
@@ -347,9 +343,9 @@ class EventBuilder:
             _expression(stop, "the stop of a loop"),
             _expression(step, "the step of a loop"),
         )
-        self._enter(Loop(arguments.text(var, "the variable of a loop"), *bounds, (), loc=loc))
+        self._enter(ir.Loop(arguments.text(var, "the variable of a loop"), *bounds, (), loc=loc))
 
-    def open_grid_loop(self, name: str, limit: Expr, flag: str, *, loc: SourceLocation | None = None) -> None:
+    def open_grid_loop(self, name: str, limit: ir.Expr, flag: str, *, loc: SourceLocation | None = None) -> None:
         """Opens the body of a loop whose rounds all lanes of the grid run together, at most ``limit`` (u32) of them.
 
         ``flag`` is the name of a u32 buffer, whose element 0 is 0 when a round starts; the loop ends after a round that
@@ -357,13 +353,13 @@ class EventBuilder:
         """
         name = arguments.text(name, "the name of a number of rounds")
         most = _expression(limit, "the limit of a grid loop")
-        self._enter(GridLoop(name, most, _buffer_name(flag), (), loc=loc))
+        self._enter(ir.GridLoop(name, most, _buffer_name(flag), (), loc=loc))
 
-    def open_if(self, condition: Expr, *, loc: SourceLocation | None = None) -> None:
+    def open_if(self, condition: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Opens the body that runs where ``condition`` (bool) holds."""
-        self._enter(If(_expression(condition, "the condition of an if"), (), loc=loc))
+        self._enter(ir.If(_expression(condition, "the condition of an if"), (), loc=loc))
 
-    def elif_(self, condition: Expr, *, loc: SourceLocation | None = None) -> None:
+    def elif_(self, condition: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Ends the body of the ``if`` that is open innermost, and opens the one that runs where ``condition`` (bool)
         holds and no earlier condition did; only these lanes evaluate it.
 
@@ -379,7 +375,7 @@ class EventBuilder:
         opened = self._open_if("else_")
         opened.branch(None, opened.head.loc)
 
-    def open_switch(self, selector: Expr, *, loc: SourceLocation | None = None) -> None:
+    def open_switch(self, selector: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Opens a switch over ``selector``, of any integer type, which is evaluated once.
 
         ``case(...)`` opens its first arm and each further one, ``default()`` the body for all other values; one
@@ -388,7 +384,7 @@ class EventBuilder:
         self._check_open()
         self._open.append(_OpenSwitch(_expression(selector, "the selector of a switch"), loc))
 
-    def case(self, *labels: Literal, loc: SourceLocation | None = None) -> None:
+    def case(self, *labels: ir.Literal, loc: SourceLocation | None = None) -> None:
         """Opens the arm for the values ``labels``, literals of the selector's type, of the switch that is open
         innermost.
         """
@@ -396,7 +392,7 @@ class EventBuilder:
         if not labels:
             fail("case() has no label", "give it the literals that it is for: case(Literal.of(ScalarType.U32, 1)).")
         for label in labels:
-            if type(label) is not Literal:
+            if type(label) is not ir.Literal:
                 if type(label) in _EXPRESSIONS:
                     fail(f"a label of a case is no literal but {label!r}", "compare other values in open_if(...).")
                 _refuse_operand(label, "a label of a case")
@@ -413,15 +409,15 @@ class EventBuilder:
 
     def open_block(self, *, loc: SourceLocation | None = None) -> None:
         """Opens a scope."""
-        self._enter(Block((), loc=loc))
+        self._enter(ir.Block((), loc=loc))
 
     def open_region(self, generator: str, source: str | None = None, *, loc: SourceLocation | None = None) -> None:
         """Opens a scope with a provenance label, which changes no result."""
         if source is not None:
             arguments.text(source, "the source of a region")
-        self._enter(Region(arguments.text(generator, "the label of a region"), (), source, loc=loc))
+        self._enter(ir.Region(arguments.text(generator, "the label of a region"), (), source, loc=loc))
 
-    def close(self) -> Stmt:
+    def close(self) -> ir.Stmt:
         """Ends the body that is open innermost, and returns the statement that it has become."""
         self._check_unbuilt()
         if not self._open:
@@ -470,13 +466,13 @@ class EventBuilder:
 
     # -- internals ------------------------------------------------------------------------------------
 
-    def _emit(self, stmt: Stmt) -> None:
+    def _emit(self, stmt: ir.Stmt) -> None:
         last = self._open[-1] if self._open else None
         if self._built or (last is not None and not last.takes_statements):
             self._check_open()
         (self._body if last is None else last.body).append(stmt)
 
-    def _enter(self, head: If | Loop | GridLoop | Block | Region) -> None:
+    def _enter(self, head: ir.If | ir.Loop | ir.GridLoop | ir.Block | ir.Region) -> None:
         if self._built or (self._open and not self._open[-1].takes_statements):
             self._check_open()
         self._open.append(_Open(head))
@@ -515,11 +511,11 @@ class EventBuilder:
 
     def _copy(
         self,
-        kind: type[AsyncLoad] | type[AsyncStore],
+        kind: type[ir.AsyncLoad] | type[ir.AsyncStore],
         source: str,
         destination: str,
-        offset: Expr,
-        size: Expr,
+        offset: ir.Expr,
+        size: ir.Expr,
         tag: str,
         loc: SourceLocation | None,
     ) -> None:
@@ -528,7 +524,7 @@ class EventBuilder:
         self._emit(kind(*names, first, length, arguments.text(tag, "the tag of a copy"), loc=loc))
 
 
-def _expression(given: Expr, what: str) -> Expr:
+def _expression(given: ir.Expr, what: str) -> ir.Expr:
     if type(given) not in _EXPRESSIONS:
         _refuse_operand(given, what)
     return given

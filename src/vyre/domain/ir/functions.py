@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.caller import caller_location, fail
-from vyre.domain.ir.expr import (
-    Fma,
-    Literal,
-    Narrow,
-    Pack,
-    Select,
-    SubgroupBallot,
-    SubgroupReduce,
-    SubgroupShuffle,
-    Unpack,
-    WrapCast,
-)
 from vyre.domain.ir.function_names import FUNCTION_NAMES
 from vyre.domain.ir.operators import (
     BINARY,
@@ -63,7 +52,7 @@ def select(condition_: Operand, on_true: Operand, on_false: Operand) -> Value:
     """
     test = condition(condition_)
     (a, b), dtype = common((on_true, on_false), "select")
-    return derive(Select(test.expr, a.expr, b.expr, loc=caller_location()), dtype, test, a, b)
+    return derive(ir.Select(test.expr, a.expr, b.expr, loc=caller_location()), dtype, test, a, b)
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> Value:
@@ -71,7 +60,7 @@ def fma(a: Operand, b: Operand, c: Operand) -> Value:
     (x, y, z), dtype = common((a, b, c), "fma")
     if dtype not in FLOATS:
         type_error("fma", dtype, FLOATS)
-    return derive(Fma(x.expr, y.expr, z.expr, loc=caller_location()), dtype, x, y, z)
+    return derive(ir.Fma(x.expr, y.expr, z.expr, loc=caller_location()), dtype, x, y, z)
 
 
 def narrow(dtype: TypeLike, x: Operand) -> Value:
@@ -82,7 +71,7 @@ def narrow(dtype: TypeLike, x: Operand) -> Value:
     """
     target = _narrow(dtype, "narrow")
     v = typed(x, target.widened, f"the operand of narrow({target.text}, x)")
-    return derive(Narrow(target, v.expr, loc=caller_location()), v.dtype, v)
+    return derive(ir.Narrow(target, v.expr, loc=caller_location()), v.dtype, v)
 
 
 def pack(dtype: TypeLike, x: Operand) -> Value:
@@ -93,7 +82,7 @@ def pack(dtype: TypeLike, x: Operand) -> Value:
     """
     target = _narrow(dtype, "pack")
     v = typed(x, target.widened, f"the operand of pack({target.text}, x)")
-    return derive(Pack(target, v.expr, loc=caller_location()), ScalarType.U32, v)
+    return derive(ir.Pack(target, v.expr, loc=caller_location()), ScalarType.U32, v)
 
 
 def unpack(dtype: TypeLike, word: Operand) -> Value:
@@ -103,7 +92,7 @@ def unpack(dtype: TypeLike, word: Operand) -> Value:
     """
     target = _narrow(dtype, "unpack")
     v = typed(word, ScalarType.U32, f"the operand of unpack({target.text}, x)")
-    return derive(Unpack(target, v.expr, loc=caller_location()), target.widened, v)
+    return derive(ir.Unpack(target, v.expr, loc=caller_location()), target.widened, v)
 
 
 def wrap_cast(dtype: TypeLike, x: Operand) -> Value:
@@ -117,7 +106,7 @@ def wrap_cast(dtype: TypeLike, x: Operand) -> Value:
     v = as_value(x)
     if v.dtype not in FLOATS:
         type_error("wrap_cast", v.dtype, FLOATS)
-    return derive(WrapCast(target, v.expr, loc=caller_location()), target, v)
+    return derive(ir.WrapCast(target, v.expr, loc=caller_location()), target, v)
 
 
 def _narrow(dtype: object, operation: str) -> ScalarType:
@@ -130,14 +119,14 @@ def _narrow(dtype: object, operation: str) -> ScalarType:
 def subgroup_ballot(condition_: Operand) -> Value:
     """Returns a u32 whose bit k is the condition of lane k of the subgroup."""
     test = condition(condition_)
-    return derive(SubgroupBallot(test.expr, loc=caller_location()), ScalarType.U32, test)
+    return derive(ir.SubgroupBallot(test.expr, loc=caller_location()), ScalarType.U32, test)
 
 
 def subgroup_shuffle(value: Operand, lane: Operand) -> Value:
     """Returns ``value`` of lane ``lane`` (u32) of the subgroup; 0 where that lane does not exist."""
     v = as_value(value)
     index = typed(lane, ScalarType.U32, "the lane of a shuffle")
-    return derive(SubgroupShuffle(v.expr, index.expr, loc=caller_location()), v.dtype, v, index)
+    return derive(ir.SubgroupShuffle(v.expr, index.expr, loc=caller_location()), v.dtype, v, index)
 
 
 def subgroup_broadcast(value: Operand, lane: int) -> Value:
@@ -146,9 +135,9 @@ def subgroup_broadcast(value: Operand, lane: int) -> Value:
     """
     v = as_value(value)
     number = typed(lane, ScalarType.U32, "the lane of a broadcast")
-    if type(number.expr) is not Literal or number.expr.bits >= _LANES:
+    if type(number.expr) is not ir.Literal or number.expr.bits >= _LANES:
         fail("the lane of a broadcast is no number of 0 to 31", "write subgroup_shuffle(value, lane) for others.")
-    return derive(SubgroupShuffle(v.expr, number.expr, loc=caller_location()), v.dtype, v)
+    return derive(ir.SubgroupShuffle(v.expr, number.expr, loc=caller_location()), v.dtype, v)
 
 
 def _over_lanes(op: SubgroupOp) -> UnaryFunction:
@@ -158,7 +147,7 @@ def _over_lanes(op: SubgroupOp) -> UnaryFunction:
         v = condition(value) if BOOL in row.operands else as_value(value)
         if v.dtype not in row.operands:
             type_error(row.text, v.dtype, row.operands)
-        return derive(SubgroupReduce(op, v.expr, loc=caller_location()), v.dtype, v)
+        return derive(ir.SubgroupReduce(op, v.expr, loc=caller_location()), v.dtype, v)
 
     function.__name__ = function.__qualname__ = row.text
     function.__doc__ = f"Returns {row.meaning}."

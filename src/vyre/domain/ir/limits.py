@@ -10,30 +10,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import NO_HINTS, Buffer
-from vyre.domain.ir.expr import (
-    EXPR_TYPES,
-    LEAVES,
-    Atomic,
-    Expr,
-    LaunchId,
-    Literal,
-    SpecConst,
-    children,
-)
 from vyre.domain.ir.node import fields_getter, misplaced
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.stmt import (
-    STMT_TYPES,
-    WITH_BODIES,
-    Body,
-    IndirectDispatch,
-    Let,
-    Switch,
-    nested,
-    operands,
-    own_size,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure, program_statements, unique_expressions
 from vyre.domain.program_report import InvalidProgram
@@ -95,11 +75,11 @@ def _check(program: Program) -> None:
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
     total = 0
-    pending: list[tuple[Body, int]] = [(program.body, 0)]
+    pending: list[tuple[ir.Body, int]] = [(program.body, 0)]
     if program.definitions:
         _check_headers(program.definitions)
         # As statements, so that results are measured like the values of statements.
-        pending += [((*each.body, Let("", each.result)), 0) for each in program.definitions]
+        pending += [((*each.body, ir.Let("", each.result)), 0) for each in program.definitions]
         total -= len(program.definitions)
     while pending:
         body, depth = pending.pop()
@@ -110,12 +90,12 @@ def _check(program: Program) -> None:
             )
         for stmt in body:
             total += 1
-            if type(stmt) is Switch:
-                total += own_size(stmt) - 1
+            if type(stmt) is ir.Switch:
+                total += ir.own_size(stmt) - 1
                 _check_labels(stmt)
-            elif type(stmt) is IndirectDispatch:
+            elif type(stmt) is ir.IndirectDispatch:
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
-            for operand in operands(stmt):
+            for operand in ir.operands(stmt):
                 size = _size_if_small(operand)
                 if not size:
                     height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
@@ -125,8 +105,8 @@ def _check(program: Program) -> None:
                             fix="compute parts of it first, as locals.",
                         )
                 total += size
-            if type(stmt) in WITH_BODIES:
-                pending += nested(stmt, depth)
+            if type(stmt) in ir.WITH_BODIES:
+                pending += ir.nested(stmt, depth)
         if total > MAX_NODES:
             raise InvalidProgram(
                 f"written out, the program has more than {MAX_NODES} nodes",
@@ -134,14 +114,14 @@ def _check(program: Program) -> None:
             )
 
 
-def _check_labels(stmt: Switch) -> None:
+def _check_labels(stmt: ir.Switch) -> None:
     for arm in stmt.arms:
         for label in arm.labels:
-            if type(label) is not Literal:
+            if type(label) is not ir.Literal:
                 raise misplaced(label, "a label of `switch`", "Literal.of(ScalarType.U32, 1)")
 
 
-def _size_if_small(root: Expr) -> int:
+def _size_if_small(root: ir.Expr) -> int:
     """Returns the number of nodes of a valid expression with too few of them to be too deep; 0 for a larger one."""
     size, stack = 0, [root]
     while stack:
@@ -149,8 +129,8 @@ def _size_if_small(root: Expr) -> int:
         kind = type(node)
         if kind in _CHECKS:
             _CHECKS[kind](node)
-        if kind not in LEAVES:
-            stack += children(node)
+        if kind not in ir.LEAVES:
+            stack += ir.children(node)
         size += 1
         if size > MAX_EXPRESSION_DEPTH:
             return 0
@@ -187,15 +167,15 @@ def _names_of(cls: type) -> Callable[[Any], tuple[str | None, ...]]:
     return fields_getter(tuple(field.name for field in fields(cls) if field.type in ("str", "str | None")))
 
 
-_NAMES: Final = {cls: _names_of(cls) for cls in (*EXPR_TYPES, *STMT_TYPES, Buffer)}
+_NAMES: Final = {cls: _names_of(cls) for cls in (*ir.EXPR_TYPES, *ir.STMT_TYPES, Buffer)}
 
 
-def _check_launch_id(node: LaunchId) -> None:
+def _check_launch_id(node: ir.LaunchId) -> None:
     if not 0 <= node.axis <= 2:
         raise _out_of_range("the axis of a launch id", node.axis, 2)
 
 
-def _check_atomic(node: Atomic) -> None:
+def _check_atomic(node: ir.Atomic) -> None:
     if (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
         raise InvalidProgram(
             f"atomic {node.op.name.lower()} on `{node.buffer}` has the wrong operands",
@@ -203,15 +183,15 @@ def _check_atomic(node: Atomic) -> None:
         )
 
 
-def _check_spec_const(node: SpecConst) -> None:
-    if type(node.default) is not Literal:
+def _check_spec_const(node: ir.SpecConst) -> None:
+    if type(node.default) is not ir.Literal:
         raise misplaced(node.default, "the default of a specialization constant", "Literal.of(ScalarType.U32, 1)")
 
 
 _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
-    LaunchId: _check_launch_id,
-    Atomic: _check_atomic,
-    SpecConst: _check_spec_const,
+    ir.LaunchId: _check_launch_id,
+    ir.Atomic: _check_atomic,
+    ir.SpecConst: _check_spec_const,
 }
 
 

@@ -7,31 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.analysis.index_flow import IndexFlow, survey
 from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    bodies,
-    operands,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.lints.catalogue import LINTS
@@ -91,7 +70,7 @@ class _Checker:
                 self.findings.add("L003", str(race), race.store, race.other, path=place.path)
 
     # ---- bodies
-    def _body(self, body: Body, branch: int, reach: Reach) -> Reach | None:
+    def _body(self, body: ir.Body, branch: int, reach: Reach) -> Reach | None:
         """Returns the lanes that certainly reach the end of a body; None if none does."""
         mark = self._typer.locals.mark
         path = self.findings.path
@@ -110,45 +89,45 @@ class _Checker:
         self._typer.locals.leave(mark)
         return here
 
-    def _operands(self, stmt: Stmt) -> None:
-        for expr in unique_nodes(operands(stmt), self._seen):
+    def _operands(self, stmt: ir.Stmt) -> None:
+        for expr in unique_nodes(ir.operands(stmt), self._seen):
             lint = self._expressions.of(expr)
             if lint is not None:
                 self.findings.add(lint.code, lint.message, expr, stmt)
-            if isinstance(expr, Load | Atomic):
-                if isinstance(expr, Atomic):
+            if isinstance(expr, ir.Load | ir.Atomic):
+                if isinstance(expr, ir.Atomic):
                     self._written.add(expr.buffer)
                 self._in_range(expr, stmt)
 
-    def _in_range(self, access: Load | Store | Atomic, stmt: Stmt) -> None:
+    def _in_range(self, access: ir.Load | ir.Store | ir.Atomic, stmt: ir.Stmt) -> None:
         if not self._flow.absent.get(id(access), False):
             return
         count = self._buffers[access.buffer].count
         holds = f"which has {count}" if count else "whatever its length is"
-        is_negative = isinstance(access.index, Literal) and access.index.value < 0
+        is_negative = isinstance(access.index, ir.Literal) and access.index.value < 0
         where = f"{'before the first' if is_negative else 'beyond the last'} element of `{access.buffer}`, {holds},"
         match access:
-            case Load():
+            case ir.Load():
                 message = f"a load {where} gives 0"
-            case Store():
+            case ir.Store():
                 message = f"a store {where} never happens"
-            case Atomic():
+            case ir.Atomic():
                 message = f"an atomic {where} changes nothing"
         self.findings.add("L005", message, access, stmt)
 
     # ---- statements; each returns the lanes that certainly reach the next one
-    def _let(self, stmt: Let, reach: Reach) -> Reach:
+    def _let(self, stmt: ir.Let, reach: Reach) -> Reach:
         self._typer.locals.declare(stmt.name, Local(self._typer.type_of(stmt.value)))
         self._lanes.declare(stmt.name, stmt.value)
         return reach
 
-    def _assign(self, stmt: Assign, reach: Reach) -> Reach:
-        if isinstance(stmt.value, Var) and stmt.value.name == stmt.name:
+    def _assign(self, stmt: ir.Assign, reach: Reach) -> Reach:
+        if isinstance(stmt.value, ir.Var) and stmt.value.name == stmt.name:
             self.findings.add("L009", f"`{stmt.name}` is assigned to itself", stmt)
         self._lanes.assign(stmt.name, stmt.value)
         return reach
 
-    def _store(self, stmt: Store, reach: Reach) -> Reach:
+    def _store(self, stmt: ir.Store, reach: Reach) -> Reach:
         self._written.add(stmt.buffer)
         occurs_again = id(stmt) in self._stores
         self._stores[id(stmt)] = _Place(tuple(self.findings.path), reach.narrow(ALL) if occurs_again else reach)
@@ -158,11 +137,11 @@ class _Checker:
             self.findings.add("L003", message, stmt)
         return reach
 
-    def _copy(self, stmt: AsyncLoad | AsyncStore, reach: Reach) -> Reach:
+    def _copy(self, stmt: ir.AsyncLoad | ir.AsyncStore, reach: Reach) -> Reach:
         self._written.add(stmt.destination)
         return reach
 
-    def _if(self, stmt: If, reach: Reach) -> Reach | None:
+    def _if(self, stmt: ir.If, reach: Reach) -> Reach | None:
         """Walks a chain of ``else if``; ``reach`` becomes that of each link in turn, and of the last ``otherwise``."""
         joined, narrowed = reach, False
         ends: list[Reach] = []
@@ -179,7 +158,7 @@ class _Checker:
                 reach = self._lanes.behind(reach, test.condition, False)
         return _joined(ends, joined, narrowed)
 
-    def _end_of(self, body: Body, number: int, reach: Reach, ends: list[Reach]) -> bool:
+    def _end_of(self, body: ir.Body, number: int, reach: Reach, ends: list[Reach]) -> bool:
         """Adds the lanes at the end of a body to ``ends``; returns whether lanes of ``reach`` may be missing there."""
         before = self._ended, self._left
         end = self._body(body, number, reach)
@@ -187,23 +166,23 @@ class _Checker:
             ends.append(end)
         return (self._ended, self._left) != before
 
-    def _condition(self, stmt: If, number: int) -> None:
+    def _condition(self, stmt: ir.If, number: int) -> None:
         path = self.findings.path
         if number:
             path.append(number - 1)
             self._typer.begin(stmt)
             self._operands(stmt)
-        if isinstance(stmt.condition, Literal):
+        if isinstance(stmt.condition, ir.Literal):
             self.findings.add("L008", f"the condition of this `if` is {str(bool(stmt.condition.value)).lower()}", stmt)
         if not stmt.then and not stmt.otherwise:
             self.findings.add("L006", "this `if` has no statement", stmt)
         if number:
             path.pop()
 
-    def _switch(self, stmt: Switch, reach: Reach) -> Reach | None:
-        if isinstance(stmt.selector, Literal):
+    def _switch(self, stmt: ir.Switch, reach: Reach) -> Reach | None:
+        if isinstance(stmt.selector, ir.Literal):
             self.findings.add("L008", f"the selector of this `switch` is {stmt.selector.value}", stmt)
-        if not any(bodies(stmt)):
+        if not any(ir.bodies(stmt)):
             self.findings.add("L006", "this `switch` has no statement", stmt)
         for arm in stmt.arms:
             for label in arm.labels:
@@ -220,13 +199,13 @@ class _Checker:
             narrowed |= leaves and (differs != 0 or len(ends) > known)  # else no lane of the workgroup gets here
         return _joined(ends, reach, narrowed)
 
-    def _loop(self, stmt: Loop, reach: Reach) -> Reach:
+    def _loop(self, stmt: ir.Loop, reach: Reach) -> Reach:
         start = stmt.start
         if not stmt.body:
             self.findings.add("L006", f"the loop over `{stmt.var}` has no statement", stmt)
         if _never_runs(stmt):
             bounds = f"from {start.value} to {stmt.stop.value}"  # type: ignore[union-attr]
-            step = f" by {stmt.step.value}" if isinstance(stmt.step, Literal) and stmt.step.value != 1 else ""
+            step = f" by {stmt.step.value}" if isinstance(stmt.step, ir.Literal) and stmt.step.value != 1 else ""
             self.findings.add("L011", f"the loop over `{stmt.var}` {bounds}{step} never runs", stmt)
         ended, left = self._ended, self._left
         differs = self._lanes.differs(start) | self._lanes.differs(stmt.stop) | self._lanes.differs(stmt.step)
@@ -238,10 +217,10 @@ class _Checker:
         self._left = left
         return reach if self._ended == ended else reach.narrow(ALL)
 
-    def _grid_loop(self, stmt: GridLoop, reach: Reach) -> Reach:
+    def _grid_loop(self, stmt: ir.GridLoop, reach: Reach) -> Reach:
         if not stmt.body:
             self.findings.add("L006", f"the grid loop `{stmt.name}` has no statement", stmt)
-        if isinstance(stmt.limit, Literal) and not stmt.limit.value:
+        if isinstance(stmt.limit, ir.Literal) and not stmt.limit.value:
             self.findings.add("L011", f"the grid loop `{stmt.name}` with the limit 0 never runs", stmt)
         self._written.add(stmt.flag)
         self._body(stmt.body, 0, reach)
@@ -249,13 +228,13 @@ class _Checker:
         self._lanes.declare_counter(stmt.name, stmt.limit, stmt.limit)
         return reach
 
-    def _scope(self, stmt: Block | Region, reach: Reach) -> Reach | None:
+    def _scope(self, stmt: ir.Block | ir.Region, reach: Reach) -> Reach | None:
         return self._body(stmt.body, 0, reach)
 
-    def _leave(self, stmt: Break | Continue, reach: Reach) -> None:
+    def _leave(self, stmt: ir.Break | ir.Continue, reach: Reach) -> None:
         self._left += 1
 
-    def _end(self, stmt: Return | Trap, reach: Reach) -> None:
+    def _end(self, stmt: ir.Return | ir.Trap, reach: Reach) -> None:
         self._ended += 1
 
 
@@ -269,32 +248,32 @@ def _joined(ends: list[Reach], joined: Reach, narrowed: bool) -> Reach | None:
     return joined.narrow(ALL) if narrowed else joined
 
 
-def _never_runs(stmt: Loop) -> bool:
+def _never_runs(stmt: ir.Loop) -> bool:
     """Returns whether the bounds are literals, and the last is not beyond the first in the direction of the step."""
     start, stop, step = stmt.start, stmt.stop, stmt.step
-    if not isinstance(start, Literal) or not isinstance(stop, Literal):
+    if not isinstance(start, ir.Literal) or not isinstance(stop, ir.Literal):
         return False
     if start.value == stop.value:
         return True
-    if not isinstance(step, Literal):
+    if not isinstance(step, ir.Literal):
         return start.value > stop.value and not start.dtype.is_signed
     return start.value > stop.value if step.value > 0 else start.value < stop.value
 
 
 _HANDLERS: Final[dict[type[Node], Callable[[_Checker, Any, Reach], Reach | None]]] = {
-    Let: _Checker._let,
-    Assign: _Checker._assign,
-    Store: _Checker._store,
-    AsyncLoad: _Checker._copy,
-    AsyncStore: _Checker._copy,
-    If: _Checker._if,
-    Switch: _Checker._switch,
-    Loop: _Checker._loop,
-    GridLoop: _Checker._grid_loop,
-    Block: _Checker._scope,
-    Region: _Checker._scope,
-    Break: _Checker._leave,
-    Continue: _Checker._leave,
-    Return: _Checker._end,
-    Trap: _Checker._end,
+    ir.Let: _Checker._let,
+    ir.Assign: _Checker._assign,
+    ir.Store: _Checker._store,
+    ir.AsyncLoad: _Checker._copy,
+    ir.AsyncStore: _Checker._copy,
+    ir.If: _Checker._if,
+    ir.Switch: _Checker._switch,
+    ir.Loop: _Checker._loop,
+    ir.GridLoop: _Checker._grid_loop,
+    ir.Block: _Checker._scope,
+    ir.Region: _Checker._scope,
+    ir.Break: _Checker._leave,
+    ir.Continue: _Checker._leave,
+    ir.Return: _Checker._end,
+    ir.Trap: _Checker._end,
 }

@@ -10,23 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.frozen import frozen
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import (
-    OF_LANES,
-    Binary,
-    BufferLength,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Unary,
-    Var,
-    children,
-)
 from vyre.domain.ir.operators import OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.ir.stmt import Assign, walk_statements
 
 UNKNOWN: Final = 8
 """The bit, besides one for each axis (1, 2, 4), for differences or conditions that are not analysed."""
@@ -87,11 +74,11 @@ class Lanes:
     def __init__(self, program: Program) -> None:
         self._buffers = program.buffers_by_name
         self._sizes = program.workgroup_size
-        statements = list(walk_statements(program.body))
-        self._assigned = {stmt.name for stmt in statements if isinstance(stmt, Assign)}
+        statements = list(ir.walk_statements(program.body))
+        self._assigned = {stmt.name for stmt in statements if isinstance(stmt, ir.Assign)}
         self._written = {use.buffer for stmt in statements for use in accesses(stmt) if use.touch is not Touch.READ}
         self._differs: dict[str, int] = {}
-        self._ids: dict[str, LaunchId] = {}
+        self._ids: dict[str, ir.LaunchId] = {}
         self._known: dict[int, int] = {}
 
     def everywhere(self) -> Reach:
@@ -100,7 +87,7 @@ class Lanes:
         return Reach((0, 0, 0), (x, y, z))
 
     # ---- locals
-    def declare(self, name: str, value: Expr) -> None:
+    def declare(self, name: str, value: ir.Expr) -> None:
         """Notes the value of a new local."""
         bits = self.differs(value)
         if name in self._assigned:
@@ -112,12 +99,12 @@ class Lanes:
         else:
             self._ids[name] = launch_id
 
-    def declare_counter(self, name: str, start: Expr, step: Expr) -> None:
+    def declare_counter(self, name: str, start: ir.Expr, step: ir.Expr) -> None:
         """Notes the variable of a loop: lanes in the same round agree on it where they agree on its start and step."""
         self._ids.pop(name, None)
         self._set(name, self.differs(start) | self.differs(step))
 
-    def assign(self, name: str, value: Expr) -> None:
+    def assign(self, name: str, value: ir.Expr) -> None:
         """Notes another value of a local."""
         self._set(name, self._differs.get(name, 0) | self.differs(value) | UNKNOWN)
 
@@ -127,7 +114,7 @@ class Lanes:
         self._differs[name] = bits
 
     # ---- values
-    def differs(self, expr: Expr) -> int:
+    def differs(self, expr: ir.Expr) -> int:
         """Returns the axes along which the lanes of a workgroup may disagree about a value, with ``UNKNOWN`` for
         other reasons.
         """
@@ -137,38 +124,38 @@ class Lanes:
             found = self._known[key] = self._find(expr)
         return found
 
-    def _find(self, expr: Expr) -> int:
-        if type(expr) in OF_LANES:
+    def _find(self, expr: ir.Expr) -> int:
+        if type(expr) in ir.OF_LANES:
             return UNKNOWN
         match expr:
-            case Var(name):
+            case ir.Var(name):
                 return self._differs.get(name, ALL)
-            case LaunchId(kind, axis):
-                in_workgroup = kind in (IdKind.LOCAL, IdKind.GLOBAL) and self._sizes[axis] > 1
+            case ir.LaunchId(kind, axis):
+                in_workgroup = kind in (ir.IdKind.LOCAL, ir.IdKind.GLOBAL) and self._sizes[axis] > 1
                 return 1 << axis if in_workgroup else 0
-            case Load(buffer, index):
+            case ir.Load(buffer, index):
                 return self.differs(index) | (UNKNOWN if buffer in self._written else 0)
         bits = 0
-        for child in children(expr):
+        for child in ir.children(expr):
             bits |= self.differs(child)
         return bits
 
-    def _id(self, expr: Expr) -> LaunchId | None:
+    def _id(self, expr: ir.Expr) -> ir.LaunchId | None:
         """Returns the local or global id that an expression is, or None."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             return self._ids.get(expr.name)
-        if isinstance(expr, LaunchId) and expr.kind in (IdKind.LOCAL, IdKind.GLOBAL):
+        if isinstance(expr, ir.LaunchId) and expr.kind in (ir.IdKind.LOCAL, ir.IdKind.GLOBAL):
             return expr if self._sizes[expr.axis] > 1 else None
         return None
 
     # ---- conditions
-    def behind(self, reach: Reach, condition: Expr, holds: bool) -> Reach:
+    def behind(self, reach: Reach, condition: ir.Expr, holds: bool) -> Reach:
         """Returns the lanes of ``reach`` for which a condition holds, or fails."""
         if self.differs(condition) == 0:
             return reach
-        if isinstance(condition, Unary) and condition.op is UnaryOp.LOGICAL_NOT:
+        if isinstance(condition, ir.Unary) and condition.op is UnaryOp.LOGICAL_NOT:
             return self.behind(reach, condition.operand, not holds)
-        if isinstance(condition, Binary):
+        if isinstance(condition, ir.Binary):
             if condition.op is (BinaryOp.AND if holds else BinaryOp.OR):
                 return self.behind(self.behind(reach, condition.left, holds), condition.right, holds)
             compared = self._compared(reach, condition, holds)
@@ -177,7 +164,7 @@ class Lanes:
         differs = self.differs(condition)
         return reach.narrow(ALL if differs & UNKNOWN else differs)
 
-    def _compared(self, reach: Reach, condition: Binary, holds: bool) -> Reach | None:
+    def _compared(self, reach: Reach, condition: ir.Binary, holds: bool) -> Reach | None:
         """Returns the lanes behind a comparison of an id with a bound on which they agree, or None."""
         if condition.op not in OPPOSITE:
             return None
@@ -206,9 +193,9 @@ class Lanes:
                 return reach.starting(axis, 1)
         return None
 
-    def _constant(self, expr: Expr) -> int | None:
-        if isinstance(expr, Literal):
+    def _constant(self, expr: ir.Expr) -> int | None:
+        if isinstance(expr, ir.Literal):
             return int(expr.value)
-        if isinstance(expr, BufferLength):
+        if isinstance(expr, ir.BufferLength):
             return self._buffers[expr.buffer].count or None
         return None

@@ -12,27 +12,12 @@ from dataclasses import replace
 from operator import is_
 from typing import Any, Final
 
-from vyre.domain.ir.expr import IMPURE, Binary, Expr, Literal, Select, Unary, Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import OPPOSITE, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from, same_statements, with_body
-from vyre.domain.ir.stmt import (
-    LEAVING,
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    Body,
-    If,
-    Loop,
-    Stmt,
-    Store,
-    Switch,
-    if_chain,
-    is_chained,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.passes import Counts
@@ -44,7 +29,7 @@ from vyre.domain.optimize.walking import Rewriter, linked, walking_pass
 _BOOL: Final = ScalarType.BOOL
 _COMPARED: Final = 4
 """The largest number of statements of branches that are compared with each other."""
-_WAITED: Final[frozenset[type[Node]]] = frozenset({AsyncLoad, AsyncStore})
+_WAITED: Final[frozenset[type[Node]]] = frozenset({ir.AsyncLoad, ir.AsyncStore})
 """Statements that need a later one, which must not go."""
 
 
@@ -53,41 +38,41 @@ class _Branches(Rewriter):
         super().__init__(program, counts)
         self._table = value_table(program)
         self._known = KnownConditions(self._table)
-        self._impure = containing(program, IMPURE)
-        self._made: dict[int, Expr] = {}
+        self._impure = containing(program, ir.IMPURE)
+        self._made: dict[int, ir.Expr] = {}
         self._depths = Depths()
         self._may_drop = _WAITED.isdisjoint(node_facts(program).types)
 
     # ---- expressions
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         return rebuilt_from(expr, self._simplified, self._made)
 
-    def _simplified(self, old: Expr, new: Expr) -> Expr:
+    def _simplified(self, old: ir.Expr, new: ir.Expr) -> ir.Expr:
         """Decides comparisons and selections that have the same outcome wherever they are evaluated."""
         kind = type(old)
-        if kind is Select:
+        if kind is ir.Select:
             condition = self._table.of(old.condition)  # type: ignore[union-attr]
             if condition.is_literal and id(old) not in self._impure:
                 self.counts["selected"] += 1
                 return new.on_true if condition.low else new.on_false  # type: ignore[union-attr]
-        elif kind is Binary or kind is Unary:
+        elif kind is ir.Binary or kind is ir.Unary:
             value = self._table.of(old)
             if value.dtype is _BOOL and value.is_literal and id(old) not in self._impure:
                 self.counts["decided"] += 1
-                return Literal(_BOOL, value.low, loc=old.loc)
+                return ir.Literal(_BOOL, value.low, loc=old.loc)
         return new
 
-    def _truth(self, condition: Expr) -> bool | None:
+    def _truth(self, condition: ir.Expr) -> bool | None:
         return None if id(condition) in self._impure else self._known.truth(self._table.of(condition))
 
     # ---- bodies
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         around, self.out = self.out, []
         mark = self._known.mark
         for index, stmt in enumerate(body):
             before = len(self.out)
             self.visit(stmt)
-            if index + 1 < len(body) and len(self.out) > before and type(self.out[-1]) in LEAVING:
+            if index + 1 < len(body) and len(self.out) > before and type(self.out[-1]) in ir.LEAVING:
                 if self._may_drop:
                     break
                 self.out[before:] = [stmt]
@@ -95,7 +80,7 @@ class _Branches(Rewriter):
         made, self.out = [stmt for stmt in self.out if stmt is not None], around
         return same_statements(body, made)
 
-    def _guarded(self, body: Body, *conditions: tuple[Value, bool]) -> Body:
+    def _guarded(self, body: ir.Body, *conditions: tuple[Value, bool]) -> ir.Body:
         """Returns a body rewritten under conditions."""
         mark = self._known.mark
         for condition, truth in conditions:
@@ -104,7 +89,7 @@ class _Branches(Rewriter):
         self._known.forget(mark)
         return made
 
-    def visit_loop(self, stmt: Loop) -> None:
+    def visit_loop(self, stmt: ir.Loop) -> None:
         made = self.legal(stmt, self.operands(stmt))
         start, stop, step = (self._table.of(bound) for bound in (stmt.start, stmt.stop, stmt.step))
         counter = self._table.locals[stmt.var]
@@ -116,11 +101,11 @@ class _Branches(Rewriter):
         self.out.append(with_body(made, self._guarded(stmt.body, *facts)))
 
     # ---- chains
-    def visit_if(self, stmt: If) -> None:
-        links, last = if_chain(stmt)
+    def visit_if(self, stmt: ir.If) -> None:
+        links, last = ir.if_chain(stmt)
         mark = self._known.mark
-        done: list[tuple[If, Expr, Body]] = []
-        otherwise: Body | None = None
+        done: list[tuple[ir.If, ir.Expr, ir.Body]] = []
+        otherwise: ir.Body | None = None
         for link in links:
             truth = self._truth(link.condition)
             if truth is not None:
@@ -141,23 +126,23 @@ class _Branches(Rewriter):
             self._learn_from_ends(done[0][0], done[0][2], made)
         self.out += made
 
-    def _learn_from_ends(self, link: If, then: Body, made: Body) -> None:
+    def _learn_from_ends(self, link: ir.If, then: ir.Body, made: ir.Body) -> None:
         """Learns what holds behind an ``if`` of which one branch never reaches its end."""
-        if len(made) == 1 and type(made[0]) is If:
+        if len(made) == 1 and type(made[0]) is ir.If:
             value = self._table.of(link.condition)
             if _always_ends(then):
                 self._known.learn(value, False)
             elif made[0].then is then and _always_ends(made[0].otherwise):
                 self._known.learn(value, True)
 
-    def _joined(self, link: If, condition: Expr, then: Body, otherwise: Body) -> Body:
+    def _joined(self, link: ir.If, condition: ir.Expr, then: ir.Body, otherwise: ir.Body) -> ir.Body:
         """Returns the statements of one ``if`` with these branches."""
         is_pure = id(link.condition) not in self._impure
         if not then and not otherwise:
             if is_pure:
                 self.counts["emptied"] += 1
                 return ()
-        elif not then and not is_chained(otherwise) and self._depths.leave_room(condition):
+        elif not then and not ir.is_chained(otherwise) and self._depths.leave_room(condition):
             self.counts["negated"] += 1
             return self._joined(link, self._opposite(link, condition), otherwise, ())
         elif is_pure and _are_equal(then, otherwise):
@@ -169,45 +154,45 @@ class _Branches(Rewriter):
                 return made
         return (linked(link, condition, then, otherwise),)
 
-    def _merged(self, link: If, condition: Expr, then: Body, otherwise: Body) -> Body | None:
+    def _merged(self, link: ir.If, condition: ir.Expr, then: ir.Body, otherwise: ir.Body) -> ir.Body | None:
         """Returns what replaces an ``if`` with a pure condition that can be joined with the statement in it."""
         inner = then[0] if len(then) == 1 else None
-        if type(inner) is If and not otherwise and not inner.otherwise:
+        if type(inner) is ir.If and not otherwise and not inner.otherwise:
             if is_cheap(inner.condition) and self._depths.leave_room(condition):
                 self.counts["merged"] += 1
-                both = Binary(BinaryOp.AND, condition, inner.condition, loc=link.condition.loc)
-                return (If(both, inner.then, loc=link.loc),)
-        elif type(inner) is Assign and len(otherwise) <= 1:
+                both = ir.Binary(BinaryOp.AND, condition, inner.condition, loc=link.condition.loc)
+                return (ir.If(both, inner.then, loc=link.loc),)
+        elif type(inner) is ir.Assign and len(otherwise) <= 1:
             return self._selected(link, condition, inner, otherwise)
         return None
 
-    def _selected(self, link: If, condition: Expr, then: Assign, otherwise: Body) -> Body | None:
+    def _selected(self, link: ir.If, condition: ir.Expr, then: ir.Assign, otherwise: ir.Body) -> ir.Body | None:
         """Returns one assignment for an ``if`` whose branches only assign the same local."""
-        other: Stmt | None = otherwise[0] if otherwise else None
-        if other is not None and (type(other) is not Assign or other.name != then.name):
+        other: ir.Stmt | None = otherwise[0] if otherwise else None
+        if other is not None and (type(other) is not ir.Assign or other.name != then.name):
             return None
-        on_false = Var(then.name, loc=then.loc) if other is None else other.value
+        on_false = ir.Var(then.name, loc=then.loc) if other is None else other.value
         if not (is_cheap(then.value) and is_cheap(on_false) and self._depths.leave_room(condition)):
             return None
         self.counts["selected"] += 1
-        return (Assign(then.name, Select(condition, then.value, on_false, loc=then.value.loc), loc=link.loc),)
+        return (ir.Assign(then.name, ir.Select(condition, then.value, on_false, loc=then.value.loc), loc=link.loc),)
 
-    def _opposite(self, link: If, condition: Expr) -> Expr:
+    def _opposite(self, link: ir.If, condition: ir.Expr) -> ir.Expr:
         """Returns the negation of a condition; ``link`` is the ``if`` that had it."""
-        if type(condition) is Unary and condition.op is UnaryOp.LOGICAL_NOT:
+        if type(condition) is ir.Unary and condition.op is UnaryOp.LOGICAL_NOT:
             return condition.operand
-        if type(condition) is Binary and condition.op in OPPOSITE:
+        if type(condition) is ir.Binary and condition.op in OPPOSITE:
             old = link.condition
-            is_float = type(old) is not Binary or self._table.of(old.left).dtype.is_float
+            is_float = type(old) is not ir.Binary or self._table.of(old.left).dtype.is_float
             if not is_float or condition.op is BinaryOp.EQ or condition.op is BinaryOp.NE:
                 return replace(condition, op=OPPOSITE[condition.op])
-        return Unary(UnaryOp.LOGICAL_NOT, condition, loc=condition.loc)
+        return ir.Unary(UnaryOp.LOGICAL_NOT, condition, loc=condition.loc)
 
     # ---- switches
-    def visit_switch(self, stmt: Switch) -> None:
+    def visit_switch(self, stmt: ir.Switch) -> None:
         self.out += self._switch(stmt)
 
-    def _switch(self, stmt: Switch) -> Body:
+    def _switch(self, stmt: ir.Switch) -> ir.Body:
         value = self._table.of(stmt.selector)
         low, high = self._known.range_of(value)
         is_pure = id(stmt.selector) not in self._impure
@@ -234,7 +219,7 @@ class _Branches(Rewriter):
             return (made,)
         return (replace(made, arms=tuple(arms), default=default),)
 
-    def _arm_under(self, arm: Arm, selector: Value, labels: tuple[Literal, ...]) -> Arm:
+    def _arm_under(self, arm: ir.Arm, selector: Value, labels: tuple[ir.Literal, ...]) -> ir.Arm:
         facts = []
         if len(labels) == 1:
             facts = [(self._table.equal_to(selector, self._table.literal(selector.dtype, labels[0].bits)), True)]
@@ -244,23 +229,23 @@ class _Branches(Rewriter):
         return replace(arm, labels=labels, body=body)
 
 
-def _always_ends(body: Body) -> bool:
+def _always_ends(body: ir.Body) -> bool:
     """Returns whether the last statement of a body ends the lane or leaves the body, so that nothing follows it."""
-    return bool(body) and type(body[-1]) in LEAVING
+    return bool(body) and type(body[-1]) in ir.LEAVING
 
 
-def _are_equal(then: Body, otherwise: Body) -> bool:
+def _are_equal(then: ir.Body, otherwise: ir.Body) -> bool:
     """Returns whether branches are the same few stores and assignments of values that do not depend on the branch."""
     return len(then) == len(otherwise) <= _COMPARED and all(map(_is_plain, then)) and then == otherwise
 
 
 def _is_plain(stmt: Any) -> bool:
-    if type(stmt) is Store:
+    if type(stmt) is ir.Store:
         return is_cheap(stmt.index) and is_cheap(stmt.value)
-    return type(stmt) is Assign and is_cheap(stmt.value)
+    return type(stmt) is ir.Assign and is_cheap(stmt.value)
 
 
-def _chosen(stmt: Switch, selector: int) -> Body:
+def _chosen(stmt: ir.Switch, selector: int) -> ir.Body:
     for arm in stmt.arms:
         if any(label.value == selector for label in arm.labels):
             return arm.body

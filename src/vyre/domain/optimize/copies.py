@@ -10,22 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from vyre.domain.ir.expr import (
-    BufferLength,
-    Cast,
-    Expr,
-    LaunchId,
-    Literal,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
@@ -35,7 +24,7 @@ from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import walking_pass
 
 _STEADY: Final[frozenset[type[Node]]] = frozenset(
-    {Literal, Cast, Var, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize}
+    {ir.Literal, ir.Cast, ir.Var, ir.LaunchId, ir.BufferLength, ir.SpecConst, ir.SubgroupLane, ir.SubgroupSize}
 )
 """Expressions whose value stays, so that they may be copied to another place in the source."""
 
@@ -43,7 +32,7 @@ _STEADY: Final[frozenset[type[Node]]] = frozenset(
 class _Copy(NamedTuple):
     """What a local holds since ``time``, and when the local that it copies had changed then."""
 
-    value: Expr
+    value: ir.Expr
     time: int
     copied: str | None
     copied_time: int
@@ -60,7 +49,7 @@ class _Copies(FlowRewriter):
         self._has_grown = False
 
     # ---- scopes
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         mark = len(self._declared)
         made = super().body(body)
         self._visible.difference_update(self._declared[mark:])
@@ -71,39 +60,39 @@ class _Copies(FlowRewriter):
         self._visible.add(name)
         self._declared.append(name)
 
-    def loop_body(self, stmt: Loop | GridLoop) -> Body:
-        if isinstance(stmt, Loop):
+    def loop_body(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
+        if isinstance(stmt, ir.Loop):
             self._visible.add(stmt.var)
             self._types.declare(stmt.var, self._types.of(stmt.start))
         made = self.body(stmt.body)
-        if isinstance(stmt, Loop):
+        if isinstance(stmt, ir.Loop):
             self._visible.discard(stmt.var)
         return made
 
-    def visit_grid_loop(self, stmt: GridLoop) -> None:
+    def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         super().visit_grid_loop(stmt)
         self._declare(stmt.name)
         self._types.declare(stmt.name, ScalarType.U32)
 
     # ---- copies
-    def visit_let(self, stmt: Let) -> None:
+    def visit_let(self, stmt: ir.Let) -> None:
         made = self.operands(stmt)
         self.out.append(made)
         self._declare(stmt.name)
         self._types.declare(stmt.name, self._types.of(made.value))
         self._remember(stmt.name, made.value)
 
-    def visit_assign(self, stmt: Assign) -> None:
+    def visit_assign(self, stmt: ir.Assign) -> None:
         made = self.operands(stmt)
-        if type(made.value) is Var and made.value.name == stmt.name:
+        if type(made.value) is ir.Var and made.value.name == stmt.name:
             self.counts["self_assigned"] += 1
             return
         self.out.append(made)
         self.touch(stmt.name)
         self._remember(stmt.name, made.value)
 
-    def _remember(self, name: str, value: Expr) -> None:
-        if type(value) is Cast:
+    def _remember(self, name: str, value: ir.Expr) -> None:
+        if type(value) is ir.Cast:
             if not self._is_copy(value):
                 return
             source = value.operand
@@ -111,14 +100,14 @@ class _Copies(FlowRewriter):
             source = value
         else:
             return
-        copied = source.name if type(source) is Var and source.name != name else None
-        if copied is not None or type(source) is not Var:
+        copied = source.name if type(source) is ir.Var and source.name != name else None
+        if copied is not None or type(source) is not ir.Var:
             self._copies[name] = _Copy(value, self.time(name), copied, self.time(copied))
 
-    def _is_copy(self, value: Cast) -> bool:
+    def _is_copy(self, value: ir.Cast) -> bool:
         """Returns whether a conversion keeps all bits of a leaf, and the program has room for copies of it."""
         source, made = value.operand, value.dtype
-        if type(source) not in _STEADY or type(source) is Cast or not made.is_integer:
+        if type(source) not in _STEADY or type(source) is ir.Cast or not made.is_integer:
             return False
         given = self._types.of(source)
         if not given.is_integer or given.bits != made.bits:
@@ -127,7 +116,7 @@ class _Copies(FlowRewriter):
             self._may_grow = has_room(self.source)
         return self._may_grow
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         if not self._copies:
             return expr
         self._has_grown = False
@@ -136,8 +125,8 @@ class _Copies(FlowRewriter):
             return expr
         return made
 
-    def _resolved(self, node: Expr) -> Expr:
-        if type(node) is not Var:
+    def _resolved(self, node: ir.Expr) -> ir.Expr:
+        if type(node) is not ir.Var:
             return node
         copy = self._copies.get(node.name)
         if copy is None or copy.time != self.time(node.name):
@@ -145,7 +134,7 @@ class _Copies(FlowRewriter):
         if copy.copied is not None and not self._is_current(copy):
             return node
         self.counts["propagated"] += 1
-        self._has_grown = self._has_grown or type(copy.value) is Cast
+        self._has_grown = self._has_grown or type(copy.value) is ir.Cast
         return replace(copy.value, loc=node.loc)
 
     def _is_current(self, copy: _Copy) -> bool:

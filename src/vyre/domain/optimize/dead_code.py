@@ -13,37 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import CHILDREN, IMPURE, LEAVES, Expr, Load, Var, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import same_statements, with_body
-from vyre.domain.ir.stmt import (
-    OPERANDS,
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    bodies,
-    if_chain,
-    walk_statements,
-)
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import containing
@@ -72,7 +46,7 @@ class _Reads:
     """The locals that are assigned somewhere, and the buffers, that expressions read: sets of bits of an int."""
 
     def __init__(self, program: Program) -> None:
-        names = dict.fromkeys(stmt.name for stmt in walk_statements(program.body) if type(stmt) is Assign)
+        names = dict.fromkeys(stmt.name for stmt in ir.walk_statements(program.body) if type(stmt) is ir.Assign)
         self.locals: dict[str, int] = {name: 1 << bit for bit, name in enumerate(names)}
         self.buffers: dict[str, int] = {
             buffer.name: 1 << (len(names) + bit) for bit, buffer in enumerate(program.buffers)
@@ -82,23 +56,23 @@ class _Reads:
         """The least of the bits of buffers; those of locals are below."""
         self._known: dict[int, int] = {}
 
-    def of(self, root: Expr) -> int:
+    def of(self, root: ir.Expr) -> int:
         """Returns what an expression reads."""
         known = self._known
         for node in operands_first(root, known):
-            if type(node) in LEAVES:
-                found = self.locals.get(node.name, 0) if type(node) is Var else 0
+            if type(node) in ir.LEAVES:
+                found = self.locals.get(node.name, 0) if type(node) is ir.Var else 0
             else:
-                found = self.buffers[node.buffer] if type(node) is Load else 0
-                for operand in children(node):
+                found = self.buffers[node.buffer] if type(node) is ir.Load else 0
+                for operand in ir.children(node):
                     found |= known[id(operand)]
             known[id(node)] = found
         return known[id(root)]
 
-    def of_statement(self, stmt: Stmt) -> int:
+    def of_statement(self, stmt: ir.Stmt) -> int:
         """Returns what the operands of a statement read."""
         found = 0
-        for expr in OPERANDS[type(stmt)](stmt):
+        for expr in ir.OPERANDS[type(stmt)](stmt):
             found |= self.of(expr)
         return found
 
@@ -109,7 +83,7 @@ class _Liveness:
     def __init__(self, program: Program, counts: Counts) -> None:
         self._program = program
         self._counts = counts
-        self._impure = containing(program, IMPURE)
+        self._impure = containing(program, ir.IMPURE)
         self._reads = _Reads(program)
         self._in_loops: dict[int, int] = {}
         """What the bodies of loops read, by the identity of the loop."""
@@ -119,40 +93,40 @@ class _Liveness:
         """The assigned locals whose values may still be read."""
         self._used: set[str] = set()
         """The other locals that kept statements read."""
-        self._marked: dict[int, Expr] = {}
-        self._assigned: dict[str, tuple[list[Stmt], int]] = {}
+        self._marked: dict[int, ir.Expr] = {}
+        self._assigned: dict[str, tuple[list[ir.Stmt], int]] = {}
         """The place of the earliest assignment of each local that is kept so far."""
-        self._overwritten: dict[str, tuple[Expr, int]] = {}
+        self._overwritten: dict[str, tuple[ir.Expr, int]] = {}
         """Indices at which buffers are stored to before they can be read, with the locals that the indices read."""
         self._watched = 0
         """The bits of these buffers, and maybe of some that are not among them any more."""
-        self._out: list[Stmt] = []
+        self._out: list[ir.Stmt] = []
         self._has_effect = False
         self._behind_loop = 0
         self._at_head = 0
 
     # ---- reads
-    def _of_body(self, body: Body) -> int:
+    def _of_body(self, body: ir.Body) -> int:
         found = 0
         for stmt in body:
-            if isinstance(stmt, If):
-                links, last = if_chain(stmt)
+            if isinstance(stmt, ir.If):
+                links, last = ir.if_chain(stmt)
                 for link in links:
                     found |= self._reads.of(link.condition) | self._of_body(link.then)
                 found |= self._of_body(last)
                 continue
             inside = 0
-            for inner in bodies(stmt):
+            for inner in ir.bodies(stmt):
                 inside |= self._of_body(inner)
-            if isinstance(stmt, Loop | GridLoop):
+            if isinstance(stmt, ir.Loop | ir.GridLoop):
                 self._in_loops[id(stmt)] = inside
             found |= inside | self._reads.of_statement(stmt)
         return found
 
-    def _is_pure(self, *exprs: Expr) -> bool:
+    def _is_pure(self, *exprs: ir.Expr) -> bool:
         return not self._impure or not any(id(expr) in self._impure for expr in exprs)
 
-    def _read(self, *exprs: Expr) -> None:
+    def _read(self, *exprs: ir.Expr) -> None:
         """Notes that a statement that is kept evaluates these."""
         for expr in exprs:
             self._mark(expr)
@@ -168,20 +142,20 @@ class _Liveness:
             self._overwritten.clear()
             self._has_effect = True
 
-    def _mark(self, root: Expr) -> None:
+    def _mark(self, root: ir.Expr) -> None:
         stack = [root]
         while stack:
             node = stack.pop()
             if id(node) in self._marked:
                 continue
             self._marked[id(node)] = node
-            if type(node) is Var:
+            if type(node) is ir.Var:
                 self._used.add(node.name)
-            elif type(node) not in LEAVES:
-                stack += [operand for operand in CHILDREN[type(node)](node) if operand is not None]
+            elif type(node) not in ir.LEAVES:
+                stack += [operand for operand in ir.CHILDREN[type(node)](node) if operand is not None]
 
     # ---- bodies
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         """Returns what is left of a body behind which ``_live`` is read."""
         around, self._out = self._out, []
         for stmt in reversed(body):
@@ -189,7 +163,7 @@ class _Liveness:
         made, self._out = self._out, around
         return same_statements(body, made[::-1])
 
-    def _apart(self, body: Body, live: int) -> Body:
+    def _apart(self, body: ir.Body, live: int) -> ir.Body:
         """Returns what is left of a body that lanes may skip or repeat."""
         self._live = live
         self._overwritten = {}
@@ -198,23 +172,23 @@ class _Liveness:
         return made
 
     # ---- statements
-    def _effect(self, stmt: Stmt) -> None:
+    def _effect(self, stmt: ir.Stmt) -> None:
         self._overwritten.clear()
         self._has_effect = True
-        self._read(*OPERANDS[type(stmt)](stmt))
+        self._read(*ir.OPERANDS[type(stmt)](stmt))
         self._overwritten.clear()
         self._out.append(stmt)
 
-    def _end(self, stmt: Return | Trap) -> None:
+    def _end(self, stmt: ir.Return | ir.Trap) -> None:
         self._live = 0
         self._effect(stmt)
 
-    def _leave(self, stmt: Break | Continue) -> None:
-        self._live = self._behind_loop if type(stmt) is Break else self._at_head
+    def _leave(self, stmt: ir.Break | ir.Continue) -> None:
+        self._live = self._behind_loop if type(stmt) is ir.Break else self._at_head
         self._overwritten.clear()
         self._out.append(stmt)
 
-    def _let(self, stmt: Let) -> None:
+    def _let(self, stmt: ir.Let) -> None:
         bit = self._reads.locals.get(stmt.name)
         if bit is None:
             if stmt.name not in self._used and self._is_pure(stmt.value):
@@ -227,7 +201,7 @@ class _Liveness:
         self._read(stmt.value)
         self._out.append(stmt)
 
-    def _is_replaced(self, stmt: Let) -> bool:
+    def _is_replaced(self, stmt: ir.Let) -> bool:
         """Returns whether the declaration of a local whose first value is not read goes; makes another one for it."""
         place = self._assigned.get(stmt.name)
         if place is None:
@@ -237,12 +211,12 @@ class _Liveness:
         if out is not self._out:
             return False
         first = out[index]
-        assert type(first) is Assign
-        out[index] = Let(stmt.name, first.value, loc=first.loc)
+        assert type(first) is ir.Assign
+        out[index] = ir.Let(stmt.name, first.value, loc=first.loc)
         self._counts["declared"] += 1
         return True
 
-    def _assign(self, stmt: Assign) -> None:
+    def _assign(self, stmt: ir.Assign) -> None:
         bit = self._reads.locals[stmt.name]
         if not self._live & bit and self._is_pure(stmt.value):
             self._counts["unread_assignments"] += 1
@@ -255,7 +229,7 @@ class _Liveness:
         self._assigned[stmt.name] = self._out, len(self._out)
         self._out.append(stmt)
 
-    def _store(self, stmt: Store) -> None:
+    def _store(self, stmt: ir.Store) -> None:
         if self._is_pure(stmt.index, stmt.value):
             if stmt.buffer in self._unseen:
                 self._counts["unread_stores"] += 1
@@ -274,13 +248,13 @@ class _Liveness:
         self._read(stmt.index, stmt.value)
         self._out.append(stmt)
 
-    def _region(self, stmt: Region) -> None:
+    def _region(self, stmt: ir.Region) -> None:
         body = self.body(stmt.body)
         if body:
             self._out.append(with_body(stmt, body))
 
-    def _if(self, stmt: If) -> None:
-        links, last = if_chain(stmt)
+    def _if(self, stmt: ir.If) -> None:
+        links, last = ir.if_chain(stmt)
         behind = self._live
         otherwise = self._apart(last, behind)
         before = self._live
@@ -298,11 +272,11 @@ class _Liveness:
         self._overwritten = {}
         self._out += otherwise
 
-    def _switch(self, stmt: Switch) -> None:
+    def _switch(self, stmt: ir.Switch) -> None:
         behind = self._live
         default = self._apart(stmt.default, behind)
         before = self._live
-        arms: list[Body] = []
+        arms: list[ir.Body] = []
         for arm in reversed(stmt.arms):
             arms.append(self._apart(arm.body, behind))
             before |= self._live
@@ -314,17 +288,17 @@ class _Liveness:
         self._read(stmt.selector)
         changed = default is not stmt.default or any(body is not arm.body for arm, body in found)
         if changed or len(found) < len(stmt.arms):
-            new = tuple([Arm(arm.labels, body, loc=arm.loc) for arm, body in found])
-            stmt = Switch(stmt.selector, new, default, loc=stmt.loc)
+            new = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in found])
+            stmt = ir.Switch(stmt.selector, new, default, loc=stmt.loc)
         self._out.append(stmt)
 
-    def _loop(self, stmt: Loop | GridLoop) -> None:
+    def _loop(self, stmt: ir.Loop | ir.GridLoop) -> None:
         around = self._behind_loop, self._at_head, self._has_effect
         behind = self._live
         self._behind_loop, self._at_head, self._has_effect = behind, behind | self._in_loops[id(stmt)], False
         body = self._apart(stmt.body, self._at_head)
-        bounds = OPERANDS[type(stmt)](stmt)
-        is_empty = type(stmt) is Loop and not self._has_effect and self._is_pure(*bounds)
+        bounds = ir.OPERANDS[type(stmt)](stmt)
+        is_empty = type(stmt) is ir.Loop and not self._has_effect and self._is_pure(*bounds)
         head = self._at_head | self._live
         self._behind_loop, self._at_head, has_effect = around
         if is_empty:
@@ -337,19 +311,19 @@ class _Liveness:
 
 
 _RULES: Final[dict[type[Node], Callable[[_Liveness, Any], None]]] = {
-    Let: _Liveness._let,
-    Assign: _Liveness._assign,
-    Store: _Liveness._store,
-    If: _Liveness._if,
-    Switch: _Liveness._switch,
-    Loop: _Liveness._loop,
-    GridLoop: _Liveness._loop,
-    Region: _Liveness._region,
-    Return: _Liveness._end,
-    Trap: _Liveness._end,
-    Break: _Liveness._leave,
-    Continue: _Liveness._leave,
-    **dict.fromkeys((Barrier, AsyncLoad, AsyncStore, AsyncWait, IndirectDispatch), _Liveness._effect),
+    ir.Let: _Liveness._let,
+    ir.Assign: _Liveness._assign,
+    ir.Store: _Liveness._store,
+    ir.If: _Liveness._if,
+    ir.Switch: _Liveness._switch,
+    ir.Loop: _Liveness._loop,
+    ir.GridLoop: _Liveness._loop,
+    ir.Region: _Liveness._region,
+    ir.Return: _Liveness._end,
+    ir.Trap: _Liveness._end,
+    ir.Break: _Liveness._leave,
+    ir.Continue: _Liveness._leave,
+    **dict.fromkeys((ir.Barrier, ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait, ir.IndirectDispatch), _Liveness._effect),
 }
 
 
@@ -359,6 +333,9 @@ def _unseen_buffers(program: Program) -> frozenset[str]:
     if not own:
         return frozenset()
     seen = {
-        use.buffer for stmt in walk_statements(program.body) for use in accesses(stmt) if use.touch is not Touch.WRITE
+        use.buffer
+        for stmt in ir.walk_statements(program.body)
+        for use in accesses(stmt)
+        if use.touch is not Touch.WRITE
     }
     return frozenset(own - seen)

@@ -14,54 +14,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from vyre.domain.cached import cached_property
-from vyre.domain.ir.expr import (
-    CHILDREN,
-    EXPR_TYPES,
-    LEAVES,
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Cast,
-    Expr,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import with_body, with_operands
-from vyre.domain.ir.stmt import (
-    OPERANDS,
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    if_chain,
-)
 from vyre.domain.ir.walk import operands_first
 
 if TYPE_CHECKING:
@@ -100,31 +56,31 @@ class Row(IntEnum):
     """A barrier, an asynchronous copy, its wait, or an indirect dispatch."""
 
 
-NODE_KINDS: Final[dict[type[Node], int]] = {kind: number for number, kind in enumerate(EXPR_TYPES)}
+NODE_KINDS: Final[dict[type[Node], int]] = {kind: number for number, kind in enumerate(ir.EXPR_TYPES)}
 """The numbers of the classes of expressions."""
-LITERAL: Final = NODE_KINDS[Literal]
+LITERAL: Final = NODE_KINDS[ir.Literal]
 _TAGGED: Final[dict[type[Node], str]] = {
-    **dict.fromkeys((Binary, Unary, Atomic), "op"),
-    **dict.fromkeys((Literal, Cast, Bitcast, Narrow, Pack, Unpack, WrapCast), "dtype"),
-    LaunchId: "kind",
+    **dict.fromkeys((ir.Binary, ir.Unary, ir.Atomic), "op"),
+    **dict.fromkeys((ir.Literal, ir.Cast, ir.Bitcast, ir.Narrow, ir.Pack, ir.Unpack, ir.WrapCast), "dtype"),
+    ir.LaunchId: "kind",
 }
 """The fields that have the tags of nodes."""
 MARKERS: Final = frozenset({Row.ELIF, Row.ELSE, Row.ARM, Row.DEFAULT, Row.END})
 """The kinds of rows that close a body."""
 _OPENERS: Final = frozenset({Row.PROGRAM, Row.IF, Row.SWITCH, Row.LOOP, Row.GRID_LOOP, Row.BLOCK, Row.REGION})
 _ROW_OF: Final[dict[type[Node], Row]] = {
-    Let: Row.LET,
-    Assign: Row.ASSIGN,
-    Store: Row.STORE,
-    Break: Row.BREAK,
-    Continue: Row.CONTINUE,
-    Return: Row.RETURN,
-    Trap: Row.TRAP,
-    Loop: Row.LOOP,
-    GridLoop: Row.GRID_LOOP,
-    Block: Row.BLOCK,
-    Region: Row.REGION,
-    **dict.fromkeys((Barrier, AsyncLoad, AsyncStore, AsyncWait, IndirectDispatch), Row.OTHER),
+    ir.Let: Row.LET,
+    ir.Assign: Row.ASSIGN,
+    ir.Store: Row.STORE,
+    ir.Break: Row.BREAK,
+    ir.Continue: Row.CONTINUE,
+    ir.Return: Row.RETURN,
+    ir.Trap: Row.TRAP,
+    ir.Loop: Row.LOOP,
+    ir.GridLoop: Row.GRID_LOOP,
+    ir.Block: Row.BLOCK,
+    ir.Region: Row.REGION,
+    **dict.fromkeys((ir.Barrier, ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait, ir.IndirectDispatch), Row.OTHER),
 }
 
 
@@ -169,7 +125,7 @@ class FlatProgram:
     node_name: Column
     node_bits: npt.NDArray[np.uint64]
     operands: Lists
-    exprs: Sequence[Expr]
+    exprs: Sequence[ir.Expr]
     row_kind: Column
     row_local: Column
     row_buffer: Column
@@ -258,25 +214,25 @@ class _Rows:
     def __init__(self) -> None:
         self.kind: list[Row] = []
         self.objects: list[Any] = []
-        self.roots: list[tuple[Expr, ...]] = []
+        self.roots: list[tuple[ir.Expr, ...]] = []
 
-    def add(self, kind: Row, thing: Node | None, roots: tuple[Expr, ...] = ()) -> None:
+    def add(self, kind: Row, thing: Node | None, roots: tuple[ir.Expr, ...] = ()) -> None:
         self.kind.append(kind)
         self.objects.append(thing)
         self.roots.append(roots)
 
 
-def _flatten_body(body: Body, rows: _Rows) -> None:
+def _flatten_body(body: ir.Body, rows: _Rows) -> None:
     for stmt in body:
-        if isinstance(stmt, If):
-            links, last = if_chain(stmt)
+        if isinstance(stmt, ir.If):
+            links, last = ir.if_chain(stmt)
             for link in links:
                 rows.add(Row.IF if link is stmt else Row.ELIF, link, (link.condition,))
                 _flatten_body(link.then, rows)
             if last:
                 rows.add(Row.ELSE, None)
                 _flatten_body(last, rows)
-        elif isinstance(stmt, Switch):
+        elif isinstance(stmt, ir.Switch):
             rows.add(Row.SWITCH, stmt, (stmt.selector,))
             for arm in stmt.arms:
                 rows.add(Row.ARM, arm)
@@ -284,8 +240,8 @@ def _flatten_body(body: Body, rows: _Rows) -> None:
             rows.add(Row.DEFAULT, None)
             _flatten_body(stmt.default, rows)
         else:
-            rows.add(_ROW_OF[type(stmt)], stmt, OPERANDS[type(stmt)](stmt))
-            if not isinstance(stmt, Loop | GridLoop | Block | Region):
+            rows.add(_ROW_OF[type(stmt)], stmt, ir.OPERANDS[type(stmt)](stmt))
+            if not isinstance(stmt, ir.Loop | ir.GridLoop | ir.Block | ir.Region):
                 continue
             _flatten_body(stmt.body, rows)
         rows.add(Row.END, None)
@@ -301,24 +257,24 @@ class _Names:
     def of_row(self, stmt: Any) -> tuple[int, int, int]:
         """Returns the local, the buffer and the source of a row."""
         kind = type(stmt)
-        if kind is Let or kind is Assign:
+        if kind is ir.Let or kind is ir.Assign:
             return self._local(stmt.name), NONE, NONE
-        if kind is Store:
+        if kind is ir.Store:
             return NONE, self._buffers[stmt.buffer], NONE
-        if kind is Loop:
+        if kind is ir.Loop:
             return self._local(stmt.var), NONE, NONE
-        if kind is GridLoop:
+        if kind is ir.GridLoop:
             flag = self._buffers[stmt.flag]
             return self._local(stmt.name), flag, flag
-        if kind is AsyncLoad or kind is AsyncStore:
+        if kind is ir.AsyncLoad or kind is ir.AsyncStore:
             return NONE, self._buffers[stmt.destination], self._buffers[stmt.source]
         return NONE, NONE, NONE
 
-    def of_node(self, expr: Expr) -> int:
+    def of_node(self, expr: ir.Expr) -> int:
         """Returns the local or the buffer of an expression."""
-        if type(expr) is Var:
+        if type(expr) is ir.Var:
             return self._local(expr.name)
-        if type(expr) is Load or type(expr) is BufferLength or type(expr) is Atomic:
+        if type(expr) is ir.Load or type(expr) is ir.BufferLength or type(expr) is ir.Atomic:
             return self._buffers[expr.buffer]
         return NONE
 
@@ -336,22 +292,22 @@ class _Nodes:
         self.tag: list[int] = []
         self.bits: list[int] = []
         self.operands: list[list[int]] = []
-        self.exprs: list[Expr] = []
+        self.exprs: list[ir.Expr] = []
         self._numbers: dict[int, int] = {}
 
-    def number(self, root: Expr) -> int:
+    def number(self, root: ir.Expr) -> int:
         """Returns the number of an expression, after those of its operands."""
         numbers = self._numbers
         for node in operands_first(root, numbers):
             kind = type(node)
             below: list[int] = []
-            if kind not in LEAVES:
-                below = [NONE if operand is None else numbers[id(operand)] for operand in CHILDREN[kind](node)]
+            if kind not in ir.LEAVES:
+                below = [NONE if operand is None else numbers[id(operand)] for operand in ir.CHILDREN[kind](node)]
             numbers[id(node)] = len(self.exprs)
             self.kind.append(NODE_KINDS[kind])
             field = _TAGGED.get(kind)
             self.tag.append(0 if field is None else getattr(node, field).value)
-            self.bits.append(node.bits if type(node) is Literal else 0)
+            self.bits.append(node.bits if type(node) is ir.Literal else 0)
             self.name.append(self._names.of_node(node))
             self.operands.append(below)
             self.exprs.append(node)
@@ -380,16 +336,16 @@ def _links(row_kind: Column) -> Links:
 
 
 # ---------------------------------------------------------------- back
-def unflatten(flat: FlatProgram, roots: Sequence[list[Expr]] | None = None) -> Program:
+def unflatten(flat: FlatProgram, roots: Sequence[list[ir.Expr]] | None = None) -> Program:
     """Returns the program of columns, whose expressions and statements are the objects of the rows where they fit.
 
     ``roots``: the expressions that each row evaluates; None: those of its nodes.
     """
     if roots is None:
         roots = _roots(flat)
-    bodies: list[list[Stmt]] = [[]]
+    bodies: list[list[ir.Stmt]] = [[]]
     """The statements so far of each open body."""
-    opened: list[list[tuple[int, Body]]] = []
+    opened: list[list[tuple[int, ir.Body]]] = []
     """Per open statement, the rows that began its bodies, and those that are complete."""
     for row, kind in enumerate(flat.row_kind.tolist()):
         if kind in MARKERS:
@@ -410,41 +366,41 @@ def unflatten(flat: FlatProgram, roots: Sequence[list[Expr]] | None = None) -> P
     return replace(flat.program, body=parts[0][1])
 
 
-def _roots(flat: FlatProgram) -> list[list[Expr]]:
+def _roots(flat: FlatProgram) -> list[list[ir.Expr]]:
     start, items = flat.roots.start.tolist(), flat.roots.items.tolist()
     return [[flat.exprs[node] for node in items[start[row] : start[row + 1]]] for row in range(flat.rows)]
 
 
-def with_first_operands(expr: Expr, operands: Sequence[Expr | None]) -> Expr:
+def with_first_operands(expr: ir.Expr, operands: Sequence[ir.Expr | None]) -> ir.Expr:
     """Returns an expression with other operands, of which there may be more than it has; the very expression if they
     are its own.
     """
-    return with_operands(expr, operands[: len(CHILDREN[type(expr)](expr))])
+    return with_operands(expr, operands[: len(ir.CHILDREN[type(expr)](expr))])
 
 
-def _plain(kind: int, stmt: Stmt, roots: list[Expr]) -> Stmt:
-    if kind == Row.LET and isinstance(stmt, Assign):
-        return Let(stmt.name, roots[0], loc=stmt.loc)
+def _plain(kind: int, stmt: ir.Stmt, roots: list[ir.Expr]) -> ir.Stmt:
+    if kind == Row.LET and isinstance(stmt, ir.Assign):
+        return ir.Let(stmt.name, roots[0], loc=stmt.loc)
     return with_operands(stmt, roots)
 
 
-def _closed(flat: FlatProgram, parts: list[tuple[int, Body]], roots: Sequence[list[Expr]]) -> Stmt:
+def _closed(flat: FlatProgram, parts: list[tuple[int, ir.Body]], roots: Sequence[list[ir.Expr]]) -> ir.Stmt:
     """Returns a statement of its bodies, each with the row that began it."""
     row, body = parts[0]
     kind, stmt = flat.row_kind[row], flat.objects[row]
     if kind == Row.IF:
-        otherwise: Body = ()
+        otherwise: ir.Body = ()
         for row, body in reversed(parts):
             if flat.row_kind[row] == Row.ELSE:
                 otherwise = body
                 continue
-            otherwise = (If(roots[row][0], body, otherwise, loc=flat.objects[row].loc),)
+            otherwise = (ir.If(roots[row][0], body, otherwise, loc=flat.objects[row].loc),)
         return otherwise[0]
     if kind == Row.SWITCH:
-        arms = tuple([Arm(arm.labels, body, loc=arm.loc) for arm, body in _arms(flat, parts[1:-1])])
-        return Switch(roots[row][0], arms, parts[-1][1], loc=stmt.loc)
-    return cast("Stmt", with_body(with_operands(stmt, roots[row]), body))
+        arms = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in _arms(flat, parts[1:-1])])
+        return ir.Switch(roots[row][0], arms, parts[-1][1], loc=stmt.loc)
+    return cast("ir.Stmt", with_body(with_operands(stmt, roots[row]), body))
 
 
-def _arms(flat: FlatProgram, parts: list[tuple[int, Body]]) -> list[tuple[Arm, Body]]:
+def _arms(flat: FlatProgram, parts: list[tuple[int, ir.Body]]) -> list[tuple[ir.Arm, ir.Body]]:
     return [(flat.objects[row], body) for row, body in parts]

@@ -11,24 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from vyre.domain.ir.expr import ATOMICS, Expr
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    OPERANDS,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Body,
-    GridLoop,
-    If,
-    Loop,
-    Stmt,
-    Store,
-    bodies,
-    if_chain,
-)
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.walking import Rewriter
@@ -37,7 +21,7 @@ Key: TypeAlias = str | tuple[str] | None
 """What changes: a local by its name, a buffer by a tuple of its name, or ``FENCE``."""
 FENCE: Final = None
 """What changes where other lanes may have written: at barriers, atomics and asynchronous copies."""
-_FENCES: Final = (Barrier, AsyncLoad, AsyncStore, AsyncWait, GridLoop)
+_FENCES: Final = (ir.Barrier, ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait, ir.GridLoop)
 
 
 class FlowRewriter(Rewriter):
@@ -48,7 +32,7 @@ class FlowRewriter(Rewriter):
         self.times: dict[Key, int] = {}
         """When what has changed last did; what is missing has not changed."""
         self.clock: int = 0
-        self._atomics = containing(program, ATOMICS)
+        self._atomics = containing(program, ir.ATOMICS)
         self._log: list[tuple[Key, int]] = []
         self._joined: list[dict[Key, None]] = []
         self._changes: list[Key] = []
@@ -72,15 +56,15 @@ class FlowRewriter(Rewriter):
         times = self.times
         return all(times.get(key, 0) <= since for key in keys)
 
-    def has_atomic(self, stmt: Stmt) -> bool:
+    def has_atomic(self, stmt: ir.Stmt) -> bool:
         """Returns whether an operand of a statement of the source contains an atomic."""
-        return bool(self._atomics) and any(id(expr) in self._atomics for expr in OPERANDS[type(stmt)](stmt))
+        return bool(self._atomics) and any(id(expr) in self._atomics for expr in ir.OPERANDS[type(stmt)](stmt))
 
-    def _collect(self, body: Body) -> None:
+    def _collect(self, body: ir.Body) -> None:
         """Lists the changes of a body and its parts in program order."""
         for stmt in body:
-            if isinstance(stmt, If):
-                links, last = if_chain(stmt)
+            if isinstance(stmt, ir.If):
+                links, last = ir.if_chain(stmt)
                 for link in links:
                     self._note(link)
                     self._collect(link.then)
@@ -88,12 +72,12 @@ class FlowRewriter(Rewriter):
                 continue
             self._note(stmt)
             start = len(self._changes)
-            for inner in bodies(stmt):
+            for inner in ir.bodies(stmt):
                 self._collect(inner)
-            if isinstance(stmt, Loop | GridLoop):
+            if isinstance(stmt, ir.Loop | ir.GridLoop):
                 self._spans[id(stmt)] = start, len(self._changes)
 
-    def _note(self, stmt: Stmt) -> None:
+    def _note(self, stmt: ir.Stmt) -> None:
         key = changed_by(stmt)
         if key is not FENCE or isinstance(stmt, _FENCES):
             self._changes.append(key)
@@ -104,7 +88,7 @@ class FlowRewriter(Rewriter):
     def begin_branches(self) -> None:
         self._joined.append({})
 
-    def branch(self, body: Body) -> Body:
+    def branch(self, body: ir.Body) -> ir.Body:
         mark = len(self._log)
         made = self.body(body)
         changed = self._joined[-1]
@@ -118,10 +102,10 @@ class FlowRewriter(Rewriter):
         for key in self._joined.pop():
             self.touch(key)
 
-    def repeated(self, stmt: Loop | GridLoop) -> Body:
+    def repeated(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         start, end = self._spans[id(stmt)]
         changed = dict.fromkeys(self._changes[start:end])
-        if isinstance(stmt, GridLoop):
+        if isinstance(stmt, ir.GridLoop):
             changed[FENCE] = None
         for key in changed:
             self.touch(key)
@@ -132,29 +116,29 @@ class FlowRewriter(Rewriter):
             self.touch(key)
         return made
 
-    def loop_body(self, stmt: Loop | GridLoop) -> Body:
+    def loop_body(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         """Returns what the body of a loop becomes, whose changes have been noted."""
         return self.body(stmt.body)
 
     # ---- statements
-    def evaluated(self, stmt: Stmt) -> None:
+    def evaluated(self, stmt: ir.Stmt) -> None:
         if self.has_atomic(stmt):
             self.touch(FENCE)
 
-    def plain(self, stmt: Stmt) -> None:
+    def plain(self, stmt: ir.Stmt) -> None:
         super().plain(stmt)
         key = changed_by(stmt)
         if key is not FENCE or isinstance(stmt, _FENCES):
             self.touch(key)
 
-    def link(self, link: If) -> Expr:
+    def link(self, link: ir.If) -> ir.Expr:
         made = super().link(link)
         self.evaluated(link)
         return made
 
 
-def changed_by(stmt: Stmt) -> Key:
+def changed_by(stmt: ir.Stmt) -> Key:
     """Returns what a statement without a body changes: the local or the buffer that it writes."""
-    if isinstance(stmt, Assign):
+    if isinstance(stmt, ir.Assign):
         return stmt.name
-    return (stmt.buffer,) if isinstance(stmt, Store) else FENCE
+    return (stmt.buffer,) if isinstance(stmt, ir.Store) else FENCE

@@ -12,26 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.ir.expr import ATOMICS, LEAVES, BufferLength, Expr, Literal, Load, Narrow, Var, children
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt_from
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    GridLoop,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    bodies,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
 from vyre.domain.ir.walk import operands_first, unique_expressions
 from vyre.domain.optimize.passes import Counts, Pass
@@ -46,16 +30,16 @@ _MOST_ELEMENTS: Final = 64
 _NEAR: Final = frozenset({Access.PRIVATE, Access.WORKGROUP})
 
 
-def _stored(element: ScalarType, value: Expr) -> Expr:
+def _stored(element: ScalarType, value: ir.Expr) -> ir.Expr:
     """Returns what a load gives after a store of a value.
 
     The bits of a NaN may differ from those in memory, where nothing can see them.
     """
-    return Narrow(element, value, loc=value.loc) if element in NARROW_TYPES else value
+    return ir.Narrow(element, value, loc=value.loc) if element in NARROW_TYPES else value
 
 
-def _zero(element: ScalarType, loc: SourceLocation | None) -> Literal:
-    return Literal(element.widened, 0, loc=loc)
+def _zero(element: ScalarType, loc: SourceLocation | None) -> ir.Literal:
+    return ir.Literal(element.widened, 0, loc=loc)
 
 
 # ---- private buffers that become locals
@@ -74,11 +58,11 @@ def _literal_accesses(program: Program) -> _Accesses:
     elements: dict[str, set[int]] = {name: set() for name in private}
     users: dict[str, set[int]] = {name: set() for name in private}
     found: dict[int, frozenset[str]] = {}
-    for stmt in walk_statements(program.body) if private else ():
-        for root in operands(stmt):
+    for stmt in ir.walk_statements(program.body) if private else ():
+        for root in ir.operands(stmt):
             for name in _loaded(root, found, private, elements):
                 users[name].add(id(stmt))
-        if type(stmt) is Store and stmt.buffer in private:
+        if type(stmt) is ir.Store and stmt.buffer in private:
             users[stmt.buffer].add(id(stmt))
             _note_element(private[stmt.buffer], stmt.index, elements)
     for buffer in private.values():
@@ -88,26 +72,26 @@ def _literal_accesses(program: Program) -> _Accesses:
 
 
 def _loaded(
-    root: Expr,
+    root: ir.Expr,
     found: dict[int, frozenset[str]],
     private: dict[str, Buffer],
     elements: dict[str, set[int]],
 ) -> frozenset[str]:
     """Returns the private buffers from which an expression loads; notes the elements of each load once."""
     for node in operands_first(root, found):
-        parts = () if type(node) in LEAVES else children(node)
+        parts = () if type(node) in ir.LEAVES else ir.children(node)
         names = frozenset[str]().union(*[found[id(part)] for part in parts]) if parts else frozenset[str]()
-        if type(node) is Load and node.buffer in private:
+        if type(node) is ir.Load and node.buffer in private:
             names |= {node.buffer}
             _note_element(private[node.buffer], node.index, elements)
         found[id(node)] = names
     return found[id(root)]
 
 
-def _note_element(buffer: Buffer, index: Expr, elements: dict[str, set[int]]) -> None:
+def _note_element(buffer: Buffer, index: ir.Expr, elements: dict[str, set[int]]) -> None:
     if buffer.name not in elements:
         return
-    if type(index) is Literal and 0 <= index.value < buffer.count:
+    if type(index) is ir.Literal and 0 <= index.value < buffer.count:
         elements[buffer.name].add(int(index.value))
     else:
         del elements[buffer.name]
@@ -129,16 +113,16 @@ class _Placing:
             else:
                 self.places.setdefault(id(place), []).append(name)
 
-    def _collect(self, body: Body) -> None:
+    def _collect(self, body: ir.Body) -> None:
         """Notes which statements contain accesses, by a walk that leaves bodies before what contains them."""
         users: dict[int, set[str]] = {}
         for name in self._accesses.elements:
             for user in self._accesses.users[name]:
                 users.setdefault(user, set()).add(name)
-        for stmt in reversed(list(walk_statements(body))):
+        for stmt in reversed(list(ir.walk_statements(body))):
             names = users.get(id(stmt), set())
-            is_barrier = type(stmt) is GridLoop or (type(stmt) is Barrier and stmt.ordering is Ordering.GRID_SYNC)
-            for inner in bodies(stmt):
+            is_barrier = type(stmt) is ir.GridLoop or (type(stmt) is ir.Barrier and stmt.ordering is Ordering.GRID_SYNC)
+            for inner in ir.bodies(stmt):
                 for nested in inner:
                     if id(nested) in self._below:
                         names = names | self._below[id(nested)]
@@ -148,10 +132,10 @@ class _Placing:
             if is_barrier:
                 self._has_barrier.add(id(stmt))
 
-    def _place(self, body: Body, name: str) -> Stmt | None:
+    def _place(self, body: ir.Body, name: str) -> ir.Stmt | None:
         while True:
             users = [stmt for stmt in body if name in self._below.get(id(stmt), ())]
-            if len(users) == 1 and isinstance(users[0], Block | Region | GridLoop):
+            if len(users) == 1 and isinstance(users[0], ir.Block | ir.Region | ir.GridLoop):
                 body = users[0].body
                 continue
             if not users or any(id(stmt) in self._has_barrier for stmt in users):
@@ -166,7 +150,7 @@ class _Scalars(Rewriter):
         super().__init__(program, counts)
         self._elements = accesses.elements
         self._places = places
-        self._made: dict[int, Expr] = {}
+        self._made: dict[int, ir.Expr] = {}
         names = names_of(program)
         self._names = {
             (buffer, element): names.unique(f"{buffer}_{element}")
@@ -179,31 +163,33 @@ class _Scalars(Rewriter):
         assert isinstance(element, ScalarType)
         return element
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         return rebuilt_from(expr, self._replaced, self._made)
 
-    def _replaced(self, old: Any, new: Expr) -> Expr:
-        if type(old) is not Load or old.buffer not in self._elements:
+    def _replaced(self, old: Any, new: ir.Expr) -> ir.Expr:
+        if type(old) is not ir.Load or old.buffer not in self._elements:
             return new
         self.counts["loads"] += 1
         index = old.index
-        assert type(index) is Literal
-        return Var(self._names[old.buffer, int(index.value)], loc=old.loc)
+        assert type(index) is ir.Literal
+        return ir.Var(self._names[old.buffer, int(index.value)], loc=old.loc)
 
-    def visit(self, stmt: Stmt) -> None:
+    def visit(self, stmt: ir.Stmt) -> None:
         for buffer in self._places.pop(id(stmt), ()):  # a statement object may occur again
             for element in sorted(self._elements[buffer]):
-                self.out.append(Let(self._names[buffer, element], _zero(self._element(buffer), stmt.loc), loc=stmt.loc))
+                self.out.append(
+                    ir.Let(self._names[buffer, element], _zero(self._element(buffer), stmt.loc), loc=stmt.loc)
+                )
         super().visit(stmt)
 
-    def plain(self, stmt: Stmt) -> None:
-        if type(stmt) is not Store or stmt.buffer not in self._elements:
+    def plain(self, stmt: ir.Stmt) -> None:
+        if type(stmt) is not ir.Store or stmt.buffer not in self._elements:
             super().plain(stmt)
             return
         self.counts["stores"] += 1
-        assert type(stmt.index) is Literal
+        assert type(stmt.index) is ir.Literal
         value = _stored(self._element(stmt.buffer), self.expression(stmt.value))
-        self.out.append(Assign(self._names[stmt.buffer, int(stmt.index.value)], value, loc=stmt.loc))
+        self.out.append(ir.Assign(self._names[stmt.buffer, int(stmt.index.value)], value, loc=stmt.loc))
 
 
 def _with_scalars(program: Program, counts: Counts) -> Program:
@@ -215,7 +201,7 @@ def _with_scalars(program: Program, counts: Counts) -> Program:
         return program
     body = _Scalars(program, counts, accesses, places).body(program.body)
     counts["buffers"] += len(accesses.elements)
-    measured = {node.buffer for node in unique_expressions(program) if type(node) is BufferLength}
+    measured = {node.buffer for node in unique_expressions(program) if type(node) is ir.BufferLength}
     gone = accesses.elements.keys() - measured - {buffer.like for buffer in program.buffers}
     return replace(program, body=body, buffers=tuple([b for b in program.buffers if b.name not in gone]))
 
@@ -230,10 +216,10 @@ class _Known:
 
     __slots__ = ("element", "out", "slot", "value")
 
-    def __init__(self, element: Value, value: Expr, out: list[Stmt | None], slot: int | None) -> None:
+    def __init__(self, element: Value, value: ir.Expr, out: list[ir.Stmt | None], slot: int | None) -> None:
         self.element: Value = element
-        self.value: Expr = value
-        self.out: list[Stmt | None] = out
+        self.value: ir.Expr = value
+        self.out: list[ir.Stmt | None] = out
         self.slot: int | None = slot
 
 
@@ -246,32 +232,32 @@ class _Forwarding(Rewriter):
         self._near = {b.name: b for b in program.buffers if b.access in _NEAR and type(b.element) is ScalarType}
         self._shared = frozenset([name for name, buffer in self._near.items() if buffer.access is Access.WORKGROUP])
         self._known: dict[str, dict[int, _Known]] = {}
-        self._made: dict[int, Expr] = {}
+        self._made: dict[int, ir.Expr] = {}
         self._names = names_of(program)
-        self._loading = containing(program, frozenset({Load}))
-        self._atomic = containing(program, ATOMICS)
+        self._loading = containing(program, frozenset({ir.Load}))
+        self._atomic = containing(program, ir.ATOMICS)
         self._written = self._written_below(program.body)
 
-    def _written_below(self, body: Body) -> dict[int, frozenset[str]]:
+    def _written_below(self, body: ir.Body) -> dict[int, frozenset[str]]:
         """Returns the buffers that statements, or what is below them, may change or let other lanes change."""
         found: dict[int, frozenset[str]] = {}
         none = frozenset[str]()
-        for stmt in reversed(list(walk_statements(body))):
+        for stmt in reversed(list(ir.walk_statements(body))):
             names = self._written_by(stmt)
-            for inner in bodies(stmt):
+            for inner in ir.bodies(stmt):
                 for nested in inner:
                     names |= found.get(id(nested), none)
             if names:
                 found[id(stmt)] = names
         return found
 
-    def _written_by(self, stmt: Stmt) -> frozenset[str]:
-        if isinstance(stmt, GridLoop):
+    def _written_by(self, stmt: ir.Stmt) -> frozenset[str]:
+        if isinstance(stmt, ir.GridLoop):
             return frozenset(self._near)
-        found = self._shared if isinstance(stmt, Barrier | AsyncWait) else frozenset()
-        if type(stmt) is Store and stmt.buffer in self._near:
+        found = self._shared if isinstance(stmt, ir.Barrier | ir.AsyncWait) else frozenset()
+        if type(stmt) is ir.Store and stmt.buffer in self._near:
             found |= {stmt.buffer}
-        if any(id(root) in self._atomic for root in operands(stmt)):
+        if any(id(root) in self._atomic for root in ir.operands(stmt)):
             found |= self._shared
         return found
 
@@ -281,7 +267,7 @@ class _Forwarding(Rewriter):
             if self._known.pop(name, None):
                 self._made = {}
 
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         around = {name: dict(known) for name, known in self._known.items()}
         made = super().body(body)
         self._known = around
@@ -291,22 +277,22 @@ class _Forwarding(Rewriter):
     def begin_branches(self) -> None:
         self._forget(self._written.get(id(self.current), ()))
 
-    def repeated(self, stmt: Loop | GridLoop) -> Body:
+    def repeated(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         self._forget(self._written.get(id(stmt), ()))
         return self.body(stmt.body)
 
-    def visit_block(self, stmt: Block | Region) -> None:
+    def visit_block(self, stmt: ir.Block | ir.Region) -> None:
         super().visit_block(stmt)
         self._forget(self._written.get(id(stmt), ()))
 
     # ---- statements
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         if id(expr) not in self._loading or not self._known or id(expr) in self._atomic:
             return expr
         return rebuilt_from(expr, self._replaced, self._made)
 
-    def _replaced(self, old: Any, new: Expr) -> Expr:
-        if type(old) is not Load or old.buffer not in self._known:
+    def _replaced(self, old: Any, new: ir.Expr) -> ir.Expr:
+        if type(old) is not ir.Load or old.buffer not in self._known:
             return new
         index = self._table.of(old.index)
         found = self._known[old.buffer].get(index.number)
@@ -323,39 +309,39 @@ class _Forwarding(Rewriter):
         """Declares a local for the value of a store, and lets the store take it from there."""
         assert known.slot is not None
         store = known.out[known.slot + 1]
-        assert type(store) is Store
+        assert type(store) is ir.Store
         name = self._names.unique(f"{buffer}_stored")
-        known.out[known.slot] = Let(name, known.value, loc=store.loc)
-        known.value = Var(name, loc=store.value.loc)
-        known.out[known.slot + 1] = Store(buffer, store.index, known.value, loc=store.loc)
+        known.out[known.slot] = ir.Let(name, known.value, loc=store.loc)
+        known.value = ir.Var(name, loc=store.value.loc)
+        known.out[known.slot + 1] = ir.Store(buffer, store.index, known.value, loc=store.loc)
         known.slot = None
 
-    def plain(self, stmt: Stmt) -> None:
+    def plain(self, stmt: ir.Stmt) -> None:
         slot = None
-        if type(stmt) is Store and stmt.buffer in self._near:
+        if type(stmt) is ir.Store and stmt.buffer in self._near:
             self.out.append(None)
             slot = len(self.out) - 1
         super().plain(stmt)
         if slot is None:
             self._forget(self._written.get(id(stmt), ()))
             return
-        assert type(stmt) is Store
+        assert type(stmt) is ir.Store
         made = self.out[-1]
-        assert type(made) is Store
+        assert type(made) is ir.Store
         if id(stmt.value) in self._atomic or id(stmt.index) in self._atomic:
             self._forget(self._shared)
             self._forget((stmt.buffer,))
             return
         self._note(stmt.buffer, self._table.of(stmt.index), made, slot)
 
-    def _note(self, buffer: str, index: Value, store: Store, slot: int) -> None:
+    def _note(self, buffer: str, index: Value, store: ir.Store, slot: int) -> None:
         """Notes what a store leaves, and forgets what it may overwrite."""
         known = {} if buffer in self._shared else self._known.get(buffer, {})
         kept = {number: old for number, old in known.items() if _are_apart(old.element, index)}
         is_known = index.stable and index.low >= 0 and index.high < self._near[buffer].count
         if is_known and (buffer not in self._shared or self._is_own(index)) and len(kept) < _MOST_ELEMENTS:
-            is_fixed = type(store.value) is Literal
-            if type(store.value) is Var:
+            is_fixed = type(store.value) is ir.Literal
+            if type(store.value) is ir.Var:
                 is_fixed = self._is_kept(store.value.name)
             kept[index.number] = _Known(index, store.value, self.out, None if is_fixed else slot)
         self._known[buffer] = kept

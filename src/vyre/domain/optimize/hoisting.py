@@ -9,24 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vyre.domain.ir.expr import CHILDREN, IMPURE, LEAVES, Expr, Literal, Load, Var, children
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.rebuilding import with_operands
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    Let,
-    Loop,
-    Return,
-    Stmt,
-    Trap,
-    bodies,
-)
 from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.unique_locals import names_of
@@ -36,10 +22,10 @@ _NEVER: Final = 1 << 30
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
-def _surely_runs(loop: Loop) -> bool:
+def _surely_runs(loop: ir.Loop) -> bool:
     """Tells whether the bounds are literals that make at least one round."""
     start, stop, step = loop.start, loop.stop, loop.step
-    if type(start) is not Literal or type(stop) is not Literal or type(step) is not Literal:
+    if type(start) is not ir.Literal or type(stop) is not ir.Literal or type(step) is not ir.Literal:
         return False
     return (int(stop.value) - int(start.value)) * int(step.value) > 0
 
@@ -50,27 +36,27 @@ class _OpenLoop:
     __slots__ = ("before", "is_certain", "names")
 
     def __init__(self, is_certain: bool) -> None:
-        self.before: list[Stmt] = []
+        self.before: list[ir.Stmt] = []
         self.is_certain: bool = is_certain
         self.names: dict[int, str] = {}
         """The locals for expressions, by the identity of these."""
 
 
-def _is_grid_barrier(stmt: Stmt) -> bool:
-    return type(stmt) is GridLoop or (type(stmt) is Barrier and stmt.ordering is Ordering.GRID_SYNC)
+def _is_grid_barrier(stmt: ir.Stmt) -> bool:
+    return type(stmt) is ir.GridLoop or (type(stmt) is ir.Barrier and stmt.ordering is Ordering.GRID_SYNC)
 
 
-def _assigned_levels(body: Body) -> dict[str, int]:
+def _assigned_levels(body: ir.Body) -> dict[str, int]:
     """Returns the number of loops around the innermost assignment to each local that is assigned."""
     found: dict[str, int] = {}
-    pending: list[tuple[Body, int]] = [(body, 0)]
+    pending: list[tuple[ir.Body, int]] = [(body, 0)]
     while pending:
         statements, level = pending.pop()
         for stmt in statements:
-            if type(stmt) is Assign:
+            if type(stmt) is ir.Assign:
                 found[stmt.name] = max(level, found.get(stmt.name, 0))
-            inner = level + (type(stmt) is Loop)
-            pending += [(nested, inner) for nested in bodies(stmt)]
+            inner = level + (type(stmt) is ir.Loop)
+            pending += [(nested, inner) for nested in ir.bodies(stmt)]
     return found
 
 
@@ -87,36 +73,36 @@ class _Hoisting(Rewriter):
         self._loops: list[_OpenLoop] = []
         self._floors: list[int] = [0]
         self._fixed = containers(program.body, _is_grid_barrier)
-        self._made: dict[int, Expr] = {}
+        self._made: dict[int, ir.Expr] = {}
         self._names = names_of(program)
 
     # ---- levels
-    def _examined(self, root: Expr) -> tuple[int, bool]:
+    def _examined(self, root: ir.Expr) -> tuple[int, bool]:
         """Returns the level of an expression, and whether it loads."""
         found = self._found
         for node in operands_first(root, found):
             kind = type(node)
-            if kind in LEAVES:
-                level = self._level_of(node.name) if kind is Var else 0  # type: ignore[union-attr]
+            if kind in ir.LEAVES:
+                level = self._level_of(node.name) if kind is ir.Var else 0  # type: ignore[union-attr]
                 found[id(node)] = (level, False)
                 continue
-            level, loads = 0, kind is Load and not self._is_leaf(node)
-            if kind in IMPURE or (loads and node.buffer not in self._unwritten):  # type: ignore[union-attr]
+            level, loads = 0, kind is ir.Load and not self._is_leaf(node)
+            if kind in ir.IMPURE or (loads and node.buffer not in self._unwritten):  # type: ignore[union-attr]
                 level = _NEVER
-            for part in children(node):
+            for part in ir.children(node):
                 below, loads_below = found[id(part)]
                 level, loads = max(level, below), loads or loads_below
             found[id(node)] = (level, loads)
         return found[id(root)]
 
-    def _is_leaf(self, expr: Expr) -> bool:
+    def _is_leaf(self, expr: ir.Expr) -> bool:
         """Returns whether an expression costs nothing: it has no operands, or reads a parameter."""
-        return type(expr) in LEAVES or (type(expr) is Load and expr.buffer in self._parameters)
+        return type(expr) in ir.LEAVES or (type(expr) is ir.Load and expr.buffer in self._parameters)
 
     def _level_of(self, name: str) -> int:
         return max(self._levels[name], self._assigned.get(name, 0))
 
-    def _target(self, expr: Expr) -> int:
+    def _target(self, expr: ir.Expr) -> int:
         """Returns the number of loops around the place where an expression can be computed."""
         level, loads = self._examined(expr)
         level = max(level, self._floors[-1])
@@ -128,7 +114,7 @@ class _Hoisting(Rewriter):
         return level
 
     # ---- expressions
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         if len(self._loops) <= self._floors[-1] or self._is_leaf(expr):
             return expr
         made = self._made
@@ -147,7 +133,7 @@ class _Hoisting(Rewriter):
             if target < depth:
                 made[id(node)] = self._hoisted(node, target)
                 continue
-            old = CHILDREN[kind](node)
+            old = ir.CHILDREN[kind](node)
             waiting = [part for part in old if part is not None and id(part) not in made]
             if waiting:
                 stack += waiting[::-1]
@@ -156,18 +142,18 @@ class _Hoisting(Rewriter):
             made[id(node)] = with_operands(node, new)
         return made[id(expr)]
 
-    def _hoisted(self, expr: Expr, target: int) -> Expr:
+    def _hoisted(self, expr: ir.Expr, target: int) -> ir.Expr:
         loop = self._loops[target]
         name = loop.names.get(id(expr))
         if name is None:
             self.counts["values"] += 1
             name = loop.names[id(expr)] = self._names.unique("invariant")
             self._levels[name] = target
-            loop.before.append(Let(name, expr, loc=expr.loc))
-        return Var(name, loc=expr.loc)
+            loop.before.append(ir.Let(name, expr, loc=expr.loc))
+        return ir.Var(name, loc=expr.loc)
 
     # ---- statements
-    def visit_let(self, stmt: Let) -> None:
+    def visit_let(self, stmt: ir.Let) -> None:
         depth = len(self._loops)
         if depth > self._floors[-1] and stmt.name not in self._assigned and not self._is_leaf(stmt.value):
             target = self._target(stmt.value)
@@ -179,11 +165,11 @@ class _Hoisting(Rewriter):
         self._levels[stmt.name] = depth
         self.plain(stmt)
 
-    def plain(self, stmt: Stmt) -> None:
-        if isinstance(stmt, Return | Trap):
+    def plain(self, stmt: ir.Stmt) -> None:
+        if isinstance(stmt, ir.Return | ir.Trap):
             for loop in self._loops:
                 loop.is_certain = False
-        elif isinstance(stmt, Break | Continue):
+        elif isinstance(stmt, ir.Break | ir.Continue):
             self._loops[-1].is_certain = False
         super().plain(stmt)
 
@@ -194,7 +180,7 @@ class _Hoisting(Rewriter):
         self._floors.pop()
         self._made = {}
 
-    def visit_loop(self, stmt: Loop) -> None:
+    def visit_loop(self, stmt: ir.Loop) -> None:
         is_fixed = id(stmt) in self._fixed
         self._loops.append(_OpenLoop(_surely_runs(stmt)))
         depth = len(self._loops)
@@ -210,10 +196,10 @@ class _Hoisting(Rewriter):
         made: Any = self.legal(stmt, self.operands(stmt))
         self.out += opened.before
         if body is not stmt.body:
-            made = Loop(made.var, made.start, made.stop, made.step, body, loc=made.loc)
+            made = ir.Loop(made.var, made.start, made.stop, made.step, body, loc=made.loc)
         self.out.append(made)
 
-    def visit_grid_loop(self, stmt: GridLoop) -> None:
+    def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         self._levels[stmt.name] = 0
         super().visit_grid_loop(stmt)
 

@@ -9,31 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.ir.expr import (
-    OF_SUBGROUP,
-    Atomic,
-    Binary,
-    BufferLength,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Select,
-    SpecConst,
-    Unary,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Assign, Block, Body, If, Let, Region, Return, Stmt, Store, Trap, if_chain
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
-TRUE: Final = Literal(ScalarType.BOOL, 1)
+TRUE: Final = ir.Literal(ScalarType.BOOL, 1)
 
 
 class Untraceable(Exception):
@@ -48,7 +33,7 @@ class Read(NamedTuple):
 
     buffer: str
     version: int
-    place: Expr
+    place: ir.Expr
     name: str
 
 
@@ -59,9 +44,9 @@ class Effect(NamedTuple):
     """
 
     target: str
-    guard: Expr
-    place: Expr
-    value: Expr | None
+    guard: ir.Expr
+    place: ir.Expr
+    value: ir.Expr | None
 
 
 class LaneEffects(NamedTuple):
@@ -72,7 +57,7 @@ class LaneEffects(NamedTuple):
     reads: tuple[Read, ...]
 
 
-SameIndex = Callable[[Expr, Expr], bool]
+SameIndex = Callable[[ir.Expr, ir.Expr], bool]
 """Says whether two indices are surely equal."""
 
 
@@ -89,27 +74,29 @@ def lane_effects(program: Program, same: SameIndex, known: LaneEffects | None = 
 
 def ids_and_lengths(program: Program) -> dict[str, ScalarType]:
     """Returns the variables that stand for the ids of a lane and for the lengths of buffers, with their types."""
-    ids = [LaunchId(kind, axis) for kind in IdKind for axis in range(3)]
-    lengths = [BufferLength(buffer.name) for buffer in program.abi_buffers]
+    ids = [ir.LaunchId(kind, axis) for kind in ir.IdKind for axis in range(3)]
+    lengths = [ir.BufferLength(buffer.name) for buffer in program.abi_buffers]
     return {_outside(node): ScalarType.U32 for node in (*ids, *lengths)}
 
 
-def facts_of_lane(program: Program) -> Expr:
+def facts_of_lane(program: Program) -> ir.Expr:
     """Returns what is true of ``ids_and_lengths`` in any lane: bounds, how ids belong together, and fixed lengths."""
-    found: Expr = TRUE
+    found: ir.Expr = TRUE
     for axis, size in enumerate(program.workgroup_size):
-        local, group, whole = (_id(kind, axis) for kind in (IdKind.LOCAL, IdKind.GROUP, IdKind.GLOBAL))
-        first = Binary(BinaryOp.MUL, group, _u32(size))
-        found = _both(found, Binary(BinaryOp.LT, local, _u32(size)))
-        found = _both(found, Binary(BinaryOp.EQ, whole, Binary(BinaryOp.ADD, first, local)))
+        local, group, whole = (_id(kind, axis) for kind in (ir.IdKind.LOCAL, ir.IdKind.GROUP, ir.IdKind.GLOBAL))
+        first = ir.Binary(BinaryOp.MUL, group, _u32(size))
+        found = _both(found, ir.Binary(BinaryOp.LT, local, _u32(size)))
+        found = _both(found, ir.Binary(BinaryOp.EQ, whole, ir.Binary(BinaryOp.ADD, first, local)))
     for buffer in program.abi_buffers:
         if buffer.count:
-            found = _both(found, Binary(BinaryOp.EQ, Var(_outside(BufferLength(buffer.name))), _u32(buffer.count)))
+            found = _both(
+                found, ir.Binary(BinaryOp.EQ, ir.Var(_outside(ir.BufferLength(buffer.name))), _u32(buffer.count))
+            )
     return found
 
 
-def _id(kind: IdKind, axis: int) -> Var:
-    return Var(_outside(LaunchId(kind, axis)))
+def _id(kind: ir.IdKind, axis: int) -> ir.Var:
+    return ir.Var(_outside(ir.LaunchId(kind, axis)))
 
 
 def _outside(node: Node) -> str:
@@ -117,8 +104,8 @@ def _outside(node: Node) -> str:
     return repr(node)
 
 
-def _u32(value: int) -> Literal:
-    return Literal(ScalarType.U32, value)
+def _u32(value: int) -> ir.Literal:
+    return ir.Literal(ScalarType.U32, value)
 
 
 class _Run:
@@ -129,43 +116,43 @@ class _Run:
         self.reads: list[Read] = [] if known is None else list(known.reads)
         self._same = same
         self._types = StaticTypes(program)
-        self._values: dict[str, Expr] = {}
+        self._values: dict[str, ir.Expr] = {}
         self._versions: dict[str, int] = {}
-        self._alive: Expr = TRUE
+        self._alive: ir.Expr = TRUE
 
     # ---------------------------------------------------------------- statements
-    def body(self, body: Body, guard: Expr) -> None:
+    def body(self, body: ir.Body, guard: ir.Expr) -> None:
         for stmt in body:
             self._statement(stmt, guard)
 
-    def _statement(self, stmt: Stmt, guard: Expr) -> None:
+    def _statement(self, stmt: ir.Stmt, guard: ir.Expr) -> None:
         match stmt:
-            case Let(name=name, value=value):
+            case ir.Let(name=name, value=value):
                 self._types.declare(name, self._types.of(value))
                 self._values[name] = self._expression(value)
-            case Assign(name=name, value=value):
+            case ir.Assign(name=name, value=value):
                 self._values[name] = self._expression(value)
-            case Store(buffer=buffer, index=index, value=value):
+            case ir.Store(buffer=buffer, index=index, value=value):
                 if not self.program.buffer(buffer).is_bound:
                     raise Untraceable("workgroup or private memory")
                 place, stored = self._expression(index), self._expression(value)
                 self.effects.append(Effect(buffer, _both(guard, self._alive), place, stored))
                 self._versions[buffer] = self._versions.get(buffer, 0) + 1
-            case If():
+            case ir.If():
                 self._chain(stmt, guard)
-            case Block(body=body) | Region(body=body):
+            case ir.Block(body=body) | ir.Region(body=body):
                 self.body(body, guard)
-            case Return():
+            case ir.Return():
                 self._alive = _both(self._alive, _not(guard))
-            case Trap(address=address, tag=tag):
+            case ir.Trap(address=address, tag=tag):
                 place = self._expression(address)
                 self.effects.append(Effect(f"trap {tag}", _both(guard, self._alive), place, None))
                 self._alive = _both(self._alive, _not(guard))
             case _:
                 raise Untraceable(f"a statement of kind {type(stmt).__name__}")
 
-    def _chain(self, first: If, guard: Expr) -> None:
-        links, last = if_chain(first)
+    def _chain(self, first: ir.If, guard: ir.Expr) -> None:
+        links, last = ir.if_chain(first)
         left = guard
         for link in links:
             condition = self._expression(link.condition)
@@ -173,23 +160,23 @@ class _Run:
             left = _both(left, _not(condition))
         self._branch(last, left)
 
-    def _branch(self, body: Body, guard: Expr) -> None:
+    def _branch(self, body: ir.Body, guard: ir.Expr) -> None:
         """Runs a branch; what it assigns is taken only where its guard holds."""
         before = dict(self._values)
         self.body(body, guard)
         for name, old in before.items():
             new = self._values[name]
             if new is not old:
-                self._values[name] = Select(guard, new, old)
+                self._values[name] = ir.Select(guard, new, old)
 
     # ---------------------------------------------------------------- expressions
-    def _expression(self, expr: Expr) -> Expr:
+    def _expression(self, expr: ir.Expr) -> ir.Expr:
         types = self._types
 
         def changed(node: Any) -> Any:
-            if type(node) is Var:
+            if type(node) is ir.Var:
                 return self._values[node.name]
-            if type(node) is Load:
+            if type(node) is ir.Load:
                 return self._read(node)
             if type(node) in _OUTSIDE:
                 return self._variable(_outside(node), types.of(node))
@@ -199,35 +186,35 @@ class _Run:
 
         return rebuilt(expr, changed)
 
-    def _read(self, load: Load) -> Expr:
+    def _read(self, load: ir.Load) -> ir.Expr:
         if not self.program.buffer(load.buffer).is_bound:
             raise Untraceable("workgroup or private memory")
         version = self._versions.get(load.buffer, 0)
         for read in self.reads:
             if read[:2] == (load.buffer, version) and (read.place == load.index or self._same(read.place, load.index)):
-                return Var(read.name)
+                return ir.Var(read.name)
         name = f"{load.buffer}[{len(self.reads)}]"
         self.reads.append(Read(load.buffer, version, load.index, name))
         element = self.program.buffer(load.buffer).element
         assert isinstance(element, ScalarType)
         return self._variable(name, element.widened)
 
-    def _variable(self, name: str, dtype: ScalarType) -> Var:
+    def _variable(self, name: str, dtype: ScalarType) -> ir.Var:
         self.variables[name] = dtype
-        return Var(name)
+        return ir.Var(name)
 
 
-_OUTSIDE: Final = frozenset({BufferLength, LaunchId, SpecConst})
+_OUTSIDE: Final = frozenset({ir.BufferLength, ir.LaunchId, ir.SpecConst})
 
 
-_EFFECTS: Final = OF_SUBGROUP | {Atomic}
+_EFFECTS: Final = ir.OF_SUBGROUP | {ir.Atomic}
 
 
-def _both(a: Expr, b: Expr) -> Expr:
+def _both(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     if a == TRUE:
         return b
-    return a if b == TRUE else Binary(BinaryOp.AND, a, b)
+    return a if b == TRUE else ir.Binary(BinaryOp.AND, a, b)
 
 
-def _not(a: Expr) -> Expr:
-    return Unary(UnaryOp.LOGICAL_NOT, a)
+def _not(a: ir.Expr) -> ir.Expr:
+    return ir.Unary(UnaryOp.LOGICAL_NOT, a)

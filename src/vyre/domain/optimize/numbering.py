@@ -16,28 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from vyre.domain.ir.expr import (
-    CHILDREN,
-    DISTINCTIONS,
-    IMPURE,
-    LEAVES,
-    Binary,
-    BufferLength,
-    Expr,
-    LaunchId,
-    Literal,
-    Load,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Var,
-    children,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
-from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop
 from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flow import FlowRewriter
@@ -51,12 +34,12 @@ _Number: TypeAlias = int
 
 
 LEAF_KEYS: Final[dict[type[Node], Callable[[Any], tuple[object, ...]]]] = {
-    Literal: lambda e: (Literal, e.dtype, e.bits),
-    BufferLength: lambda e: (BufferLength, e.buffer),
-    LaunchId: lambda e: (LaunchId, e.kind, e.axis),
-    SubgroupLane: lambda e: (SubgroupLane,),
-    SubgroupSize: lambda e: (SubgroupSize,),
-    SpecConst: lambda e: (SpecConst, e.name),
+    ir.Literal: lambda e: (ir.Literal, e.dtype, e.bits),
+    ir.BufferLength: lambda e: (ir.BufferLength, e.buffer),
+    ir.LaunchId: lambda e: (ir.LaunchId, e.kind, e.axis),
+    ir.SubgroupLane: lambda e: (ir.SubgroupLane,),
+    ir.SubgroupSize: lambda e: (ir.SubgroupSize,),
+    ir.SpecConst: lambda e: (ir.SpecConst, e.name),
 }
 
 
@@ -65,12 +48,12 @@ class First:
 
     __slots__ = ("later", "name", "node", "place", "segment")
 
-    def __init__(self, node: Expr, place: int, segment: int, name: str | None) -> None:
-        self.node: Expr = node
+    def __init__(self, node: ir.Expr, place: int, segment: int, name: str | None) -> None:
+        self.node: ir.Expr = node
         self.place: int = place
         self.segment: int = segment
         self.name: str | None = name
-        self.later: list[tuple[int, Expr]] = []
+        self.later: list[tuple[int, ir.Expr]] = []
         """The later expressions, with their places."""
 
 
@@ -95,7 +78,7 @@ class _Numbering(FlowRewriter):
         """The first expressions that have later ones."""
 
     # ---- scopes
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         mark = len(self._trail)
         for stmt in body:
             splits = id(stmt) in self._split or splits_grid(stmt)
@@ -110,23 +93,23 @@ class _Numbering(FlowRewriter):
                 self._firsts[number] = before
         return body
 
-    def loop_body(self, stmt: Loop | GridLoop) -> Body:
-        if isinstance(stmt, Loop):
+    def loop_body(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
+        if isinstance(stmt, ir.Loop):
             self._locals[stmt.var] = self._fresh()
         self._segment += splits_grid(stmt) or id(stmt) in self._split
         return self.body(stmt.body)
 
-    def visit_grid_loop(self, stmt: GridLoop) -> None:
+    def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         super().visit_grid_loop(stmt)
         self._locals[stmt.name] = self._fresh()
 
-    def link(self, link: If) -> Expr:
+    def link(self, link: ir.If) -> ir.Expr:
         self._names_only = True
         made = super().link(link)
         self._names_only = False
         return made
 
-    def visit_let(self, stmt: Let) -> None:
+    def visit_let(self, stmt: ir.Let) -> None:
         self._place += 1
         numbers = self._number(stmt.value)
         number = numbers[id(stmt.value)]
@@ -136,7 +119,7 @@ class _Numbering(FlowRewriter):
         self._search(stmt.value, numbers, stmt.name if is_fixed else None)
         self.evaluated(stmt)
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         self._place += 1
         self._search(expr, self._number(expr), None)
         return expr
@@ -152,49 +135,49 @@ class _Numbering(FlowRewriter):
             found = self._numbers[key] = self._fresh()
         return found
 
-    def _number(self, root: Expr) -> dict[int, _Number]:
+    def _number(self, root: ir.Expr) -> dict[int, _Number]:
         """Returns the numbers of an expression and its parts by identity; does not recurse."""
         numbers: dict[int, _Number] = {}
         for node in operands_first(root, numbers):
-            if type(node) in LEAVES:
+            if type(node) in ir.LEAVES:
                 numbers[id(node)] = self._of_leaf(node)
             else:
-                numbers[id(node)] = self._of_operator(node, [numbers[id(operand)] for operand in children(node)])
+                numbers[id(node)] = self._of_operator(node, [numbers[id(operand)] for operand in ir.children(node)])
         return numbers
 
-    def _of_leaf(self, node: Expr) -> _Number:
-        if type(node) is not Var:
+    def _of_leaf(self, node: ir.Expr) -> _Number:
+        if type(node) is not ir.Var:
             return self._of_key(LEAF_KEYS[type(node)](node))
         name = node.name
-        return self._of_key((Var, name, self.time(name))) if name in self._facts.assigned else self._locals[name]
+        return self._of_key((ir.Var, name, self.time(name))) if name in self._facts.assigned else self._locals[name]
 
-    def _of_operator(self, node: Expr, operands: list[_Number]) -> _Number:
+    def _of_operator(self, node: ir.Expr, operands: list[_Number]) -> _Number:
         kind = type(node)
-        if kind is Binary:
+        if kind is ir.Binary:
             op = node.op  # type: ignore[union-attr]
             if op in COMMUTING:
                 operands.sort()
             return self._of_key((op, *operands))
-        if type(node) is Load:
+        if type(node) is ir.Load:
             changing = self._facts.memory(node.buffer)
             if not changing:
-                return self._of_key((Load, node.buffer, *operands))
+                return self._of_key((ir.Load, node.buffer, *operands))
             if self.current is not None and self.has_atomic(self.current):
                 return self._fresh()
-            return self._of_key((Load, node.buffer, *operands, *[self.time(key) for key in changing]))
-        if kind in IMPURE:
+            return self._of_key((ir.Load, node.buffer, *operands, *[self.time(key) for key in changing]))
+        if kind in ir.IMPURE:
             return self._fresh()
-        return self._of_key((kind, DISTINCTIONS[kind](node), *operands))
+        return self._of_key((kind, ir.DISTINCTIONS[kind](node), *operands))
 
     # ---- equal expressions
-    def _search(self, root: Expr, numbers: dict[int, _Number], name: str | None) -> None:
+    def _search(self, root: ir.Expr, numbers: dict[int, _Number], name: str | None) -> None:
         """Notes an expression and its parts, or that an earlier one has the value; ``name`` is a local for it."""
         seen: set[int] = set()
         stack = [root]
         while stack:
             node = stack.pop()
             kind = type(node)
-            if kind in LEAVES or id(node) in seen:
+            if kind in ir.LEAVES or id(node) in seen:
                 continue
             number = numbers[id(node)]
             first = self._firsts.get(number)
@@ -202,8 +185,8 @@ class _Numbering(FlowRewriter):
                 if first.node is not node or first.place != self._place:
                     self._match(first, node)
                 continue
-            below = [operand for operand in CHILDREN[kind](node) if operand is not None]
-            if kind in IMPURE or self._names_only:
+            below = [operand for operand in ir.CHILDREN[kind](node) if operand is not None]
+            if kind in ir.IMPURE or self._names_only:
                 seen.add(id(node))
             else:
                 made = First(node, self._place, self._segment, name if node is root else None)
@@ -211,7 +194,7 @@ class _Numbering(FlowRewriter):
                 self._firsts[number] = made
             stack += below[::-1]
 
-    def _match(self, first: First, node: Expr) -> None:
+    def _match(self, first: First, node: ir.Expr) -> None:
         if not first.later:
             self.found.append(first)
         first.later.append((self._place, node))
@@ -236,7 +219,7 @@ class Sharing(Rewriter):
         self._has_room: bool | None = None
         self._declared: dict[int, dict[int, str]] = {}
         """The expressions that get a local, by place and identity."""
-        self._replaced: dict[int, dict[int, Expr]] = {}
+        self._replaced: dict[int, dict[int, ir.Expr]] = {}
         """What stands for the expressions that read one."""
         for first in found:
             if first.name is None:
@@ -245,7 +228,7 @@ class Sharing(Rewriter):
                 first.name = names.unique("same")
                 self._declared.setdefault(first.place, {})[id(first.node)] = first.name
             for place, node in first.later:
-                self._replaced.setdefault(place, {})[id(node)] = Var(first.name, loc=node.loc)
+                self._replaced.setdefault(place, {})[id(node)] = ir.Var(first.name, loc=node.loc)
         self._place = 0
 
     def _pays(self, first: First) -> bool:
@@ -254,15 +237,15 @@ class Sharing(Rewriter):
         One more node is no reason to read memory twice.
         """
         node = first.node
-        if len(first.later) > 1 or any(type(operand) not in LEAVES for operand in children(node)):
+        if len(first.later) > 1 or any(type(operand) not in ir.LEAVES for operand in ir.children(node)):
             return True
-        if type(node) is not Load:
+        if type(node) is not ir.Load:
             return False
         if self._has_room is None:
             self._has_room = has_room(self.source)
         return self._has_room
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         self._place += 1
         declared, replaced = self._declared.get(self._place, {}), self._replaced.get(self._place, {})
         if not declared and not replaced:
@@ -270,12 +253,12 @@ class Sharing(Rewriter):
         self.counts["shared"] += len(replaced)
         return rebuilt_from(expr, lambda old, new: self._named(new, declared.get(id(old))), {**replaced})
 
-    def _named(self, node: Expr, name: str | None) -> Expr:
+    def _named(self, node: ir.Expr, name: str | None) -> ir.Expr:
         if name is None:
             return node
         self.counts["named"] += 1
-        self.out.append(Let(name, node, loc=node.loc))
-        return Var(name, loc=node.loc)
+        self.out.append(ir.Let(name, node, loc=node.loc))
+        return ir.Var(name, loc=node.loc)
 
 
 NUMBERING: Final = walking_pass("numbering", 1, lambda unique, counts: Sharing(unique, counts, found_in(unique)))

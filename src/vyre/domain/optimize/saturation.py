@@ -19,31 +19,13 @@ from typing import Final, NamedTuple
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import Access
-from vyre.domain.ir.expr import (
-    CHILDREN,
-    LEAVES,
-    Binary,
-    Bitcast,
-    Cast,
-    Expr,
-    Fma,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import BINARY, UNARY
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
-from vyre.domain.ir.stmt import Assign, Body, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
@@ -65,15 +47,15 @@ SURE_GRAPHS: Final = 200
 """The e-graphs that every program may have, however small it is."""
 NODES_PER_GRAPH: Final = 20
 """The nodes of a program for each further e-graph, which keeps the work for a node bounded."""
-_CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, WrapCast})
+_CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({ir.Cast, ir.Bitcast, ir.WrapCast})
 _UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class Rewrite(NamedTuple):
     """An expression of a program that the pass replaced, and the steps by which one becomes the other."""
 
-    before: Expr
-    after: Expr
+    before: ir.Expr
+    after: ir.Expr
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
@@ -137,14 +119,14 @@ def _starts(rules: RuleSet) -> Starts:
 _SPELLINGS: Final[dict[object, str]] = {
     **{op: row.text for op, row in BINARY.items()},
     **{op: row.text for op, row in UNARY.items()},
-    Select: "select",
-    Fma: "fma",
-    Cast: "cast",
-    Bitcast: "bitcast",
-    WrapCast: "wrap_cast",
-    Narrow: "narrow",
-    Pack: "pack",
-    Unpack: "unpack",
+    ir.Select: "select",
+    ir.Fma: "fma",
+    ir.Cast: "cast",
+    ir.Bitcast: "bitcast",
+    ir.WrapCast: "wrap_cast",
+    ir.Narrow: "narrow",
+    ir.Pack: "pack",
+    ir.Unpack: "unpack",
 }
 _MADE: Final = frozenset({"+", "-", "*", "<<", ">>", "&"})
 """Operators that laws make of others; rules for these are tried in every program."""
@@ -159,11 +141,11 @@ def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
     operators: set[object] = set()
     for node in unique_expressions(program):
         cls = type(node)
-        if cls is Binary or cls is Unary:
+        if cls is ir.Binary or cls is ir.Unary:
             operators.add(node.op)  # type: ignore[union-attr]
-        elif cls is Literal:
+        elif cls is ir.Literal:
             types.add(node.dtype)  # type: ignore[union-attr]
-        elif cls not in LEAVES:
+        elif cls not in ir.LEAVES:
             operators.add(cls)
             if cls in _CONVERSIONS:
                 types.add(node.dtype)  # type: ignore[union-attr]
@@ -186,13 +168,13 @@ class _Saturation(Rewriter):
         self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
         """The e-graphs that may still be made."""
         self._types = StaticTypes(program)
-        self._made: dict[int, Expr] = {}
+        self._made: dict[int, ir.Expr] = {}
         self._forms: dict[Key, Form] = {}
-        self._impure: dict[int, Expr] = {}
+        self._impure: dict[int, ir.Expr] = {}
         """Expressions of the new program that stay as they are, by identity."""
-        self._assigned = {stmt.name for stmt in walk_statements(program.body) if isinstance(stmt, Assign)}
+        self._assigned = {stmt.name for stmt in ir.walk_statements(program.body) if isinstance(stmt, ir.Assign)}
         self._unchanging = {b.name for b in program.buffers if b.access in _UNCHANGING}
-        self._values: dict[str, Expr] = {}
+        self._values: dict[str, ir.Expr] = {}
         self._steady: set[int] = set()
         """Identities of the expressions in ``_values``."""
         self._locals: dict[str, ScalarType] = {}
@@ -201,16 +183,16 @@ class _Saturation(Rewriter):
         self._scope = Scope(self._locals, elements, self._values, self._types.of, types, spellings)
         self._starts = _starts(self._rules.of(types, spellings))
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         return rebuilt(expr, self._rule, self._made)
 
-    def _rule(self, node: Expr) -> Expr:
+    def _rule(self, node: ir.Expr) -> ir.Expr:
         """Returns what an expression becomes whose operands are done."""
         kind = type(node)
-        if kind in LEAVES:
+        if kind in ir.LEAVES:
             return node
         if kind not in OPERATORS or (
-            self._impure and any(id(operand) in self._impure for operand in CHILDREN[kind](node))
+            self._impure and any(id(operand) in self._impure for operand in ir.CHILDREN[kind](node))
         ):
             self._impure[id(node)] = node
             return node
@@ -223,7 +205,7 @@ class _Saturation(Rewriter):
             self.counts["cheaper"] += 1
         return made
 
-    def _cheapest(self, node: Expr) -> Expr:
+    def _cheapest(self, node: ir.Expr) -> ir.Expr:
         """Returns the cheapest form that is found of an expression; windows that are alike are saturated once."""
         window = window_of(node, self._scope, LIMITS.window)
         form = self._forms.get(window.key)
@@ -240,15 +222,15 @@ class _Saturation(Rewriter):
         return Replay(rules, self._rules.commuting, self._locals, self._scope.elements, self._values)
 
     # ---- declarations
-    def visit_let(self, stmt: Let) -> None:
+    def visit_let(self, stmt: ir.Let) -> None:
         made = self.operands(stmt)
         self._declare(stmt.name, self._types.of(made.value))
         if self._is_unchanging(stmt.name, made.value):
             self._values[stmt.name] = made.value
         self.out.append(made)
 
-    def repeated(self, stmt: Loop | GridLoop) -> Body:
-        if isinstance(stmt, Loop):
+    def repeated(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
+        if isinstance(stmt, ir.Loop):
             self._declare(stmt.var, self._types.of(stmt.start))
         else:
             self._declare(stmt.name, ScalarType.U32)
@@ -258,7 +240,7 @@ class _Saturation(Rewriter):
         self._types.declare(name, dtype)
         self._locals[name] = dtype
 
-    def _is_unchanging(self, name: str, value: Expr) -> bool:
+    def _is_unchanging(self, name: str, value: ir.Expr) -> bool:
         """Returns whether a local has its value, computed anew, wherever it is visible."""
         if name in self._assigned:
             return False
@@ -271,18 +253,18 @@ class _Saturation(Rewriter):
             seen.add(id(node))
             if self._is_changing(node):
                 return False
-            if type(node) not in LEAVES:
-                stack += CHILDREN[type(node)](node)
+            if type(node) not in ir.LEAVES:
+                stack += ir.CHILDREN[type(node)](node)
         self._steady |= seen
         return True
 
-    def _is_changing(self, node: Expr) -> bool:
+    def _is_changing(self, node: ir.Expr) -> bool:
         """Returns whether an expression is not the same at another time, whatever its operands are."""
-        if isinstance(node, Var):
+        if isinstance(node, ir.Var):
             return node.name in self._assigned
-        if isinstance(node, Load):
+        if isinstance(node, ir.Load):
             return node.buffer not in self._unchanging
-        return type(node) not in LEAVES and type(node) not in OPERATORS
+        return type(node) not in ir.LEAVES and type(node) not in OPERATORS
 
 
 SATURATION: Final = walking_pass("saturation", 4, _Saturation)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.expr import (
-    LEAVES,
-    ORDERED,
-    Binary,
-    Expr,
-    Unary,
-    children,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import operands, own_size, walk_statements
 from vyre.domain.ir.walk import measure
 
 _SMALL: Final = 8
@@ -23,7 +15,7 @@ _SMALL: Final = 8
 _COSTLY: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD, UnaryOp.SQRT, *TRANSCENDENTALS})
 
 
-def is_cheap(expr: Expr) -> bool:
+def is_cheap(expr: ir.Expr) -> bool:
     """Returns whether an expression is small, and free of loads, effects and costly operators.  O(1)."""
     stack = [expr]
     count = 0
@@ -31,12 +23,12 @@ def is_cheap(expr: Expr) -> bool:
         node = stack.pop()
         kind = type(node)
         count += 1
-        if count > _SMALL or kind in ORDERED:
+        if count > _SMALL or kind in ir.ORDERED:
             return False
-        if isinstance(node, Binary | Unary) and node.op in _COSTLY:
+        if isinstance(node, ir.Binary | ir.Unary) and node.op in _COSTLY:
             return False
-        if kind not in LEAVES:
-            stack += children(node)
+        if kind not in ir.LEAVES:
+            stack += ir.children(node)
     return True
 
 
@@ -47,8 +39,8 @@ def has_room(program: Program) -> bool:
     """
     known: dict[int, tuple[int, int]] = {}
     size = 0
-    for stmt in walk_statements(program.body):
-        size += own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in operands(stmt)])
+    for stmt in ir.walk_statements(program.body):
+        size += ir.own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in ir.operands(stmt)])
     return 2 * size <= MAX_PROGRAM_NODES
 
 
@@ -57,9 +49,9 @@ class Depths:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
-        self._kept: list[Expr] = []
+        self._kept: list[ir.Expr] = []
 
-    def leave_room(self, expr: Expr) -> bool:
+    def leave_room(self, expr: ir.Expr) -> bool:
         """Returns whether an expression is less deep than the limit."""
         self._kept.append(expr)  # what is known about it is stored by its identity
         return measure(expr, self._known, 1 << 30)[0] < MAX_EXPRESSION_DEPTH

@@ -6,21 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-from vyre.domain.ir.expr import (
-    CHILD_FIELDS,
-    Atomic,
-    Binary,
-    Call,
-    Expr,
-    Load,
-    Unary,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY, Result
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import GridLoop, Let, Loop
 from vyre.domain.ir.types import ScalarType
 
 
@@ -31,7 +21,7 @@ def _stated(result: ScalarType | str) -> Callable[[Any], ScalarType]:
 _FIXED: Final = {cls: _stated(form.result) for cls, form in FORMS.items() if isinstance(form.result, ScalarType | str)}
 """The types of expressions that state them."""
 _SAME: Final[dict[type[Node], Callable[[Any], Any]]] = {
-    cls: attrgetter(CHILD_FIELDS[cls][form.result]) for cls, form in FORMS.items() if isinstance(form.result, int)
+    cls: attrgetter(ir.CHILD_FIELDS[cls][form.result]) for cls, form in FORMS.items() if isinstance(form.result, int)
 }
 """The operands whose type other expressions have."""
 _BOOL: Final[frozenset[object]] = frozenset(
@@ -40,16 +30,16 @@ _BOOL: Final[frozenset[object]] = frozenset(
 )
 
 
-def type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
+def type_or_operand(node: ir.Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, ir.Expr | None]:
     """Returns the type of an expression that is neither a local nor a call, or the operand that has the same type."""
     kind = type(node)
     if kind in _FIXED:
         return _FIXED[kind](node), None
-    if type(node) is Load or type(node) is Atomic:
+    if type(node) is ir.Load or type(node) is ir.Atomic:
         element = buffers[node.buffer].element
         assert isinstance(element, ScalarType)
         return element.widened, None
-    if (type(node) is Binary or type(node) is Unary) and node.op in _BOOL:
+    if (type(node) is ir.Binary or type(node) is ir.Unary) and node.op in _BOOL:
         return ScalarType.BOOL, None
     return None, _SAME[kind](node)
 
@@ -65,7 +55,7 @@ class StaticTypes:
         self._buffers: Mapping[str, Buffer] = program.buffers_by_name
         self._results = {definition.id: definition.result_type for definition in program.definitions}
         self._locals: dict[str, ScalarType] = {}
-        self._known: dict[int, tuple[Expr, ScalarType]] = {}
+        self._known: dict[int, tuple[ir.Expr, ScalarType]] = {}
 
     def declare(self, name: str, dtype: ScalarType) -> None:
         """Sets the type of a local."""
@@ -74,16 +64,16 @@ class StaticTypes:
     def declare_all(self, statements: Iterable[object]) -> None:
         """Sets the types of the locals that statements declare; they come in the order of the program."""
         for stmt in statements:
-            if type(stmt) is Let:
+            if type(stmt) is ir.Let:
                 self.declare(stmt.name, self.of(stmt.value))
-            elif type(stmt) is Loop:
+            elif type(stmt) is ir.Loop:
                 self.declare(stmt.var, self.of(stmt.start))
-            elif type(stmt) is GridLoop:
+            elif type(stmt) is ir.GridLoop:
                 self.declare(stmt.name, ScalarType.U32)
 
-    def of(self, expr: Expr) -> ScalarType:
+    def of(self, expr: ir.Expr) -> ScalarType:
         """Returns the type of an expression; does not recurse."""
-        passed: list[Expr] = []
+        passed: list[ir.Expr] = []
         node = expr
         while True:
             kind = type(node)
@@ -95,10 +85,10 @@ class StaticTypes:
                 found = known[1]
                 break
             passed.append(node)
-            if type(node) is Var:
+            if type(node) is ir.Var:
                 found = self._locals[node.name]
                 break
-            if type(node) is Call:
+            if type(node) is ir.Call:
                 found = self._results[node.op]
                 break
             dtype, operand = type_or_operand(node, self._buffers)

@@ -5,23 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from vyre.domain.ir.expr import Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt, with_operands
-from vyre.domain.ir.stmt import (
-    Assign,
-    Block,
-    Body,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Switch,
-    if_chain,
-    operands,
-)
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import declared_names
 
@@ -60,7 +46,7 @@ class _Renaming:
     def program(self, program: Program) -> Program:
         return replace(program, body=self._body(program.body))
 
-    def _body(self, body: Body) -> Body:
+    def _body(self, body: ir.Body) -> ir.Body:
         outer = self._shown
         self._shown = dict(outer)
         made = tuple([self._statement(stmt) for stmt in body])
@@ -74,49 +60,49 @@ class _Renaming:
         self._shown[name] = renamed = self._taken.unique(name)
         return renamed
 
-    def _expressions(self, stmt: Stmt) -> Stmt:
+    def _expressions(self, stmt: ir.Stmt) -> ir.Stmt:
         """Returns a statement with its own operands renamed; bodies and names are left as they are."""
         if not self._shown:
             return stmt
         made: dict[int, Any] = {}
-        return with_operands(stmt, [rebuilt(each, self._visible, made) for each in operands(stmt)])
+        return with_operands(stmt, [rebuilt(each, self._visible, made) for each in ir.operands(stmt)])
 
     def _visible(self, node: Any) -> Any:
-        if type(node) is Var and node.name in self._shown:
+        if type(node) is ir.Var and node.name in self._shown:
             return replace(node, name=self._shown[node.name])
         return node
 
-    def _statement(self, stmt: Stmt) -> Stmt:
+    def _statement(self, stmt: ir.Stmt) -> ir.Stmt:
         found: Any = self._expressions(stmt)
         match found:
-            case Let():
+            case ir.Let():
                 return replace(found, name=self._declare(found.name))
-            case Assign():
+            case ir.Assign():
                 return replace(found, name=self._shown.get(found.name, found.name))
-            case If():
+            case ir.If():
                 return self._chain(found)
-            case Switch():
+            case ir.Switch():
                 arms = tuple([replace(arm, body=self._body(arm.body)) for arm in found.arms])
                 return replace(found, arms=arms, default=self._body(found.default))
-            case Loop():
+            case ir.Loop():
                 outer, self._shown = self._shown, dict(self._shown)
                 var = self._declare(found.var)
                 made = replace(found, var=var, body=self._body(found.body))
                 self._shown = outer
                 return made
-            case GridLoop():
+            case ir.GridLoop():
                 body = self._body(found.body)
                 return replace(found, body=body, name=self._declare(found.name))
-            case Block() | Region():
+            case ir.Block() | ir.Region():
                 return replace(found, body=self._body(found.body))
-        return cast("Stmt", found)
+        return cast("ir.Stmt", found)
 
-    def _link(self, link: If, first: If) -> Any:
+    def _link(self, link: ir.If, first: ir.If) -> Any:
         return link if link is first else self._expressions(link)
 
-    def _chain(self, first: If) -> Stmt:
+    def _chain(self, first: ir.If) -> ir.Stmt:
         """Renames in a chain of ``else if`` of any length without recursion over its links."""
-        links, last = if_chain(first)
+        links, last = ir.if_chain(first)
         done = [(self._link(link, first), self._body(link.then)) for link in links]
         otherwise = self._body(last)
         for link, then in reversed(done):

@@ -11,36 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.bits import value_bits
-from vyre.domain.ir.expr import (
-    EXCHANGING,
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Cast,
-    Expr,
-    Fma,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-    children,
-)
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
 from vyre.domain.ir.program import Access, Program
-from vyre.domain.ir.stmt import Assign, GridLoop, Let, Loop, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.ranges import LIMITS, Range, binary_range, equal, less, unary_range
@@ -80,7 +55,7 @@ class Value:
     @property
     def is_literal(self) -> bool:
         """Returns whether the value is a constant."""
-        return self.op is Literal
+        return self.op is ir.Literal
 
     @property
     def is_integer(self) -> bool:
@@ -105,25 +80,25 @@ class ValueTable:
         self.true: Value = self.literal(_BOOL, 1)
         self._walk(program)
 
-    def of(self, expr: Expr) -> Value:
+    def of(self, expr: ir.Expr) -> Value:
         """Returns the value of an expression of the program."""
         found = self._of.get(id(expr))
         return self._computed(expr) if found is None else found
 
     # ---- the walk
     def _walk(self, program: Program) -> None:
-        statements = list(walk_statements(program.body))
-        self.assigned = frozenset([stmt.name for stmt in statements if type(stmt) is Assign])
+        statements = list(ir.walk_statements(program.body))
+        self.assigned = frozenset([stmt.name for stmt in statements if type(stmt) is ir.Assign])
         for stmt in statements:
             kind = type(stmt)
-            if kind is Let:
+            if kind is ir.Let:
                 self._declare(stmt)  # type: ignore[arg-type]
-            elif kind is Loop:
+            elif kind is ir.Loop:
                 self._declare_counter(stmt)  # type: ignore[arg-type]
-            elif kind is GridLoop:
+            elif kind is ir.GridLoop:
                 self._declare_rounds(stmt)  # type: ignore[arg-type]
 
-    def _declare(self, stmt: Let) -> None:
+    def _declare(self, stmt: ir.Let) -> None:
         value = self.of(stmt.value)
         if stmt.name in self.assigned:
             self.locals[stmt.name] = self._fresh(value.dtype, LIMITS[value.dtype], False)
@@ -132,7 +107,7 @@ class ValueTable:
         else:
             self.locals[stmt.name] = self._fresh(value.dtype, value.limits, True)
 
-    def _declare_counter(self, stmt: Loop) -> None:
+    def _declare_counter(self, stmt: ir.Loop) -> None:
         start, stop, step = self.of(stmt.start), self.of(stmt.stop), self.of(stmt.step)
         low, high = LIMITS[start.dtype]
         if step.low >= 0:
@@ -141,7 +116,7 @@ class ValueTable:
             low, high = min(stop.low + 1, start.high), start.high
         self.locals[stmt.var] = self._fresh(start.dtype, (low, high), True)
 
-    def _declare_rounds(self, stmt: GridLoop) -> None:
+    def _declare_rounds(self, stmt: ir.GridLoop) -> None:
         self.locals[stmt.name] = self._fresh(_U32, (0, self.of(stmt.limit).high), True)
 
     # ---- making values
@@ -151,14 +126,14 @@ class ValueTable:
 
     def literal(self, dtype: ScalarType, bits: int) -> Value:
         """Returns the value of a literal."""
-        key = (Literal, dtype, bits)
+        key = (ir.Literal, dtype, bits)
         found = self._interned.get(key)
         if found is None:
             self._count += 1
             value = 0
             if not dtype.is_float:
                 value = bits - (1 << dtype.bits) if dtype.is_signed and bits >> (dtype.bits - 1) else bits
-            found = self._interned[key] = Value(self._count, dtype, (value, value), Literal, (bits,), True)
+            found = self._interned[key] = Value(self._count, dtype, (value, value), ir.Literal, (bits,), True)
         return found
 
     def _made(self, op: object, dtype: ScalarType, limits: Range, parts: tuple[Value, ...], *extra: object) -> Value:
@@ -178,10 +153,10 @@ class ValueTable:
         return found
 
     # ---- expressions
-    def _computed(self, root: Expr) -> Value:
+    def _computed(self, root: ir.Expr) -> Value:
         of = self._of
         for expr in operands_first(root, of):
-            of[id(expr)] = _RULES[type(expr)](self, expr, *[of[id(part)] for part in children(expr)])
+            of[id(expr)] = _RULES[type(expr)](self, expr, *[of[id(part)] for part in ir.children(expr)])
         return of[id(root)]
 
     def negated(self, value: Value) -> Value:
@@ -221,7 +196,7 @@ class ValueTable:
             left, right = right, left
         return self._made(BinaryOp.EQ, _BOOL, (0, 1), (left, right))
 
-    def _binary(self, expr: Binary, left: Value, right: Value) -> Value:
+    def _binary(self, expr: ir.Binary, left: Value, right: Value) -> Value:
         op = expr.op
         compare = _COMPARISONS.get(op)
         if compare is not None:
@@ -245,7 +220,7 @@ class ValueTable:
             return right
         return left if right.is_literal else self._made(op, _BOOL, (0, 1), (left, right))
 
-    def _unary(self, expr: Unary, operand: Value) -> Value:
+    def _unary(self, expr: ir.Unary, operand: Value) -> Value:
         op, dtype = expr.op, operand.dtype
         if op is UnaryOp.LOGICAL_NOT:
             return self.negated(operand)
@@ -253,15 +228,15 @@ class ValueTable:
             return self._made(op, _BOOL, (0, 1), (operand,))
         return self._made(op, dtype, (0, 0) if dtype.is_float else unary_range(op, dtype, operand.limits), (operand,))
 
-    def _select(self, expr: Select, condition: Value, on_true: Value, on_false: Value) -> Value:
+    def _select(self, expr: ir.Select, condition: Value, on_true: Value, on_false: Value) -> Value:
         if condition.is_literal:
             return on_true if condition.low else on_false
         if on_true is on_false:
             return on_true
         limits = min(on_true.low, on_false.low), max(on_true.high, on_false.high)
-        return self._made(Select, on_true.dtype, limits, (condition, on_true, on_false))
+        return self._made(ir.Select, on_true.dtype, limits, (condition, on_true, on_false))
 
-    def _cast(self, expr: Cast, operand: Value) -> Value:
+    def _cast(self, expr: ir.Cast, operand: Value) -> Value:
         return self.converted(expr.dtype, operand)
 
     def converted(self, dtype: ScalarType, operand: Value) -> Value:
@@ -272,84 +247,84 @@ class ValueTable:
             return self.negated(self.equal_to(operand, self.literal(operand.dtype, 0)))
         limits = LIMITS[dtype]
         if dtype.is_integer and not operand.dtype.is_float:
-            if operand.op is Cast and operand.is_integer:
+            if operand.op is ir.Cast and operand.is_integer:
                 inner: Value = operand.parts[0]
                 if not inner.dtype.is_float and (operand.dtype.bits >= dtype.bits or operand.limits == inner.limits):
                     return self.converted(dtype, inner)
             if limits[0] <= operand.low and operand.high <= limits[1]:
                 limits = operand.limits
-        return self._made(Cast, dtype, limits, (operand,))
+        return self._made(ir.Cast, dtype, limits, (operand,))
 
-    def _bitcast(self, expr: Bitcast, operand: Value) -> Value:
+    def _bitcast(self, expr: ir.Bitcast, operand: Value) -> Value:
         if expr.dtype.is_integer and operand.is_integer:
             return self.converted(expr.dtype, operand)
-        return self._made(Bitcast, expr.dtype, LIMITS[expr.dtype], (operand,))
+        return self._made(ir.Bitcast, expr.dtype, LIMITS[expr.dtype], (operand,))
 
-    def _narrow(self, expr: Narrow, operand: Value) -> Value:
+    def _narrow(self, expr: ir.Narrow, operand: Value) -> Value:
         low, high = LIMITS[expr.dtype]
         if operand.is_integer and low <= operand.low and operand.high <= high:
             return operand
-        return self._made(Narrow, operand.dtype, (low, high), (operand,), expr.dtype)
+        return self._made(ir.Narrow, operand.dtype, (low, high), (operand,), expr.dtype)
 
-    def _pack(self, expr: Pack, operand: Value) -> Value:
-        return self._made(Pack, _U32, (0, (1 << expr.dtype.bits) - 1), (operand,), expr.dtype)
+    def _pack(self, expr: ir.Pack, operand: Value) -> Value:
+        return self._made(ir.Pack, _U32, (0, (1 << expr.dtype.bits) - 1), (operand,), expr.dtype)
 
-    def _unpack(self, expr: Unpack, operand: Value) -> Value:
-        return self._made(Unpack, expr.dtype.widened, LIMITS[expr.dtype], (operand,), expr.dtype)
+    def _unpack(self, expr: ir.Unpack, operand: Value) -> Value:
+        return self._made(ir.Unpack, expr.dtype.widened, LIMITS[expr.dtype], (operand,), expr.dtype)
 
-    def _wrap_cast(self, expr: WrapCast, operand: Value) -> Value:
-        return self._made(WrapCast, expr.dtype, LIMITS[expr.dtype], (operand,))
+    def _wrap_cast(self, expr: ir.WrapCast, operand: Value) -> Value:
+        return self._made(ir.WrapCast, expr.dtype, LIMITS[expr.dtype], (operand,))
 
-    def _fma(self, expr: Fma, a: Value, b: Value, c: Value) -> Value:
-        return self._made(Fma, a.dtype, (0, 0), (a, b, c))
+    def _fma(self, expr: ir.Fma, a: Value, b: Value, c: Value) -> Value:
+        return self._made(ir.Fma, a.dtype, (0, 0), (a, b, c))
 
-    def _of_literal(self, expr: Literal) -> Value:
+    def _of_literal(self, expr: ir.Literal) -> Value:
         return self.literal(expr.dtype, expr.bits)
 
-    def _of_local(self, expr: Var) -> Value:
+    def _of_local(self, expr: ir.Var) -> Value:
         return self.locals[expr.name]
 
-    def _load(self, expr: Load, index: Value) -> Value:
+    def _load(self, expr: ir.Load, index: Value) -> Value:
         buffer = self._buffers[expr.buffer]
         element = buffer.element
         assert isinstance(element, ScalarType)
         if buffer.access in _UNWRITTEN:
-            return self._made(Load, element.widened, LIMITS[element], (index,), expr.buffer)
+            return self._made(ir.Load, element.widened, LIMITS[element], (index,), expr.buffer)
         return self._fresh(element.widened, LIMITS[element], False)
 
-    def _length(self, expr: BufferLength) -> Value:
+    def _length(self, expr: ir.BufferLength) -> Value:
         count = self._buffers[expr.buffer].count
-        return self._made(BufferLength, _U32, (count, count) if count else LIMITS[_U32], (), expr.buffer)
+        return self._made(ir.BufferLength, _U32, (count, count) if count else LIMITS[_U32], (), expr.buffer)
 
-    def _id(self, expr: LaunchId) -> Value:
+    def _id(self, expr: ir.LaunchId) -> Value:
         size = max(self._size[expr.axis], 1)
         low, high = 0, _GRID_LIMIT - 1
-        if expr.kind is IdKind.LOCAL:
+        if expr.kind is ir.IdKind.LOCAL:
             high = size - 1
-        elif expr.kind is IdKind.GROUP:
+        elif expr.kind is ir.IdKind.GROUP:
             high = _GRID_LIMIT // size - 1
-        elif expr.kind is IdKind.NUM_GROUPS:
+        elif expr.kind is ir.IdKind.NUM_GROUPS:
             low, high = 1, min(_GRID_LIMIT // size, high)
-        return self._made(LaunchId, _U32, (low, high), (), expr.kind, expr.axis)
+        return self._made(ir.LaunchId, _U32, (low, high), (), expr.kind, expr.axis)
 
     def local_id(self, axis: int) -> Value:
         """Returns the local id along an axis."""
-        return self._id(LaunchId(IdKind.LOCAL, axis))
+        return self._id(ir.LaunchId(ir.IdKind.LOCAL, axis))
 
-    def _lane(self, expr: SubgroupLane) -> Value:
-        return self._made(SubgroupLane, _U32, (0, 31), ())
+    def _lane(self, expr: ir.SubgroupLane) -> Value:
+        return self._made(ir.SubgroupLane, _U32, (0, 31), ())
 
-    def _lanes(self, expr: SubgroupSize) -> Value:
+    def _lanes(self, expr: ir.SubgroupSize) -> Value:
         return self.literal(_U32, 32)
 
-    def _spec(self, expr: SpecConst) -> Value:
+    def _spec(self, expr: ir.SpecConst) -> Value:
         dtype = expr.default.dtype
-        return self._made(SpecConst, dtype, LIMITS[dtype], (), expr.name)
+        return self._made(ir.SpecConst, dtype, LIMITS[dtype], (), expr.name)
 
-    def _atomic(self, expr: Atomic, *parts: Value) -> Value:
+    def _atomic(self, expr: ir.Atomic, *parts: Value) -> Value:
         return self._fresh(parts[-1].dtype, LIMITS[parts[-1].dtype], False)
 
-    def _exchanged(self, expr: Expr, *parts: Value) -> Value:
+    def _exchanged(self, expr: ir.Expr, *parts: Value) -> Value:
         result = FORMS[type(expr)].result
         dtype = parts[result].dtype if isinstance(result, int) else result
         assert isinstance(dtype, ScalarType)
@@ -390,24 +365,24 @@ _COMPARISONS: Final[dict[BinaryOp, Callable[[ValueTable, Value, Value], Value]]]
 assert all((row.result is Result.BOOL) == (op in _COMPARISONS) for op, row in BINARY.items())
 
 _RULES: Final[dict[type, Callable[..., Value]]] = {
-    Literal: ValueTable._of_literal,
-    Var: ValueTable._of_local,
-    Load: ValueTable._load,
-    BufferLength: ValueTable._length,
-    LaunchId: ValueTable._id,
-    SubgroupLane: ValueTable._lane,
-    SubgroupSize: ValueTable._lanes,
-    Binary: ValueTable._binary,
-    Unary: ValueTable._unary,
-    Select: ValueTable._select,
-    Cast: ValueTable._cast,
-    Bitcast: ValueTable._bitcast,
-    Narrow: ValueTable._narrow,
-    Pack: ValueTable._pack,
-    Unpack: ValueTable._unpack,
-    WrapCast: ValueTable._wrap_cast,
-    Fma: ValueTable._fma,
-    Atomic: ValueTable._atomic,
-    **dict.fromkeys(EXCHANGING, ValueTable._exchanged),
-    SpecConst: ValueTable._spec,
+    ir.Literal: ValueTable._of_literal,
+    ir.Var: ValueTable._of_local,
+    ir.Load: ValueTable._load,
+    ir.BufferLength: ValueTable._length,
+    ir.LaunchId: ValueTable._id,
+    ir.SubgroupLane: ValueTable._lane,
+    ir.SubgroupSize: ValueTable._lanes,
+    ir.Binary: ValueTable._binary,
+    ir.Unary: ValueTable._unary,
+    ir.Select: ValueTable._select,
+    ir.Cast: ValueTable._cast,
+    ir.Bitcast: ValueTable._bitcast,
+    ir.Narrow: ValueTable._narrow,
+    ir.Pack: ValueTable._pack,
+    ir.Unpack: ValueTable._unpack,
+    ir.WrapCast: ValueTable._wrap_cast,
+    ir.Fma: ValueTable._fma,
+    ir.Atomic: ValueTable._atomic,
+    **dict.fromkeys(ir.EXCHANGING, ValueTable._exchanged),
+    ir.SpecConst: ValueTable._spec,
 }

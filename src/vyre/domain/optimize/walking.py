@@ -6,27 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.limits import U32_MAX
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import same_statements, with_body, with_branches, with_operands
-from vyre.domain.ir.stmt import (
-    OPERANDS,
-    STMT_TYPES,
-    Assign,
-    Block,
-    Body,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    Switch,
-    if_chain,
-)
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.unique_locals import with_unique_locals
 
@@ -44,15 +28,15 @@ class Rewriter:
     def __init__(self, program: Program, counts: Counts) -> None:
         self.source: Program = program
         self.counts: Counts = counts
-        self.out: list[Stmt | None] = []
-        self.current: Stmt | None = None
+        self.out: list[ir.Stmt | None] = []
+        self.current: ir.Stmt | None = None
 
-    def expression(self, expr: Expr) -> Expr:
+    def expression(self, expr: ir.Expr) -> ir.Expr:
         """Returns what stands for an expression that the current statement evaluates."""
         raise NotImplementedError
 
     # ---- bodies
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         """Returns what a body becomes; the very tuple if nothing has changed."""
         around, self.out = self.out, []
         for stmt in body:
@@ -60,12 +44,12 @@ class Rewriter:
         made, self.out = [stmt for stmt in self.out if stmt is not None], around
         return same_statements(body, made)
 
-    def visit(self, stmt: Stmt) -> None:
+    def visit(self, stmt: ir.Stmt) -> None:
         """Visits one statement of the current body."""
         self.current = stmt
         getattr(self, _VISITS[type(stmt)])(stmt)
 
-    def branch(self, body: Body) -> Body:
+    def branch(self, body: ir.Body) -> ir.Body:
         """Returns what a body of an ``if`` or a ``switch`` becomes; lanes may skip it."""
         return self.body(body)
 
@@ -75,40 +59,40 @@ class Rewriter:
     def end_branches(self) -> None:
         """Is called after the bodies of an ``if`` or ``switch``."""
 
-    def repeated(self, stmt: Loop | GridLoop) -> Body:
+    def repeated(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         """Returns what the body of a loop becomes; lanes may run it any number of times."""
         return self.body(stmt.body)
 
     # ---- statements
-    def operands(self, stmt: Stmt) -> Any:
+    def operands(self, stmt: ir.Stmt) -> Any:
         """Returns a statement with its own expressions replaced; bodies are left as they are."""
-        new = [self.expression(expr) for expr in OPERANDS[type(stmt)](stmt)]
+        new = [self.expression(expr) for expr in ir.OPERANDS[type(stmt)](stmt)]
         self.evaluated(stmt)
         return with_operands(stmt, new)
 
-    def evaluated(self, stmt: Stmt) -> None:
+    def evaluated(self, stmt: ir.Stmt) -> None:
         """Is called when the operands of a statement have been visited, before it has an effect of its own."""
 
-    def plain(self, stmt: Stmt) -> None:
+    def plain(self, stmt: ir.Stmt) -> None:
         """Visits a statement without a body."""
         self.out.append(self.legal(stmt, self.operands(stmt)))
 
-    def legal(self, old: Stmt, new: Stmt) -> Stmt:
+    def legal(self, old: ir.Stmt, new: ir.Stmt) -> ir.Stmt:
         """Returns the new form of a statement, or the old one where the new one would break a rule about literals."""
         if new is not old and (is_misplaced_store(new, self.source) or is_still(new)):
             return old
         return new
 
-    def link(self, link: If) -> Expr:
+    def link(self, link: ir.If) -> ir.Expr:
         """Returns what the condition of an ``else if`` becomes; it is evaluated by some of the lanes."""
         return self.expression(link.condition)
 
-    def visit_if(self, stmt: If) -> None:
+    def visit_if(self, stmt: ir.If) -> None:
         """Visits an ``if`` with all links of its chain."""
-        links, last = if_chain(stmt)
+        links, last = ir.if_chain(stmt)
         conditions = [self.expression(stmt.condition)]
         self.evaluated(stmt)
-        thens: list[Body] = []
+        thens: list[ir.Body] = []
         self.begin_branches()
         for link in links:
             if link is not stmt:
@@ -122,7 +106,7 @@ class Rewriter:
             otherwise = (link,)
         self.out.append(link)
 
-    def visit_switch(self, stmt: Switch) -> None:
+    def visit_switch(self, stmt: ir.Switch) -> None:
         """Visits a ``switch``."""
         made = self.operands(stmt)
         self.begin_branches()
@@ -131,25 +115,25 @@ class Rewriter:
         self.end_branches()
         self.out.append(with_branches(made, arms, default))
 
-    def visit_loop(self, stmt: Loop) -> None:
+    def visit_loop(self, stmt: ir.Loop) -> None:
         """Visits a loop; its bounds are evaluated once, before its body."""
         made = self.legal(stmt, self.operands(stmt))
         self.out.append(with_body(made, self.repeated(stmt)))
 
-    def visit_grid_loop(self, stmt: GridLoop) -> None:
+    def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         """Visits a grid loop."""
         made = self.operands(stmt)
         self.out.append(with_body(made, self.repeated(stmt)))
 
-    def visit_block(self, stmt: Block | Region) -> None:
+    def visit_block(self, stmt: ir.Block | ir.Region) -> None:
         """Visits a scope."""
         self.out.append(with_body(stmt, self.body(stmt.body)))
 
-    def visit_let(self, stmt: Let) -> None:
+    def visit_let(self, stmt: ir.Let) -> None:
         """Visits a declaration."""
         self.plain(stmt)
 
-    def visit_assign(self, stmt: Assign) -> None:
+    def visit_assign(self, stmt: ir.Assign) -> None:
         """Visits an assignment."""
         self.plain(stmt)
 
@@ -166,35 +150,35 @@ def rewritten_by(walk: Callable[[Program, Counts], Rewriter], program: Program, 
     return program if body is unique.body else replace(unique, body=body)
 
 
-def linked(link: If, condition: Expr, then: Body, otherwise: Body) -> If:
+def linked(link: ir.If, condition: ir.Expr, then: ir.Body, otherwise: ir.Body) -> ir.If:
     """Returns a link of a chain of ``else if`` with other parts; the link itself if they are its own."""
     is_same = same_statements(link.otherwise, [*otherwise]) is link.otherwise
     if is_same and condition is link.condition and then is link.then:
         return link
-    return If(condition, then, otherwise, loc=link.loc)
+    return ir.If(condition, then, otherwise, loc=link.loc)
 
 
-def is_misplaced_store(stmt: Stmt, program: Program) -> bool:
+def is_misplaced_store(stmt: ir.Stmt, program: Program) -> bool:
     """Returns whether a statement stores to a literal index that the buffer does not have, which is an error."""
-    if type(stmt) is not Store or type(stmt.index) is not Literal:
+    if type(stmt) is not ir.Store or type(stmt.index) is not ir.Literal:
         return False
     return not 0 <= stmt.index.value < (program.buffers_by_name[stmt.buffer].count or _NO_END)
 
 
-def is_still(stmt: Stmt) -> bool:
+def is_still(stmt: ir.Stmt) -> bool:
     """Returns whether a statement is a loop with the literal step 0, which is an error."""
-    return type(stmt) is Loop and type(stmt.step) is Literal and stmt.step.bits == 0
+    return type(stmt) is ir.Loop and type(stmt.step) is ir.Literal and stmt.step.bits == 0
 
 
 _VISITS: Final[dict[type[Node], str]] = {
-    **dict.fromkeys(STMT_TYPES, "plain"),
-    If: "visit_if",
-    Switch: "visit_switch",
-    Loop: "visit_loop",
-    GridLoop: "visit_grid_loop",
-    Block: "visit_block",
-    Region: "visit_block",
-    Let: "visit_let",
-    Assign: "visit_assign",
+    **dict.fromkeys(ir.STMT_TYPES, "plain"),
+    ir.If: "visit_if",
+    ir.Switch: "visit_switch",
+    ir.Loop: "visit_loop",
+    ir.GridLoop: "visit_grid_loop",
+    ir.Block: "visit_block",
+    ir.Region: "visit_block",
+    ir.Let: "visit_let",
+    ir.Assign: "visit_assign",
 }
 """The names of the methods that visit statements, by type."""

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.branches import branches
-from vyre.domain.ir.expr import EXCHANGING, Atomic, Load, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.walk import containers, of_this_loop, unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
@@ -37,21 +17,21 @@ from vyre.domain.validation.findings import Findings, Path
 _MEMORY: Final = {Access.WORKGROUP: "workgroup memory", Access.PRIVATE: "private memory"}
 
 
-def is_grid_barrier(stmt: Stmt) -> bool:
+def is_grid_barrier(stmt: ir.Stmt) -> bool:
     """Returns whether a statement is a barrier of the whole grid."""
-    return isinstance(stmt, Barrier) and stmt.ordering is Ordering.GRID_SYNC
+    return isinstance(stmt, ir.Barrier) and stmt.ordering is Ordering.GRID_SYNC
 
 
-def splits_grid(stmt: Stmt) -> bool:
+def splits_grid(stmt: ir.Stmt) -> bool:
     """Returns whether a statement is a barrier of the whole grid, or a grid loop, which has such barriers."""
-    return isinstance(stmt, GridLoop) or is_grid_barrier(stmt)
+    return isinstance(stmt, ir.GridLoop) or is_grid_barrier(stmt)
 
 
 def check_grid_barriers(program: Program, findings: Findings) -> None:
     """Reports grid barriers, grid loops, locals, and workgroup and private memory that prevent splitting the
     program.
     """
-    if any(map(splits_grid, walk_statements(program.body))):
+    if any(map(splits_grid, ir.walk_statements(program.body))):
         _GridBarriers(program, findings)
 
 
@@ -60,9 +40,9 @@ class _Declaration:
 
     __slots__ = ("is_assigned", "name", "needs", "path", "segment", "stmt", "survives", "unstable")
 
-    def __init__(self, stmt: Let | GridLoop | Loop, segment: int, path: Path) -> None:
+    def __init__(self, stmt: ir.Let | ir.GridLoop | ir.Loop, segment: int, path: Path) -> None:
         self.stmt = stmt
-        self.name = stmt.var if isinstance(stmt, Loop) else stmt.name
+        self.name = stmt.var if isinstance(stmt, ir.Loop) else stmt.name
         self.segment = segment
         self.path = path
         self.needs: list[_Declaration] = []
@@ -80,7 +60,7 @@ class _GridBarriers:
         self._findings = findings
         self._written = {
             buffer
-            for stmt in walk_statements(program.body)
+            for stmt in ir.walk_statements(program.body)
             for buffer, touch in accesses(stmt)
             if touch is not Touch.READ
         }
@@ -89,7 +69,7 @@ class _GridBarriers:
         self._home: dict[str, int] = {}
         """The segment in which each of these buffers was first accessed."""
         self._segment = 0
-        self._ended: Stmt | None = None
+        self._ended: ir.Stmt | None = None
         self._flag: str | None = None
         """The flag of the grid loop around the statement."""
         self._split = containers(program.body, splits_grid)
@@ -104,7 +84,7 @@ class _GridBarriers:
     def _error(self, code: str, message: str, stmt: Node) -> None:
         self._findings.add(code, message, stmt, path=tuple(self._path))
 
-    def _scope(self, body: Body, branch: int = 0) -> None:
+    def _scope(self, body: ir.Body, branch: int = 0) -> None:
         """Checks a body that grid barriers may split."""
         mark = self._visible.mark
         self._path += (branch, 0)
@@ -112,28 +92,28 @@ class _GridBarriers:
             self._path[-1] = index
             self._use(stmt)
             match stmt:
-                case Let():
+                case ir.Let():
                     self._declare(stmt)
-                case Block(nested) | Region(body=nested):
+                case ir.Block(nested) | ir.Region(body=nested):
                     self._scope(nested)
-                case GridLoop():
+                case ir.GridLoop():
                     self._grid_loop(stmt)
-                case If() | Switch() if self._flag is not None and id(stmt) in self._split:
+                case ir.If() | ir.Switch() if self._flag is not None and id(stmt) in self._split:
                     self._split_branches(stmt)
-                case If() | Switch():
+                case ir.If() | ir.Switch():
                     self._branches(stmt)
-                case Loop() if self._flag is not None and id(stmt) in self._split and not self._branching:
+                case ir.Loop() if self._flag is not None and id(stmt) in self._split and not self._branching:
                     self._split_loop(stmt)
-                case Loop(body=nested):
+                case ir.Loop(body=nested):
                     self._inside(nested, 0)
-                case Barrier(Ordering.GRID_SYNC):
+                case ir.Barrier(Ordering.GRID_SYNC):
                     self._cut(stmt)
                 case _:
                     pass
         del self._path[-2:]
         self._visible.leave(mark)
 
-    def _split_loop(self, stmt: Loop) -> None:
+    def _split_loop(self, stmt: ir.Loop) -> None:
         """Checks a loop with grid barriers, of which all lanes of the grid run the same rounds.
 
         Its bounds are evaluated in every segment, and its variable is computed from them.
@@ -141,16 +121,16 @@ class _GridBarriers:
         self._cut(stmt)
         self._use(stmt)
         self._segment += 1
-        if any(isinstance(inner, Break | Continue) for inner in of_this_loop(stmt.body)):
+        if any(isinstance(inner, ir.Break | ir.Continue) for inner in of_this_loop(stmt.body)):
             self._error("V207", "a loop with grid barriers has a `break` or `continue`", stmt)
-        for inner in walk_statements(stmt.body):
+        for inner in ir.walk_statements(stmt.body):
             memory = {use.buffer for use in accesses(inner)} & self._unbound.keys()
             for buffer in sorted(memory):
                 kind = self._unbound[buffer]
                 self._error("V209", f"{kind} `{buffer}` is accessed in a loop with grid barriers", stmt)
         mark = self._visible.mark
         variable = _Declaration(stmt, self._segment, tuple(self._path))
-        names = [node.name for node in unique_nodes((stmt.start, stmt.step)) if isinstance(node, Var)]
+        names = [node.name for node in unique_nodes((stmt.start, stmt.step)) if isinstance(node, ir.Var)]
         variable.needs += (self._visible[name] for name in names if name in self._visible)
         self._visible.declare(stmt.var, variable)
         self._declarations.append(variable)
@@ -160,7 +140,7 @@ class _GridBarriers:
         self._use(stmt)
         self._segment += 1
 
-    def _grid_loop(self, stmt: GridLoop) -> None:
+    def _grid_loop(self, stmt: ir.GridLoop) -> None:
         """Checks a grid loop, whose limit is evaluated in a segment of its own."""
         if self._flag is not None:
             self._error("V207", "grid loop inside a grid loop", stmt)
@@ -173,7 +153,7 @@ class _GridBarriers:
         self._cut(stmt)
         self._declare(stmt)
 
-    def _split_branches(self, stmt: If | Switch) -> None:
+    def _split_branches(self, stmt: ir.If | ir.Switch) -> None:
         """Checks branches in which all lanes of the grid go the same way, and of which one has a grid barrier.
 
         The parts of all branches up to their first barriers form one segment, those up to the second ones the next.
@@ -194,7 +174,7 @@ class _GridBarriers:
             if link is not None:
                 self._use(link)
 
-    def _inside(self, body: Body, branch: int) -> None:
+    def _inside(self, body: ir.Body, branch: int) -> None:
         """Checks a body under an ``if``, a ``switch`` or a loop, where no grid barrier is allowed."""
         self._path += (branch, 0)
         for index, stmt in enumerate(body):
@@ -203,18 +183,18 @@ class _GridBarriers:
             if is_grid_barrier(stmt):
                 self._error("V207", "grid barrier inside an `if`, a `switch` or a loop", stmt)
             match stmt:
-                case If() | Switch():
+                case ir.If() | ir.Switch():
                     self._branches(stmt)
-                case GridLoop(body=nested):
+                case ir.GridLoop(body=nested):
                     self._error("V207", "grid loop inside an `if`, a `switch` or a loop", stmt)
                     self._inside(nested, 0)
-                case Loop(body=nested) | Block(nested) | Region(body=nested):
+                case ir.Loop(body=nested) | ir.Block(nested) | ir.Region(body=nested):
                     self._inside(nested, 0)
                 case _:
                     pass
         del self._path[-2:]
 
-    def _branches(self, stmt: If | Switch) -> None:
+    def _branches(self, stmt: ir.If | ir.Switch) -> None:
         for body, number, link in branches(stmt):
             if link is not None:
                 self._path.append(number - 1)
@@ -222,17 +202,17 @@ class _GridBarriers:
                 self._path.pop()
             self._inside(body, number)
 
-    def _cut(self, stmt: Barrier | GridLoop | Loop) -> None:
+    def _cut(self, stmt: ir.Barrier | ir.GridLoop | ir.Loop) -> None:
         self._segment += 1
         if self._ended is not None:
-            word = "return" if isinstance(self._ended, Return) else "trap"
-            what = "grid barrier" if isinstance(stmt, Barrier) else "the barriers of a grid loop"
+            word = "return" if isinstance(self._ended, ir.Return) else "trap"
+            what = "grid barrier" if isinstance(stmt, ir.Barrier) else "the barriers of a grid loop"
             self._error("V210", f"{what} after a {word}", stmt)
 
-    def _declare(self, stmt: Let | GridLoop) -> None:
+    def _declare(self, stmt: ir.Let | ir.GridLoop) -> None:
         declaration = _Declaration(stmt, self._segment, tuple(self._path))
-        for node in unique_nodes((stmt.value,) if isinstance(stmt, Let) else ()):
-            if isinstance(node, Var) and node.name in self._visible:
+        for node in unique_nodes((stmt.value,) if isinstance(stmt, ir.Let) else ()):
+            if isinstance(node, ir.Var) and node.name in self._visible:
                 declaration.needs.append(self._visible[node.name])
             elif declaration.unstable is None:
                 declaration.unstable = self._instability(node)
@@ -240,29 +220,29 @@ class _GridBarriers:
         self._declarations.append(declaration)
 
     def _instability(self, node: Node) -> str | None:
-        if isinstance(node, Atomic):
+        if isinstance(node, ir.Atomic):
             return f"it depends on an atomic on `{node.buffer}`"
-        if type(node) in EXCHANGING:
+        if type(node) in ir.EXCHANGING:
             return "it depends on a subgroup operation"
-        if isinstance(node, Load) and node.buffer in self._unbound:
+        if isinstance(node, ir.Load) and node.buffer in self._unbound:
             return f"it depends on {self._unbound[node.buffer]} `{node.buffer}`"
-        if isinstance(node, Load) and node.buffer in self._written:
+        if isinstance(node, ir.Load) and node.buffer in self._written:
             return f"it depends on `{node.buffer}`, which the program writes"
         return None
 
-    def _use(self, stmt: Stmt) -> None:
+    def _use(self, stmt: ir.Stmt) -> None:
         """Notes the locals and the memory that the statement itself uses."""
-        names = [node.name for node in unique_nodes(operands(stmt)) if isinstance(node, Var)]
-        if isinstance(stmt, Assign):
+        names = [node.name for node in unique_nodes(ir.operands(stmt)) if isinstance(node, ir.Var)]
+        if isinstance(stmt, ir.Assign):
             names.append(stmt.name)
-        elif isinstance(stmt, Return | Trap):
+        elif isinstance(stmt, ir.Return | ir.Trap):
             self._ended = stmt
         for name in names:
             declaration = self._visible.get(name)
             if declaration is not None:
                 declaration.survives |= declaration.segment < self._segment
-                declaration.is_assigned |= isinstance(stmt, Assign) and name == stmt.name
-        for buffer, touch in () if isinstance(stmt, GridLoop) else accesses(stmt):
+                declaration.is_assigned |= isinstance(stmt, ir.Assign) and name == stmt.name
+        for buffer, touch in () if isinstance(stmt, ir.GridLoop) else accesses(stmt):
             if buffer == self._flag and not self._may_touch_flag(stmt, touch):
                 self._error("V222", f"the body of a grid loop reads or copies its flag `{buffer}`", stmt)
             if buffer in self._unbound and self._home.setdefault(buffer, self._segment) != self._segment:
@@ -270,8 +250,8 @@ class _GridBarriers:
                 self._error("V209", message, stmt)
                 self._home[buffer] = self._segment
 
-    def _may_touch_flag(self, stmt: Stmt, touch: Touch) -> bool:
-        return touch is Touch.ATOMIC or (touch is Touch.WRITE and isinstance(stmt, Store))
+    def _may_touch_flag(self, stmt: ir.Stmt, touch: Touch) -> bool:
+        return touch is Touch.ATOMIC or (touch is Touch.WRITE and isinstance(stmt, ir.Store))
 
     def _report_unstable(self) -> None:
         for declaration in self._declarations:

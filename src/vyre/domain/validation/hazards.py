@@ -5,33 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Switch,
-    Trap,
-    bodies,
-    walk_statements,
-)
 from vyre.domain.ir.walk import containers
 from vyre.domain.validation.findings import Findings, Path
 
-_MATTERING: Final = (AsyncWait, Barrier, Break, Continue, GridLoop, Return, Trap)
+_MATTERING: Final = (ir.AsyncWait, ir.Barrier, ir.Break, ir.Continue, ir.GridLoop, ir.Return, ir.Trap)
 _PLAIN: Final = 1
 _ATOMIC: Final = 2
 _State: TypeAlias = dict[str, int]
@@ -41,7 +22,7 @@ _State: TypeAlias = dict[str, int]
 def check_hazards(program: Program, findings: Findings) -> None:
     """Reports a hazard at the second access, and continues as if a barrier preceded that access."""
     kinds: dict[str, int] = {}
-    for stmt in walk_statements(program.body):
+    for stmt in ir.walk_statements(program.body):
         for buffer, kind in _kinds(stmt).items():
             kinds[buffer] = kinds.get(buffer, 0) | kind
     mixed = frozenset(buffer for buffer, kind in kinds.items() if kind == _PLAIN | _ATOMIC)
@@ -49,7 +30,7 @@ def check_hazards(program: Program, findings: Findings) -> None:
         _Hazards(program, mixed, findings)
 
 
-def _kinds(stmt: Stmt) -> _State:
+def _kinds(stmt: ir.Stmt) -> _State:
     kinds: _State = {}
     for buffer, touch in accesses(stmt):
         kinds[buffer] = kinds.get(buffer, 0) | (_ATOMIC if touch is Touch.ATOMIC else _PLAIN)
@@ -75,8 +56,8 @@ class _Hazards:
         self._mixed = mixed
         self._findings = findings
         self._destinations: dict[str, set[str]] = {}
-        for stmt in walk_statements(program.body):
-            if isinstance(stmt, AsyncLoad | AsyncStore):
+        for stmt in ir.walk_statements(program.body):
+            if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore):
                 self._destinations.setdefault(stmt.tag, set()).add(stmt.destination)
         self._relevant = containers(program.body, self._matters)
         self._heads: dict[Path, _State] = {}
@@ -85,7 +66,7 @@ class _Hazards:
         self._path: list[int] = []
         self._body(program.body, 0, {})
 
-    def _body(self, body: Body, branch: int, state: _State) -> _State | None:
+    def _body(self, body: ir.Body, branch: int, state: _State) -> _State | None:
         """Returns the state at the end of the body, or None if no path leads there; changes ``state``."""
         self._path += (branch, 0)
         current: _State | None = state
@@ -97,39 +78,39 @@ class _Hazards:
         del self._path[-2:]
         return current
 
-    def _matters(self, stmt: Stmt) -> bool:
+    def _matters(self, stmt: ir.Stmt) -> bool:
         """Returns whether a statement changes or requires something of the state, or ends a path."""
         return isinstance(stmt, _MATTERING) or not self._mixed.isdisjoint(_kinds(stmt))
 
-    def _statement(self, stmt: Stmt, state: _State) -> _State | None:
-        if isinstance(stmt, GridLoop):
+    def _statement(self, stmt: ir.Stmt, state: _State) -> _State | None:
+        if isinstance(stmt, ir.GridLoop):
             self._body(stmt.body, 0, {})
             return {}
         self._touch(stmt, state)
-        if bodies(stmt) and id(stmt) not in self._relevant:
+        if ir.bodies(stmt) and id(stmt) not in self._relevant:
             return state
         match stmt:
-            case Barrier():
+            case ir.Barrier():
                 state.clear()
-            case Return() | Trap():
+            case ir.Return() | ir.Trap():
                 return None
-            case Break():
+            case ir.Break():
                 self._breaks.append(state)
                 return None
-            case Continue():
+            case ir.Continue():
                 self._continues.append(state)
                 return None
-            case If() | Switch():
+            case ir.If() | ir.Switch():
                 return self._branches(stmt, state)
-            case Loop(body=body):
+            case ir.Loop(body=body):
                 return self._loop(body, state)
-            case Block(body) | Region(body=body):
+            case ir.Block(body) | ir.Region(body=body):
                 return self._body(body, 0, state)
             case _:
                 pass
         return state
 
-    def _branches(self, stmt: If | Switch, state: _State) -> _State | None:
+    def _branches(self, stmt: ir.If | ir.Switch, state: _State) -> _State | None:
         ends: list[_State] = []
         for body, number, link in branches(stmt):
             if link is not None:
@@ -141,9 +122,9 @@ class _Hazards:
                 ends.append(end)
         return _join(ends) if ends else None
 
-    def _touch(self, stmt: Stmt, state: _State) -> None:
+    def _touch(self, stmt: ir.Stmt, state: _State) -> None:
         kinds = _kinds(stmt)
-        if isinstance(stmt, AsyncWait):
+        if isinstance(stmt, ir.AsyncWait):
             kinds = dict.fromkeys(self._destinations.get(stmt.tag, ()), _PLAIN)
         for buffer in sorted(self._mixed.intersection(kinds)):
             kind = kinds[buffer]
@@ -153,7 +134,7 @@ class _Hazards:
             # Both kinds in one statement: no barrier can help, and the analysis restarts behind it.
             state[buffer] = kind if kind != _PLAIN | _ATOMIC else 0
 
-    def _loop(self, body: Body, state: _State) -> _State:
+    def _loop(self, body: ir.Body, state: _State) -> _State:
         key = tuple(self._path)
         head = _join((self._heads.get(key), state))
         outer = self._breaks, self._continues

@@ -5,35 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.definitions import Definition
-from vyre.domain.ir.expr import Atomic, Expr, Literal
 from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import ATOMIC_TEXT, MERGEABLE, AtomicOp, Ordering
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.definitions import check_signature
 from vyre.domain.validation.findings import Findings, Path
@@ -42,15 +20,15 @@ from vyre.domain.validation.typing import ExpressionTyper, Local
 _U32: Final = ScalarType.U32
 _NO_END: Final = U32_MAX + 1
 _SELF_EXCLUSIVE: Final = "#self-exclusive"
-_ENDS_BODY: Final = {Return: "return", Break: "break", Continue: "continue"}
+_ENDS_BODY: Final = {ir.Return: "return", ir.Break: "break", ir.Continue: "continue"}
 
 
 class _BoundAtomic(NamedTuple):
     """An atomic whose old value is bound to a local and used nowhere else."""
 
     local: Local
-    atomic: Atomic
-    stmt: Stmt
+    atomic: ir.Atomic
+    stmt: ir.Stmt
     path: Path
 
 
@@ -121,7 +99,7 @@ class StatementChecker:
 
     def _body(
         self,
-        body: Body,
+        body: ir.Body,
         branch: int,
         counter: tuple[str, ScalarType | None] | None = None,
         last: Callable[[], None] | None = None,
@@ -151,7 +129,7 @@ class StatementChecker:
         self._declared.pop()
         names.leave(mark)
 
-    def _declare(self, name: str, local: Local, stmt: Stmt) -> None:
+    def _declare(self, name: str, local: Local, stmt: ir.Stmt) -> None:
         if name in self._declared[-1]:
             self._error("V032", f"local `{name}` is declared twice in one scope", stmt)
         elif name in self._typer.locals:
@@ -161,12 +139,12 @@ class StatementChecker:
 
     # Statements.
 
-    def _let(self, stmt: Let) -> None:
+    def _let(self, stmt: ir.Let) -> None:
         local = Local(self._typer.type_of(stmt.value))
         self._note_atomics(stmt, local)
         self._declare(stmt.name, local, stmt)
 
-    def _assign(self, stmt: Assign) -> None:
+    def _assign(self, stmt: ir.Assign) -> None:
         found, local = self._typer.type_of(stmt.value), self._typer.locals.get(stmt.name)
         self._note_atomics(stmt, local)
         if local is None:
@@ -182,7 +160,7 @@ class StatementChecker:
             message = f"local `{stmt.name}` is {local.dtype.text}, the value assigned is {found.text}"
             self._error("V045", message, stmt)
 
-    def _store(self, stmt: Store) -> None:
+    def _store(self, stmt: ir.Store) -> None:
         self._typer.require_integer(stmt.index, "V114", f"the index of a store to `{stmt.buffer}`")
         found = self._typer.type_of(stmt.value)
         self._note_atomics(stmt)
@@ -195,12 +173,16 @@ class StatementChecker:
             message = f"a store to `{stmt.buffer}` takes {wanted.text}, got {found.text}"
             self._error("V113", message, stmt.value, stmt)
         index = stmt.index
-        if isinstance(index, Literal) and index.dtype.is_integer and not 0 <= index.value < (buffer.count or _NO_END):
+        if (
+            isinstance(index, ir.Literal)
+            and index.dtype.is_integer
+            and not 0 <= index.value < (buffer.count or _NO_END)
+        ):
             which = f"which has {buffer.count}" if buffer.count else "which does not exist"
             message = f"store to element {index.value} of `{stmt.buffer}`, {which}"
             self._error("V036", message, index, stmt)
 
-    def _require_writable(self, name: str, what: str, stmt: Stmt) -> None:
+    def _require_writable(self, name: str, what: str, stmt: ir.Stmt) -> None:
         buffer = self._buffers.get(name)
         if buffer is None:
             self._error("V111", f"{what} `{name}`, which is no buffer", stmt)
@@ -208,7 +190,7 @@ class StatementChecker:
             access = buffer.access.name.lower().replace("_", "-")
             self._error("V112", f"{what} `{name}`, which is {access}", stmt)
 
-    def _if(self, stmt: If) -> None:
+    def _if(self, stmt: ir.If) -> None:
         self._condition(stmt)
         for body, number, link in branches(stmt):
             if link is not None:
@@ -218,11 +200,11 @@ class StatementChecker:
                 self._findings.path.pop()
             self._body(body, number)
 
-    def _condition(self, link: If) -> None:
+    def _condition(self, link: ir.If) -> None:
         self._typer.require(link.condition, ScalarType.BOOL, "V115", "the condition of `if`")
         self._note_atomics(link)
 
-    def _switch(self, stmt: Switch) -> None:
+    def _switch(self, stmt: ir.Switch) -> None:
         dtype = self._typer.require_integer(stmt.selector, "V221", "the selector of `switch`")
         self._note_atomics(stmt)
         seen: set[int] = set()
@@ -230,7 +212,7 @@ class StatementChecker:
             if not arm.labels:
                 self._error("V221", "an arm of `switch` has no label", arm, stmt)
             for label in arm.labels:
-                if type(label) is not Literal:
+                if type(label) is not ir.Literal:
                     self._error("V221", "a label of `switch` is no literal", label, arm, stmt)
                     continue
                 if dtype is not None and label.dtype is not dtype:
@@ -242,7 +224,7 @@ class StatementChecker:
         for branch in branches(stmt):
             self._body(branch.body, branch.number)
 
-    def _loop(self, stmt: Loop) -> None:
+    def _loop(self, stmt: ir.Loop) -> None:
         dtype: ScalarType | None = None
         for role, bound in (("start", stmt.start), ("stop", stmt.stop), ("step", stmt.step)):
             found = self._typer.require_integer(bound, "V116", f"the {role} of the loop over `{stmt.var}`")
@@ -251,7 +233,7 @@ class StatementChecker:
                 self._error("V116", message, bound, stmt)
             dtype = dtype or found
         self._note_atomics(stmt)
-        if isinstance(stmt.step, Literal) and stmt.step.dtype.is_integer and stmt.step.bits == 0:
+        if isinstance(stmt.step, ir.Literal) and stmt.step.dtype.is_integer and stmt.step.bits == 0:
             self._error("V206", f"the loop over `{stmt.var}` has the step 0", stmt.step, stmt)
         if stmt.var in self._typer.locals:
             self._error("V008", f"loop variable `{stmt.var}` is visible already", stmt)
@@ -259,7 +241,7 @@ class StatementChecker:
         self._body(stmt.body, 0, (stmt.var, dtype))
         self._loops -= 1
 
-    def _grid_loop(self, stmt: GridLoop) -> None:
+    def _grid_loop(self, stmt: ir.GridLoop) -> None:
         self._typer.require(stmt.limit, _U32, "V222", f"the limit of the grid loop `{stmt.name}`")
         self._note_atomics(stmt)
         self._require_writable(stmt.flag, "grid loop with the flag", stmt)
@@ -272,28 +254,28 @@ class StatementChecker:
         self._loops = around
         self._declare(stmt.name, Local(_U32, is_counter=True), stmt)
 
-    def _leave(self, stmt: Break | Continue) -> None:
+    def _leave(self, stmt: ir.Break | ir.Continue) -> None:
         if not self._loops:
             self._error("V205", f"`{_ENDS_BODY[type(stmt)]}` outside a loop", stmt)
 
-    def _return(self, stmt: Return) -> None:
+    def _return(self, stmt: ir.Return) -> None:
         """Does nothing: a return is legal anywhere; its position is checked with the flow."""
 
-    def _block(self, stmt: Block) -> None:
+    def _block(self, stmt: ir.Block) -> None:
         self._body(stmt.body, 0)
 
-    def _region(self, stmt: Region) -> None:
+    def _region(self, stmt: ir.Region) -> None:
         if stmt.generator.endswith(_SELF_EXCLUSIVE):
             if stmt.generator in self._generators:
                 self._error("V124", f"two regions of the generator `{stmt.generator}`", stmt)
             self._generators.add(stmt.generator)
         self._body(stmt.body, 0)
 
-    def _barrier(self, stmt: Barrier) -> None:
+    def _barrier(self, stmt: ir.Barrier) -> None:
         if stmt.ordering is Ordering.RELAXED:
             self._error("V043", "a relaxed barrier orders nothing", stmt)
 
-    def _async_copy(self, stmt: AsyncLoad | AsyncStore) -> None:
+    def _async_copy(self, stmt: ir.AsyncLoad | ir.AsyncStore) -> None:
         what = f"asynchronous copy `{stmt.tag}`"
         self._typer.require(stmt.offset, _U32, "V114", f"the offset of {what}")
         self._typer.require(stmt.size, _U32, "V114", f"the size of {what}")
@@ -310,14 +292,14 @@ class StatementChecker:
                 message = f"{what} with `{name}`, which is private memory"
                 self._findings.add("V214", message, stmt, fix="copy the elements by loads and stores.")
 
-    def _async_wait(self, stmt: AsyncWait) -> None:
+    def _async_wait(self, stmt: ir.AsyncWait) -> None:
         """Does nothing: the pairing of a wait is checked with the flow."""
 
-    def _trap(self, stmt: Trap) -> None:
+    def _trap(self, stmt: ir.Trap) -> None:
         self._typer.require(stmt.address, _U32, "V114", f"the address of trap `{stmt.tag}`")
         self._note_atomics(stmt)
 
-    def _indirect_dispatch(self, stmt: IndirectDispatch) -> None:
+    def _indirect_dispatch(self, stmt: ir.IndirectDispatch) -> None:
         if stmt.buffer not in self._buffers:
             self._error("V121", f"indirect dispatch by `{stmt.buffer}`, which is no buffer", stmt)
         if stmt.offset < 0 or stmt.offset % 4:
@@ -328,11 +310,11 @@ class StatementChecker:
 
     # Order of atomics.
 
-    def _note_atomics(self, stmt: Stmt, bound: Local | None = None) -> None:
+    def _note_atomics(self, stmt: ir.Stmt, bound: Local | None = None) -> None:
         """Records atomics whose old values are used; ``bound`` is the local to which the statement's value is bound."""
         if not self._typer.atomics:
             return
-        root: Expr | None = stmt.value if isinstance(stmt, Let | Assign) else None
+        root: ir.Expr | None = stmt.value if isinstance(stmt, ir.Let | ir.Assign) else None
         path = tuple(self._findings.path)
         for atomic in self._typer.atomics:
             if atomic is root and bound is not None:
@@ -345,9 +327,9 @@ class StatementChecker:
             elif self._is_mixed(atomic):
                 self._note(f"{text} may meet another operator on one element", atomic, stmt, path)
 
-    def _is_mixed(self, atomic: Atomic) -> bool:
+    def _is_mixed(self, atomic: ir.Atomic) -> bool:
         """Returns whether another operator, with which this one does not commute, may change the element."""
-        element = atomic.index.bits if isinstance(atomic.index, Literal) else None
+        element = atomic.index.bits if isinstance(atomic.index, ir.Literal) else None
         operators = self._operators.setdefault(atomic.buffer, {})
         if element is None and None not in operators:
             known = set(operators.values())
@@ -356,32 +338,32 @@ class StatementChecker:
         operators.setdefault(element, atomic.op)
         return bool(known - {atomic.op})
 
-    def _note_used(self, atomic: Atomic, stmt: Stmt, path: Path) -> None:
+    def _note_used(self, atomic: ir.Atomic, stmt: ir.Stmt, path: Path) -> None:
         message = f"the old value of `{ATOMIC_TEXT[atomic.op]}` on `{atomic.buffer}` is used"
         self._note(message, atomic, stmt, path)
 
-    def _note(self, message: str, atomic: Atomic, stmt: Stmt, path: Path) -> None:
+    def _note(self, message: str, atomic: ir.Atomic, stmt: ir.Stmt, path: Path) -> None:
         self.order_sensitive = True
         self._findings.add("V218", message, atomic, stmt, path=path)
 
 
 _CHECKS: Final[dict[type[Node], Callable[[StatementChecker, Any], None]]] = {
-    Let: StatementChecker._let,
-    Assign: StatementChecker._assign,
-    Store: StatementChecker._store,
-    If: StatementChecker._if,
-    Switch: StatementChecker._switch,
-    Loop: StatementChecker._loop,
-    GridLoop: StatementChecker._grid_loop,
-    Break: StatementChecker._leave,
-    Continue: StatementChecker._leave,
-    Return: StatementChecker._return,
-    Block: StatementChecker._block,
-    Region: StatementChecker._region,
-    Barrier: StatementChecker._barrier,
-    AsyncLoad: StatementChecker._async_copy,
-    AsyncStore: StatementChecker._async_copy,
-    AsyncWait: StatementChecker._async_wait,
-    Trap: StatementChecker._trap,
-    IndirectDispatch: StatementChecker._indirect_dispatch,
+    ir.Let: StatementChecker._let,
+    ir.Assign: StatementChecker._assign,
+    ir.Store: StatementChecker._store,
+    ir.If: StatementChecker._if,
+    ir.Switch: StatementChecker._switch,
+    ir.Loop: StatementChecker._loop,
+    ir.GridLoop: StatementChecker._grid_loop,
+    ir.Break: StatementChecker._leave,
+    ir.Continue: StatementChecker._leave,
+    ir.Return: StatementChecker._return,
+    ir.Block: StatementChecker._block,
+    ir.Region: StatementChecker._region,
+    ir.Barrier: StatementChecker._barrier,
+    ir.AsyncLoad: StatementChecker._async_copy,
+    ir.AsyncStore: StatementChecker._async_copy,
+    ir.AsyncWait: StatementChecker._async_wait,
+    ir.Trap: StatementChecker._trap,
+    ir.IndirectDispatch: StatementChecker._indirect_dispatch,
 }

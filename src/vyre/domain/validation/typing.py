@@ -10,33 +10,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.definitions import Definition
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
@@ -83,7 +58,7 @@ class Local:
         self.is_read: bool = False
 
 
-def static_type(expr: Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:
+def static_type(expr: ir.Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:
     """Returns the type of an expression of a program within the depth limits; None if it breaks a typing rule."""
     typer = ExpressionTyper(buffers, Findings())
     for name, dtype in locals_.items():
@@ -103,11 +78,11 @@ class ExpressionTyper:
         self, buffers: Mapping[str, Buffer], findings: Findings, definitions: Mapping[str, Definition] = _NO_DEFINITIONS
     ) -> None:
         self.locals: ScopedNames[Local] = ScopedNames()
-        self.atomics: list[Atomic] = []
+        self.atomics: list[ir.Atomic] = []
         self._buffers = buffers
         self._definitions = definitions
         self._findings = findings
-        self._specs: dict[str, Literal] = {}
+        self._specs: dict[str, ir.Literal] = {}
         self._known: dict[int, ScalarType | None] = {}
         self._statement: Node | None = None
 
@@ -117,7 +92,7 @@ class ExpressionTyper:
         self.atomics = []
         self._statement = stmt
 
-    def type_of(self, expr: Expr) -> ScalarType | None:
+    def type_of(self, expr: ir.Expr) -> ScalarType | None:
         """Returns the type of an expression of the current statement; None if it breaks a rule."""
         key = id(expr)
         if key in self._known:
@@ -125,18 +100,18 @@ class ExpressionTyper:
         result = self._known[key] = _RULES[type(expr)](self, expr)
         return result
 
-    def error(self, code: str, message: str, node: Expr, fix: str | None = None) -> None:
+    def error(self, code: str, message: str, node: ir.Expr, fix: str | None = None) -> None:
         """Reports a violated rule at an expression."""
         nodes = (node,) if self._statement is None else (node, self._statement)
         self._findings.add(code, message, *nodes, fix=fix)
 
-    def require(self, expr: Expr, wanted: ScalarType, code: str, what: str) -> None:
+    def require(self, expr: ir.Expr, wanted: ScalarType, code: str, what: str) -> None:
         """Reports ``code`` if the expression has a type other than ``wanted``."""
         found = self.type_of(expr)
         if found is not None and found is not wanted:
             self.error(code, f"{what} is {found.text}, not {wanted.text}", expr)
 
-    def require_integer(self, expr: Expr, code: str, what: str) -> ScalarType | None:
+    def require_integer(self, expr: ir.Expr, code: str, what: str) -> ScalarType | None:
         """Returns the type of the expression; reports ``code`` if it is no integer type."""
         found = self.type_of(expr)
         if found is not None and not found.is_integer:
@@ -144,10 +119,10 @@ class ExpressionTyper:
             return None
         return found
 
-    def _literal(self, expr: Literal) -> ScalarType:
+    def _literal(self, expr: ir.Literal) -> ScalarType:
         return expr.dtype
 
-    def _var(self, expr: Var) -> ScalarType | None:
+    def _var(self, expr: ir.Var) -> ScalarType | None:
         local = self.locals.get(expr.name)
         if local is None:
             hint = "; a buffer of that name exists" if expr.name in self._buffers else ""
@@ -156,30 +131,30 @@ class ExpressionTyper:
         local.is_read = True
         return local.dtype
 
-    def _load(self, expr: Load) -> ScalarType | None:
+    def _load(self, expr: ir.Load) -> ScalarType | None:
         buffer = self._buffers.get(expr.buffer)
         self.require_integer(expr.index, "V114", f"the index of a load from `{expr.buffer}`")
         if buffer is None:
             self.error("V108", f"load from `{expr.buffer}`, which is no buffer", expr)
             return None
-        if buffer.is_push and not (isinstance(expr.index, Literal) and expr.index.bits == 0):
+        if buffer.is_push and not (isinstance(expr.index, ir.Literal) and expr.index.bits == 0):
             self.error("V212", f"parameter `{expr.buffer}` is read at an index other than 0", expr)
         return buffer.element.widened if isinstance(buffer.element, ScalarType) else None
 
-    def _length(self, expr: BufferLength) -> ScalarType:
+    def _length(self, expr: ir.BufferLength) -> ScalarType:
         if expr.buffer not in self._buffers:
             self.error("V109", f"length of `{expr.buffer}`, which is no buffer", expr)
         return _U32
 
-    def _launch_id(self, expr: LaunchId) -> ScalarType:
+    def _launch_id(self, expr: ir.LaunchId) -> ScalarType:
         if expr.axis not in (0, 1, 2):
             self.error("V110", f"axis {expr.axis} of `{expr.kind.name.lower()}` does not exist", expr)
         return _U32
 
-    def _u32(self, expr: SubgroupLane | SubgroupSize) -> ScalarType:
+    def _u32(self, expr: ir.SubgroupLane | ir.SubgroupSize) -> ScalarType:
         return _U32
 
-    def _binary(self, expr: Binary) -> ScalarType | None:
+    def _binary(self, expr: ir.Binary) -> ScalarType | None:
         left, right = self.type_of(expr.left), self.type_of(expr.right)
         if left is None or right is None:
             return None
@@ -196,7 +171,7 @@ class ExpressionTyper:
             self.error("V130", f"the right operand of `{row.text}` is {right.text}, not {wanted}", expr)
         return None
 
-    def _unary(self, expr: Unary) -> ScalarType | None:
+    def _unary(self, expr: ir.Unary) -> ScalarType | None:
         operand = self.type_of(expr.operand)
         if operand is None:
             return None
@@ -209,7 +184,7 @@ class ExpressionTyper:
                 self.error("V131", f"`{row.text}` takes {_names(row.operands)}, got {operand.text}", expr)
         return result
 
-    def _select(self, expr: Select) -> ScalarType | None:
+    def _select(self, expr: ir.Select) -> ScalarType | None:
         self.require(expr.condition, ScalarType.BOOL, "V115", "the condition of `select`")
         first, second = self.type_of(expr.on_true), self.type_of(expr.on_false)
         if first is None or second is None:
@@ -219,7 +194,7 @@ class ExpressionTyper:
             return None
         return first
 
-    def _cast(self, expr: Cast) -> ScalarType | None:
+    def _cast(self, expr: ir.Cast) -> ScalarType | None:
         source, target = self.type_of(expr.operand), expr.dtype
         if not target.is_executable:
             self.error("V012", f"cast to {target.text}, which is not executable", expr)
@@ -228,7 +203,7 @@ class ExpressionTyper:
             self.error("V035", f"cast from {source.text} to {target.text} drops the high bits", expr)
         return target
 
-    def _bitcast(self, expr: Bitcast) -> ScalarType | None:
+    def _bitcast(self, expr: ir.Bitcast) -> ScalarType | None:
         source, target = self.type_of(expr.operand), expr.dtype
         if source is None:
             return None
@@ -237,8 +212,8 @@ class ExpressionTyper:
             return None
         return target
 
-    def _narrow(self, expr: Narrow | Pack) -> ScalarType | None:
-        what = "narrow" if isinstance(expr, Narrow) else "pack"
+    def _narrow(self, expr: ir.Narrow | ir.Pack) -> ScalarType | None:
+        what = "narrow" if isinstance(expr, ir.Narrow) else "pack"
         source = self.type_of(expr.operand)
         if not self._is_narrow(expr, what) or source is None:
             return None
@@ -246,19 +221,19 @@ class ExpressionTyper:
             wanted = expr.dtype.widened.text
             self.error("V219", f"`{what}<{expr.dtype.text}>` takes {wanted}, got {source.text}", expr)
             return None
-        return source if isinstance(expr, Narrow) else _U32
+        return source if isinstance(expr, ir.Narrow) else _U32
 
-    def _unpack(self, expr: Unpack) -> ScalarType | None:
+    def _unpack(self, expr: ir.Unpack) -> ScalarType | None:
         self.require(expr.operand, _U32, "V219", f"the operand of `unpack<{expr.dtype.text}>`")
         return expr.dtype.widened if self._is_narrow(expr, "unpack") else None
 
-    def _is_narrow(self, expr: Narrow | Pack | Unpack, what: str) -> bool:
+    def _is_narrow(self, expr: ir.Narrow | ir.Pack | ir.Unpack, what: str) -> bool:
         if narrow_is_legal(expr.dtype):
             return True
         self.error("V219", f"`{what}` with the type {expr.dtype.text}, which is not narrow", expr)
         return False
 
-    def _wrap_cast(self, expr: WrapCast) -> ScalarType | None:
+    def _wrap_cast(self, expr: ir.WrapCast) -> ScalarType | None:
         source = self.type_of(expr.operand)
         if source is None:
             return None
@@ -267,7 +242,7 @@ class ExpressionTyper:
             return None
         return expr.dtype
 
-    def _fma(self, expr: Fma) -> ScalarType | None:
+    def _fma(self, expr: ir.Fma) -> ScalarType | None:
         slots = [
             (slot, operand, self.type_of(operand))
             for slot, operand in zip("abc", (expr.a, expr.b, expr.c), strict=True)
@@ -283,7 +258,7 @@ class ExpressionTyper:
                 legal = False
         return wanted if legal else None
 
-    def _atomic(self, expr: Atomic) -> ScalarType | None:
+    def _atomic(self, expr: ir.Atomic) -> ScalarType | None:
         self.atomics.append(expr)
         what, buffer = f"`{ATOMIC_TEXT[expr.op]}`", self._buffers.get(expr.buffer)
         self.require_integer(expr.index, "V027", f"the index of {what} on `{expr.buffer}`")
@@ -303,7 +278,7 @@ class ExpressionTyper:
                 self.require(operand, element, "V128", f"the {role} of {what} on `{expr.buffer}`")
         return element
 
-    def _atomic_element(self, expr: Atomic, buffer: Buffer | None, what: str) -> ScalarType | None:
+    def _atomic_element(self, expr: ir.Atomic, buffer: Buffer | None, what: str) -> ScalarType | None:
         if buffer is None:
             self.error("V127", f"{what} on `{expr.buffer}`, which is no buffer", expr)
             return None
@@ -319,7 +294,7 @@ class ExpressionTyper:
             return None
         return buffer.element
 
-    def _subgroup_reduce(self, expr: SubgroupReduce) -> ScalarType | None:
+    def _subgroup_reduce(self, expr: ir.SubgroupReduce) -> ScalarType | None:
         row = SUBGROUP[expr.op]
         self._require_pure(row.text, expr.value)
         operand = self.type_of(expr.value)
@@ -328,26 +303,26 @@ class ExpressionTyper:
             return None
         return operand
 
-    def _ballot(self, expr: SubgroupBallot) -> ScalarType:
+    def _ballot(self, expr: ir.SubgroupBallot) -> ScalarType:
         self._require_pure("subgroup_ballot", expr.condition)
         self.require(expr.condition, ScalarType.BOOL, "V115", "the condition of `subgroup_ballot`")
         return _U32
 
-    def _shuffle(self, expr: SubgroupShuffle) -> ScalarType | None:
+    def _shuffle(self, expr: ir.SubgroupShuffle) -> ScalarType | None:
         self._require_pure("subgroup_shuffle", expr.value, expr.lane)
         result = self.type_of(expr.value)
         self.require(expr.lane, _U32, "V114", "the lane of `subgroup_shuffle`")
         return result
 
-    def _require_pure(self, what: str, *operands: Expr) -> None:
+    def _require_pure(self, what: str, *operands: ir.Expr) -> None:
         for operand in operands:
             self.type_of(operand)
         impure = _first_atomic(operands) if self.atomics else None
         if impure is not None:
             self.error("V204", f"an operand of `{what}` contains an atomic on `{impure.buffer}`", impure)
 
-    def _spec_const(self, expr: SpecConst) -> ScalarType | None:
-        if type(expr.default) is not Literal:
+    def _spec_const(self, expr: ir.SpecConst) -> ScalarType | None:
+        if type(expr.default) is not ir.Literal:
             self.error("V211", f"the default of specialization constant `{expr.name}` is no literal", expr)
             return None
         dtype = expr.default.dtype
@@ -360,7 +335,7 @@ class ExpressionTyper:
             self.error("V213", f"specialization constant `{expr.name}` has the defaults {shown}", expr)
         return dtype
 
-    def _call(self, expr: Call) -> ScalarType | None:
+    def _call(self, expr: ir.Call) -> ScalarType | None:
         types = [self.type_of(argument) for argument in expr.args]
         definition = self._definitions.get(expr.op)
         if definition is None:
@@ -378,8 +353,8 @@ class ExpressionTyper:
         return definition.result_type
 
 
-def _first_atomic(operands: tuple[Expr, ...]) -> Atomic | None:
-    return next((node for node in unique_nodes(operands) if isinstance(node, Atomic)), None)
+def _first_atomic(operands: tuple[ir.Expr, ...]) -> ir.Atomic | None:
+    return next((node for node in unique_nodes(operands) if isinstance(node, ir.Atomic)), None)
 
 
 def _names(types: frozenset[ScalarType]) -> str:
@@ -388,27 +363,27 @@ def _names(types: frozenset[ScalarType]) -> str:
 
 
 _RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | None]]] = {
-    Literal: ExpressionTyper._literal,
-    Var: ExpressionTyper._var,
-    Load: ExpressionTyper._load,
-    BufferLength: ExpressionTyper._length,
-    LaunchId: ExpressionTyper._launch_id,
-    SubgroupLane: ExpressionTyper._u32,
-    SubgroupSize: ExpressionTyper._u32,
-    Binary: ExpressionTyper._binary,
-    Unary: ExpressionTyper._unary,
-    Select: ExpressionTyper._select,
-    Cast: ExpressionTyper._cast,
-    Bitcast: ExpressionTyper._bitcast,
-    Narrow: ExpressionTyper._narrow,
-    Pack: ExpressionTyper._narrow,
-    Unpack: ExpressionTyper._unpack,
-    WrapCast: ExpressionTyper._wrap_cast,
-    Fma: ExpressionTyper._fma,
-    Atomic: ExpressionTyper._atomic,
-    SubgroupReduce: ExpressionTyper._subgroup_reduce,
-    SubgroupBallot: ExpressionTyper._ballot,
-    SubgroupShuffle: ExpressionTyper._shuffle,
-    SpecConst: ExpressionTyper._spec_const,
-    Call: ExpressionTyper._call,
+    ir.Literal: ExpressionTyper._literal,
+    ir.Var: ExpressionTyper._var,
+    ir.Load: ExpressionTyper._load,
+    ir.BufferLength: ExpressionTyper._length,
+    ir.LaunchId: ExpressionTyper._launch_id,
+    ir.SubgroupLane: ExpressionTyper._u32,
+    ir.SubgroupSize: ExpressionTyper._u32,
+    ir.Binary: ExpressionTyper._binary,
+    ir.Unary: ExpressionTyper._unary,
+    ir.Select: ExpressionTyper._select,
+    ir.Cast: ExpressionTyper._cast,
+    ir.Bitcast: ExpressionTyper._bitcast,
+    ir.Narrow: ExpressionTyper._narrow,
+    ir.Pack: ExpressionTyper._narrow,
+    ir.Unpack: ExpressionTyper._unpack,
+    ir.WrapCast: ExpressionTyper._wrap_cast,
+    ir.Fma: ExpressionTyper._fma,
+    ir.Atomic: ExpressionTyper._atomic,
+    ir.SubgroupReduce: ExpressionTyper._subgroup_reduce,
+    ir.SubgroupBallot: ExpressionTyper._ballot,
+    ir.SubgroupShuffle: ExpressionTyper._shuffle,
+    ir.SpecConst: ExpressionTyper._spec_const,
+    ir.Call: ExpressionTyper._call,
 }

@@ -6,39 +6,27 @@ from collections.abc import Iterator
 from typing import Final
 
 from vyre.domain.frozen import frozen
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import (
-    OF_SUBGROUP,
-    Atomic,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Var,
-)
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Block,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Store,
-    Switch,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 
-_STATEMENTS: Final = (Let, Assign, Store, If, Switch, Loop, Break, Continue, Return, Block, Region)
+_STATEMENTS: Final = (
+    ir.Let,
+    ir.Assign,
+    ir.Store,
+    ir.If,
+    ir.Switch,
+    ir.Loop,
+    ir.Break,
+    ir.Continue,
+    ir.Return,
+    ir.Block,
+    ir.Region,
+)
 
 
 @frozen
@@ -64,18 +52,18 @@ class CannotDrain:
 
 def is_item_number(node: object) -> bool:
     """Returns whether a node is the number of the lane along x, which is that of its item."""
-    return isinstance(node, LaunchId) and node.kind is IdKind.GLOBAL and node.axis == 0
+    return isinstance(node, ir.LaunchId) and node.kind is ir.IdKind.GLOBAL and node.axis == 0
 
 
 def item_numbers(program: Program) -> frozenset[str]:
     """Returns the locals that always hold the number of the item: those bound to it and never assigned."""
     lets: dict[str, bool] = {}
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Let):
+    for stmt in ir.walk_statements(program.body):
+        if isinstance(stmt, ir.Let):
             lets[stmt.name] = lets.get(stmt.name, True) and is_item_number(stmt.value)
-        elif isinstance(stmt, Assign):
+        elif isinstance(stmt, ir.Assign):
             lets[stmt.name] = False
-        elif isinstance(stmt, Loop):
+        elif isinstance(stmt, ir.Loop):
             lets[stmt.var] = False
     return frozenset(name for name, only in lets.items() if only)
 
@@ -88,21 +76,21 @@ def obstacle(program: Program, roles: QueueRoles) -> CannotDrain | None:
 def _obstacles(program: Program, roles: QueueRoles) -> Iterator[CannotDrain]:
     yield from _declarations(program, roles)
     numbers = item_numbers(program)
-    for stmt in walk_statements(program.body):
-        if isinstance(stmt, Barrier):
+    for stmt in ir.walk_statements(program.body):
+        if isinstance(stmt, ir.Barrier):
             yield CannotDrain("it has barriers", "let each lane handle its item by itself.")
         elif not isinstance(stmt, _STATEMENTS):
             yield CannotDrain(
                 f"it has a statement of the kind {type(stmt).__name__}", "use branches, loops, stores and atomics."
             )
         yield from _uses(stmt, roles)
-        for node in unique_nodes(operands(stmt)):
-            if type(node) in OF_SUBGROUP:
+        for node in unique_nodes(ir.operands(stmt)):
+            if type(node) in ir.OF_SUBGROUP:
                 yield CannotDrain("it has subgroup operations", "let each lane handle its item by itself.")
-            elif isinstance(node, LaunchId) and not is_item_number(node):
+            elif isinstance(node, ir.LaunchId) and not is_item_number(node):
                 yield CannotDrain("it uses the place of a lane in the grid", "use the global id along x alone.")
-            elif isinstance(node, Load) and node.buffer == roles.items:
-                known = is_item_number(node.index) or (isinstance(node.index, Var) and node.index.name in numbers)
+            elif isinstance(node, ir.Load) and node.buffer == roles.items:
+                known = is_item_number(node.index) or (isinstance(node.index, ir.Var) and node.index.name in numbers)
                 if not known:
                     yield CannotDrain(
                         f"it loads other elements of `{roles.items}` than that of its global id",
@@ -146,9 +134,9 @@ def _uses(stmt: object, roles: QueueRoles) -> Iterator[CannotDrain]:
     for use in accesses(stmt):  # type: ignore[arg-type]
         if use.buffer in allowed and use.touch is not allowed[use.buffer]:
             yield CannotDrain(f"`{use.buffer}` is not only {what[use.buffer]}", "use another buffer for that.")
-    for node in unique_nodes(operands(stmt)):  # type: ignore[arg-type]
-        if isinstance(node, Atomic) and node.buffer == roles.count:
-            first = isinstance(node.index, Literal) and node.index.bits == 0
+    for node in unique_nodes(ir.operands(stmt)):  # type: ignore[arg-type]
+        if isinstance(node, ir.Atomic) and node.buffer == roles.count:
+            first = isinstance(node.index, ir.Literal) and node.index.bits == 0
             if node.op is not AtomicOp.ADD or not first:
                 yield CannotDrain(
                     f"`{roles.count}` is updated otherwise than by adding to its element 0",

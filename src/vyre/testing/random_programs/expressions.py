@@ -8,32 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from vyre.domain.frozen import frozen
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Cast,
-    Expr,
-    Fma,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
     SUBGROUP,
@@ -61,9 +36,9 @@ _BINARY_BY_RESULT: Final[dict[ScalarType, list[tuple[BinaryOp, ScalarType, Scala
 _UNARY_BY_RESULT: Final[dict[ScalarType, list[tuple[UnaryOp, ScalarType]]]] = defaultdict(list)
 for _each in operations():
     match _each.value, _each.operands:
-        case Binary(op=_binary_op), (_left, _right):
+        case ir.Binary(op=_binary_op), (_left, _right):
             _BINARY_BY_RESULT[_each.result].append((_binary_op, _left, _right))
-        case Unary(op=_unary_op), (_operand,):
+        case ir.Unary(op=_unary_op), (_operand,):
             _UNARY_BY_RESULT[_each.result].append((_unary_op, _operand))
 _DIVISIONS: Final = (BinaryOp.DIV, BinaryOp.MOD)
 INTEGER_TYPES: Final = tuple(t for t in EXECUTABLE_TYPES if t.is_integer)
@@ -121,8 +96,8 @@ class ExpressionWriter:
     choices: Choices
     memory: Memory
     order: Order
-    lane_ids: dict[bool, Expr]  # linear id in the workgroup (True) or in the grid (False)
-    spec_constants: tuple[SpecConst, ...]
+    lane_ids: dict[bool, ir.Expr]  # linear id in the workgroup (True) or in the grid (False)
+    spec_constants: tuple[ir.SpecConst, ...]
     lanes: int  # of the whole launch
     budget: int
     flow: Flow = field(default_factory=Flow)
@@ -132,7 +107,7 @@ class ExpressionWriter:
     unstable: bool = False  # something since the flag was cleared cannot be recomputed later
     effects: bool = False  # atomics are allowed
     subgroups: bool = True  # subgroup operations are allowed
-    recent: list[tuple[Expr, ScalarType]] = field(default_factory=list)
+    recent: list[tuple[ir.Expr, ScalarType]] = field(default_factory=list)
 
     @property
     def level(self) -> Level:
@@ -145,14 +120,14 @@ class ExpressionWriter:
     def pay(self, cost: int = 1) -> None:
         self.spent += cost * self.flow.times
 
-    def lane(self, workgroup: bool) -> Expr:
+    def lane(self, workgroup: bool) -> ir.Expr:
         self.pay(3)
         expr = self.lane_ids[workgroup]
-        if isinstance(expr, Var) and not any(local.name == expr.name for local in self.flow.visible()):
+        if isinstance(expr, ir.Var) and not any(local.name == expr.name for local in self.flow.visible()):
             raise AssertionError("the lane id is declared first")
         return expr
 
-    def value(self, dtype: ScalarType, depth: int = 3, level: Level = Level.LANE) -> Expr:
+    def value(self, dtype: ScalarType, depth: int = 3, level: Level = Level.LANE) -> ir.Expr:
         """An expression of that type, at least as uniform as ``level``."""
         self.pay()
         if depth <= 0 or self.exhausted or self.choices.chance(20):
@@ -160,8 +135,10 @@ class ExpressionWriter:
         write = self.choices.weighted(self._compounds(dtype, level))
         return write(dtype, depth - 1, level)
 
-    def _compounds(self, dtype: ScalarType, level: Level) -> list[tuple[int, Callable[[ScalarType, int, Level], Expr]]]:
-        options: list[tuple[int, Callable[[ScalarType, int, Level], Expr]]] = [
+    def _compounds(
+        self, dtype: ScalarType, level: Level
+    ) -> list[tuple[int, Callable[[ScalarType, int, Level], ir.Expr]]]:
+        options: list[tuple[int, Callable[[ScalarType, int, Level], ir.Expr]]] = [
             (10, self._binary),
             (6, self._unary),
             (2, self._select),
@@ -190,8 +167,8 @@ class ExpressionWriter:
 
     # Leaves
 
-    def leaf(self, dtype: ScalarType, level: Level = Level.LANE) -> Expr:
-        options: list[tuple[int, Callable[[], Expr]]] = [(2, lambda: literal(self.choices, dtype))]
+    def leaf(self, dtype: ScalarType, level: Level = Level.LANE) -> ir.Expr:
+        options: list[tuple[int, Callable[[], ir.Expr]]] = [(2, lambda: literal(self.choices, dtype))]
         names = [v for v in self.flow.visible() if v.dtype is dtype and v.level >= level and v.usable]
         if names:
             options.append((6, lambda: self._var(self.choices.pick(names))))
@@ -209,22 +186,22 @@ class ExpressionWriter:
                 return self.choices.pick(shared)
         return self.choices.weighted(options)()
 
-    def _var(self, local: Local) -> Expr:
+    def _var(self, local: Local) -> ir.Expr:
         self.unstable |= not local.stable
-        return Var(local.name)
+        return ir.Var(local.name)
 
-    def _launch_value(self, level: Level) -> Expr:
-        kinds = (IdKind.GROUP, IdKind.NUM_GROUPS)
+    def _launch_value(self, level: Level) -> ir.Expr:
+        kinds = (ir.IdKind.GROUP, ir.IdKind.NUM_GROUPS)
         match self.choices.below(4 if level is Level.LANE else 2):
             case 0:
-                return LaunchId(self.choices.pick(kinds), self.choices.below(3))
+                return ir.LaunchId(self.choices.pick(kinds), self.choices.below(3))
             case 1:
                 slots = [s for s in self.memory.slots if self.is_here(s)]
-                return BufferLength(self.choices.pick(slots).name)
+                return ir.BufferLength(self.choices.pick(slots).name)
             case 2:
-                return LaunchId(self.choices.pick((IdKind.GLOBAL, IdKind.LOCAL)), self.choices.below(3))
+                return ir.LaunchId(self.choices.pick((ir.IdKind.GLOBAL, ir.IdKind.LOCAL)), self.choices.below(3))
             case _:
-                return SubgroupLane() if self.choices.chance(50) else SubgroupSize()
+                return ir.SubgroupLane() if self.choices.chance(50) else ir.SubgroupSize()
 
     # Memory
 
@@ -238,13 +215,13 @@ class ExpressionWriter:
             return True
         return level is Level.LANE and (slot.use in PLAIN or slot.name in self.flow.single)
 
-    def load(self, slot: UsedBuffer, level: Level = Level.LANE) -> Expr:
+    def load(self, slot: UsedBuffer, level: Level = Level.LANE) -> ir.Expr:
         if slot.buffer.is_push:
-            return Load(slot.name, u32(0))
+            return ir.Load(slot.name, u32(0))
         self.unstable |= not slot.is_constant
-        return Load(slot.name, self.index(slot, level))
+        return ir.Load(slot.name, self.index(slot, level))
 
-    def index(self, slot: UsedBuffer, level: Level = Level.LANE) -> Expr:
+    def index(self, slot: UsedBuffer, level: Level = Level.LANE) -> ir.Expr:
         """An index of any integer type that the buffer's present use allows; a literal is never out of range."""
         choices, count = self.choices, self.memory.counts[slot.name]
         if not choices.chance(35):
@@ -254,33 +231,35 @@ class ExpressionWriter:
         if owned or choices.chance(40):
             index = self._u32_index(slot, level)
             # The types agree on what is in range, so that no other lane has the element.
-            return Literal(dtype, index.bits) if isinstance(index, Literal) else Cast(dtype, index)
+            return ir.Literal(dtype, index.bits) if isinstance(index, ir.Literal) else ir.Cast(dtype, index)
         return self._signed_or_wide_index(dtype, count, level)
 
-    def _signed_or_wide_index(self, dtype: ScalarType, count: int, level: Level) -> Expr:
+    def _signed_or_wide_index(self, dtype: ScalarType, count: int, level: Level) -> ir.Expr:
         """Often negative, or in range only modulo 2^32."""
         choices = self.choices
         self.pay(3)
-        lane = Cast(dtype, self.lane(False) if level is Level.LANE else LaunchId(IdKind.GROUP, 0))
+        lane = ir.Cast(dtype, self.lane(False) if level is Level.LANE else ir.LaunchId(ir.IdKind.GROUP, 0))
         highest = 1 << (dtype.bits - 1)
         match choices.below(6):
             case 0:
-                return Literal(dtype, choices.below(max(count, 1)))
+                return ir.Literal(dtype, choices.below(max(count, 1)))
             case 1:
-                return Binary(BinaryOp.SUB, lane, Literal(dtype, choices.between(1, 5)))
+                return ir.Binary(BinaryOp.SUB, lane, ir.Literal(dtype, choices.between(1, 5)))
             case 2:
-                return Binary(BinaryOp.BIT_OR, lane, Literal(dtype, choices.pick((highest, 1 << 31, highest >> 1))))
+                return ir.Binary(
+                    BinaryOp.BIT_OR, lane, ir.Literal(dtype, choices.pick((highest, 1 << 31, highest >> 1)))
+                )
             case 3:
                 offsets = (highest, highest - 1, 2 * highest - 2, 1 << 31, (1 << 32) % (2 * highest))
-                return Binary(BinaryOp.ADD, lane, Literal(dtype, choices.pick(offsets)))
+                return ir.Binary(BinaryOp.ADD, lane, ir.Literal(dtype, choices.pick(offsets)))
             case 4:
                 counters = [v for v in self.flow.visible() if v.dtype is dtype and v.usable and v.level >= level]
                 return self._var(choices.pick(counters[::-1])) if counters else lane
             case _:
                 found = self.value(dtype, 2, level)
-                return lane if isinstance(found, Literal) else found
+                return lane if isinstance(found, ir.Literal) else found
 
-    def _u32_index(self, slot: UsedBuffer, level: Level) -> Expr:
+    def _u32_index(self, slot: UsedBuffer, level: Level) -> ir.Expr:
         self.pay(2)
         if slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single:
             offset = self.index_value(slot.stride, Level.LANE) if slot.stride > 1 else None
@@ -289,38 +268,38 @@ class ExpressionWriter:
             return u32(0)  # lanes meet, so that their order shows
         return self.index_value(self.memory.counts[slot.name], level)
 
-    def index_value(self, count: int, level: Level) -> Expr:
+    def index_value(self, count: int, level: Level) -> ir.Expr:
         """Mostly in range of ``count`` elements."""
         choices = self.choices
         top = max(count, 1)
-        lane = self.lane(choices.chance(30)) if level is Level.LANE else LaunchId(IdKind.GROUP, 0)
+        lane = self.lane(choices.chance(30)) if level is Level.LANE else ir.LaunchId(ir.IdKind.GROUP, 0)
         match choices.below(11):
             case 0:
                 return u32(choices.below(top))
             case 1 | 2:
                 return lane
             case 3:
-                return Binary(BinaryOp.ADD, lane, u32(choices.below(5)))
+                return ir.Binary(BinaryOp.ADD, lane, u32(choices.below(5)))
             case 4:
-                scaled = Binary(BinaryOp.MUL, lane, u32(choices.between(1, 3)))
-                return Binary(BinaryOp.ADD, scaled, u32(choices.below(3)))
+                scaled = ir.Binary(BinaryOp.MUL, lane, u32(choices.between(1, 3)))
+                return ir.Binary(BinaryOp.ADD, scaled, u32(choices.below(3)))
             case 5:
-                return Binary(BinaryOp.SUB, u32(top - 1), lane)
+                return ir.Binary(BinaryOp.SUB, u32(top - 1), lane)
             case 6:
-                return Binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
+                return ir.Binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
             case 7:  # arithmetic that wraps for some lanes or for all
                 op = choices.pick((BinaryOp.SUB, BinaryOp.ADD, BinaryOp.MUL))
-                return Binary(op, lane, u32(choices.pick((1, 2, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x1000_0001))))
+                return ir.Binary(op, lane, u32(choices.pick((1, 2, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x1000_0001))))
             case 8 | 9:
                 counters = [v for v in self.flow.visible() if v.dtype is U32 and v.usable and v.level >= level]
                 if not counters:
                     return lane
-                row = Binary(BinaryOp.MUL, lane, u32(choices.between(2, 4))) if choices.chance(60) else lane
-                return Binary(BinaryOp.ADD, row, self._var(choices.pick(counters[::-1])))
+                row = ir.Binary(BinaryOp.MUL, lane, u32(choices.between(2, 4))) if choices.chance(60) else lane
+                return ir.Binary(BinaryOp.ADD, row, self._var(choices.pick(counters[::-1])))
             case _:
                 return self._no_literal(self.value(U32, 2, level), level)
 
-    def condition(self, level: Level) -> Expr:
+    def condition(self, level: Level) -> ir.Expr:
         """Often the guards that kernels have, over the lane and a length; else any bool."""
         choices = self.choices
         if level is not Level.LANE or self.exhausted or choices.chance(30):
@@ -328,37 +307,37 @@ class ExpressionWriter:
         guard = self._guard()
         if choices.chance(40):
             op = choices.pick((BinaryOp.AND, BinaryOp.OR))
-            guard = Binary(op, guard, self._guard() if choices.chance(60) else self.value(BOOL, 1))
-        return Unary(UnaryOp.LOGICAL_NOT, guard) if choices.chance(10) else guard
+            guard = ir.Binary(op, guard, self._guard() if choices.chance(60) else self.value(BOOL, 1))
+        return ir.Unary(UnaryOp.LOGICAL_NOT, guard) if choices.chance(10) else guard
 
-    def _guard(self) -> Expr:
+    def _guard(self) -> ir.Expr:
         """A comparison of the lane's position, which a vectorising engine may see through."""
         choices = self.choices
         lane = self.lane(choices.chance(25))
         match choices.below(5):
             case 0:
                 slot = choices.pick([slot for slot in self.memory.slots if self.is_here(slot)])
-                return Binary(BinaryOp.LT, lane, BufferLength(slot.name))
+                return ir.Binary(BinaryOp.LT, lane, ir.BufferLength(slot.name))
             case 1:
-                parity = Binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
-                return Binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
+                parity = ir.Binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
+                return ir.Binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
             case _:
                 left = lane if choices.chance(75) else self.index_value(30, Level.LANE)
-                return Binary(choices.pick(_COMPARISONS), left, u32(choices.below(self.lanes + 1)))
+                return ir.Binary(choices.pick(_COMPARISONS), left, u32(choices.below(self.lanes + 1)))
 
-    def _no_literal(self, expr: Expr, level: Level) -> Expr:
-        return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr
+    def _no_literal(self, expr: ir.Expr, level: Level) -> ir.Expr:
+        return ir.LaunchId(ir.IdKind.GROUP if level else ir.IdKind.LOCAL, 1) if isinstance(expr, ir.Literal) else expr
 
     def _atomic_slots(self, dtype: ScalarType) -> Iterator[UsedBuffer]:
         for slot in self.memory.slots:
             if slot.element is dtype and self.is_here(slot) and slot.use in (Use.OWNED_ATOMIC, Use.FREE_ATOMIC):
                 yield slot
 
-    def _atomic(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _atomic(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         del level
         return self.atomic(self.choices.pick(list(self._atomic_slots(dtype))), min(depth, 2))
 
-    def atomic(self, slot: UsedBuffer, depth: int = 2) -> Expr:
+    def atomic(self, slot: UsedBuffer, depth: int = 2) -> ir.Expr:
         assert slot.element in ATOMIC_ELEMENTS
         self.unstable = True
         op = slot.op if slot.use is Use.REDUCED else self.choices.pick(tuple(AtomicOp))
@@ -367,11 +346,11 @@ class ExpressionWriter:
         index = self.index(slot)
         expected = self.value(slot.element, depth - 1) if op is AtomicOp.COMPARE_EXCHANGE else None
         value = self.value(slot.element, depth)
-        return Atomic(op, slot.name, index, expected, value, self.choices.pick(ATOMIC_ORDERINGS[::-1]))
+        return ir.Atomic(op, slot.name, index, expected, value, self.choices.pick(ATOMIC_ORDERINGS[::-1]))
 
     # Operators
 
-    def _binary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _binary(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         rows = _BINARY_BY_RESULT[dtype]
         op, left_type, right_type = self.choices.pick(rows)
         left = self.value(left_type, depth, level)
@@ -379,76 +358,76 @@ class ExpressionWriter:
             right = left
         else:
             right = self.value(right_type, depth, level)
-        return self._remember(Binary(op, left, right), dtype)
+        return self._remember(ir.Binary(op, left, right), dtype)
 
-    def _unary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _unary(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         op, operand_type = self.choices.pick(_UNARY_BY_RESULT[dtype])
         if op in TRANSCENDENTALS:
             self.pay(_TRANSCENDENTAL_COST)
-        return self._remember(Unary(op, self.value(operand_type, depth, level)), dtype)
+        return self._remember(ir.Unary(op, self.value(operand_type, depth, level)), dtype)
 
-    def _select(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _select(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         uniform = Level.WORKGROUP if self.choices.chance(30) else level
         condition = self.value(BOOL, depth, uniform)
-        return Select(condition, self.value(dtype, depth, level), self.value(dtype, depth, level))
+        return ir.Select(condition, self.value(dtype, depth, level), self.value(dtype, depth, level))
 
-    def _cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
-        return Cast(dtype, self.value(self.choices.pick(EXECUTABLE_TYPES), depth, level))
+    def _cast(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
+        return ir.Cast(dtype, self.value(self.choices.pick(EXECUTABLE_TYPES), depth, level))
 
-    def _narrow(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _narrow(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
-        return self._remember(Narrow(narrow, self.value(dtype, depth, level)), dtype)
+        return self._remember(ir.Narrow(narrow, self.value(dtype, depth, level)), dtype)
 
-    def _pack(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _pack(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         narrow = self.choices.pick(NARROW_TYPES)
-        return self._remember(Pack(narrow, self.value(narrow.widened, depth, level)), dtype)
+        return self._remember(ir.Pack(narrow, self.value(narrow.widened, depth, level)), dtype)
 
-    def _unpack(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _unpack(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
-        return self._remember(Unpack(narrow, self.value(U32, depth, level)), dtype)
+        return self._remember(ir.Unpack(narrow, self.value(U32, depth, level)), dtype)
 
-    def _narrow_arithmetic(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _narrow_arithmetic(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         """An operator of a narrow type: operands and result are rounded to it."""
         narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
-        left = Narrow(narrow, self.value(dtype, depth - 1, level))
+        left = ir.Narrow(narrow, self.value(dtype, depth - 1, level))
         if dtype.is_float and self.choices.chance(15):
-            return Narrow(narrow, Unary(UnaryOp.SQRT, left))
-        right: Expr = Unpack(narrow, self.value(U32, depth - 1, level))
+            return ir.Narrow(narrow, ir.Unary(UnaryOp.SQRT, left))
+        right: ir.Expr = ir.Unpack(narrow, self.value(U32, depth - 1, level))
         if self.choices.chance(50):
-            right = Narrow(narrow, self.value(dtype, depth - 1, level))
-        return self._remember(Narrow(narrow, Binary(self.choices.pick(_NARROW_ARITHMETIC), left, right)), dtype)
+            right = ir.Narrow(narrow, self.value(dtype, depth - 1, level))
+        return self._remember(ir.Narrow(narrow, ir.Binary(self.choices.pick(_NARROW_ARITHMETIC), left, right)), dtype)
 
-    def _wrap_cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
-        return self._remember(WrapCast(dtype, self.value(self.choices.pick(_FLOATS), depth, level)), dtype)
+    def _wrap_cast(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
+        return self._remember(ir.WrapCast(dtype, self.value(self.choices.pick(_FLOATS), depth, level)), dtype)
 
-    def _bitcast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _bitcast(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         sources = [source for source in EXECUTABLE_TYPES if bitcast_is_legal(source, dtype)]
-        return Bitcast(dtype, self.value(self.choices.pick(sources), depth, level))
+        return ir.Bitcast(dtype, self.value(self.choices.pick(sources), depth, level))
 
-    def _fma(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _fma(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         self.pay(4)
         a, b, c = (self.value(dtype, depth, level) for _ in range(3))
-        return Fma(a, b, c)
+        return ir.Fma(a, b, c)
 
-    def moved(self, expr: Expr, dtype: ScalarType) -> Expr:
+    def moved(self, expr: ir.Expr, dtype: ScalarType) -> ir.Expr:
         """The same value through an operation that only moves bits."""
         match self.choices.below(6):
             case 1:
-                return Select(self.value(BOOL, 1, Level.WORKGROUP), expr, self.leaf(dtype))
+                return ir.Select(self.value(BOOL, 1, Level.WORKGROUP), expr, self.leaf(dtype))
             case 2 if dtype is not BOOL:
-                return Bitcast(dtype, expr)
+                return ir.Bitcast(dtype, expr)
             case 3:
-                return Cast(dtype, expr)
+                return ir.Cast(dtype, expr)
             case 4 if dtype is not BOOL:
                 between = [t for t in EXECUTABLE_TYPES if bitcast_is_legal(dtype, t)]
-                return Bitcast(dtype, Bitcast(self.choices.pick(between), expr))
+                return ir.Bitcast(dtype, ir.Bitcast(self.choices.pick(between), expr))
             case 5:
-                return Select(self.condition(Level.LANE), expr, expr)
+                return ir.Select(self.condition(Level.LANE), expr, expr)
         return expr
 
     # Subgroups: operands are pure and mention no other subgroup operation.
 
-    def _pure(self, dtype: ScalarType, depth: int) -> Expr:
+    def _pure(self, dtype: ScalarType, depth: int) -> ir.Expr:
         effects, self.effects = self.effects, False
         self.unstable = True
         self.pay(2)
@@ -456,25 +435,25 @@ class ExpressionWriter:
         self.effects = effects
         return operand
 
-    def _subgroup_reduce(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _subgroup_reduce(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         fitting = [
             op
             for op, row in SUBGROUP.items()
             if dtype in row.operands and (level is Level.LANE or row.span is Span.ALL)
         ]
-        return SubgroupReduce(self.choices.pick(fitting), self._pure(dtype, depth))
+        return ir.SubgroupReduce(self.choices.pick(fitting), self._pure(dtype, depth))
 
-    def _ballot(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _ballot(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         del dtype, level
-        return SubgroupBallot(self._pure(BOOL, depth))
+        return ir.SubgroupBallot(self._pure(BOOL, depth))
 
-    def _shuffle(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+    def _shuffle(self, dtype: ScalarType, depth: int, level: Level) -> ir.Expr:
         del level
         value = self._pure(dtype, depth)
         lane = self._pure(U32, min(depth, 1))
-        return SubgroupShuffle(value, Binary(BinaryOp.MOD, lane, u32(34)) if self.choices.chance(60) else lane)
+        return ir.SubgroupShuffle(value, ir.Binary(BinaryOp.MOD, lane, u32(34)) if self.choices.chance(60) else lane)
 
-    def _remember(self, expr: Expr, dtype: ScalarType) -> Expr:
+    def _remember(self, expr: ir.Expr, dtype: ScalarType) -> ir.Expr:
         """Offers a closed expression for sharing, so that programs are graphs and not only trees."""
         if self.order is not Order.RACY and not _mentions_state(expr):
             self.recent = [*self.recent[-5:], (expr, dtype)]
@@ -483,13 +462,13 @@ class ExpressionWriter:
 
 _CLOSED: Final = frozenset(
     {
-        *(Literal, LaunchId, SpecConst, SubgroupLane, SubgroupSize),
-        *(Binary, Unary, Cast, Narrow, Pack, Unpack, WrapCast),
+        *(ir.Literal, ir.LaunchId, ir.SpecConst, ir.SubgroupLane, ir.SubgroupSize),
+        *(ir.Binary, ir.Unary, ir.Cast, ir.Narrow, ir.Pack, ir.Unpack, ir.WrapCast),
     }
 )
 """The expressions that mean the same wherever they stand."""
 
 
-def _mentions_state(expr: Expr) -> bool:
+def _mentions_state(expr: ir.Expr) -> bool:
     """Whether the expression could mean something else, or be refused, at another place."""
     return any(type(node) not in _CLOSED for node in unique_nodes((expr,)))

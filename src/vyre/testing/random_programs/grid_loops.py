@@ -11,24 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from vyre.domain.grid_sync import first_lane
-from vyre.domain.ir.expr import Atomic, Binary, Cast, Expr, IdKind, LaunchId, Literal, Load, Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, MemoryKind
-from vyre.domain.ir.stmt import (
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    walk_statements,
-)
 from vyre.domain.ir.types import i32, u32, u64
 from vyre.domain.validation.validator import check_rules
 from vyre.testing.random_programs.generator import Case, generate
@@ -42,8 +27,8 @@ _PARTS: Final = 12
 """The parts of a program that are tried."""
 
 
-def lit(value: int) -> Literal:
-    return Literal.of(u32, value)
+def lit(value: int) -> ir.Literal:
+    return ir.Literal.of(u32, value)
 
 
 def looped(seed: int, *, work: int = 3_000, traps: bool = False) -> Case | None:
@@ -82,7 +67,7 @@ def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: 
     elements = source.choice((1, 1, 1, 3))
     count = source.choice((elements, elements, 0))
     rounds = source.choice((0, 1, 2, 3, 5))
-    most: Expr
+    most: ir.Expr
     extra: list[Buffer] = [
         Buffer.make(flag, first, Access.READ_WRITE, u32, count),
         Buffer.make(turns, first + 1, Access.READ_WRITE, u32, 2),
@@ -94,64 +79,64 @@ def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: 
             most = lit(rounds)
         case 1:
             extra.append(Buffer.make(limit, first + 3, Access.UNIFORM, u32, 1, kind=MemoryKind.PUSH))
-            most, words[limit] = Load(limit, lit(0)), [rounds]
+            most, words[limit] = ir.Load(limit, lit(0)), [rounds]
         case _:
             extra.append(Buffer.make(limit, first + 3, Access.READ_ONLY, u32))
-            most, words[limit] = Binary(BinaryOp.SUB, Load(limit, lit(1)), lit(1)), [7, rounds + 1]
+            most, words[limit] = ir.Binary(BinaryOp.SUB, ir.Load(limit, lit(1)), lit(1)), [7, rounds + 1]
     name = f"loop {suffix}"
-    loop = GridLoop(name, most, flag, _round(program.body[start:end], source, flag, turns, elements))
-    then: tuple[Stmt, ...] = (Store(seen, lit(0), Var(name)), Store(seen, lit(1), Load(flag, lit(0))))
-    behind: list[Stmt] = [loop, If(first_lane(), then)]
+    loop = ir.GridLoop(name, most, flag, _round(program.body[start:end], source, flag, turns, elements))
+    then: tuple[ir.Stmt, ...] = (ir.Store(seen, lit(0), ir.Var(name)), ir.Store(seen, lit(1), ir.Load(flag, lit(0))))
+    behind: list[ir.Stmt] = [loop, ir.If(first_lane(), then)]
     match source.randrange(4):
         case 0:
-            behind = [Block(tuple(behind))]
+            behind = [ir.Block(tuple(behind))]
         case 1:
-            behind = [Region("loop", tuple(behind))]
+            behind = [ir.Region("loop", tuple(behind))]
     body = (*program.body[:start], *behind, *program.body[end:])
     made = replace(program, buffers=(*program.buffers, *extra), body=body)
     inputs = {**case.inputs, **{b: b"".join(w.to_bytes(4, "little") for w in ws) for b, ws in words.items()}}
     return Case(made, inputs, case.config, case.order)
 
 
-def _round(part: Body, source: random.Random, flag: str, turns: str, elements: int) -> Body:
+def _round(part: ir.Body, source: random.Random, flag: str, turns: str, elements: int) -> ir.Body:
     """The part with, somewhere in it, one lane that counts the rounds and sets the flag in the first of them."""
-    setting = Store(flag, lit(0), lit(1 + source.randrange(3)))
-    set_flag: tuple[Stmt, ...] = (setting,)
+    setting = ir.Store(flag, lit(0), lit(1 + source.randrange(3)))
+    set_flag: tuple[ir.Stmt, ...] = (setting,)
     match source.randrange(4):
         case 0:
-            set_flag = (Let(f"{flag} before", Atomic(AtomicOp.ADD, flag, lit(0), None, lit(2))),)
+            set_flag = (ir.Let(f"{flag} before", ir.Atomic(AtomicOp.ADD, flag, lit(0), None, lit(2))),)
         case 1 if elements > 1:
-            set_flag = (setting, Store(flag, lit(1), lit(9)))
-    again = Binary(BinaryOp.LT, Load(turns, lit(0)), lit(source.choice((0, 1, 2, 3, 9))))
-    count = Store(turns, lit(0), Binary(BinaryOp.ADD, Load(turns, lit(0)), lit(1)))
-    counting: list[Stmt] = [If(first_lane(), (count, If(again, set_flag)))]
-    uniform = Binary(BinaryOp.LT, LaunchId(IdKind.NUM_GROUPS, 0), lit(3))
+            set_flag = (setting, ir.Store(flag, lit(1), lit(9)))
+    again = ir.Binary(BinaryOp.LT, ir.Load(turns, lit(0)), lit(source.choice((0, 1, 2, 3, 9))))
+    count = ir.Store(turns, lit(0), ir.Binary(BinaryOp.ADD, ir.Load(turns, lit(0)), lit(1)))
+    counting: list[ir.Stmt] = [ir.If(first_lane(), (count, ir.If(again, set_flag)))]
+    uniform = ir.Binary(BinaryOp.LT, ir.LaunchId(ir.IdKind.NUM_GROUPS, 0), lit(3))
     match source.randrange(6):
         case 0:
-            counting.insert(0, Barrier(_GRID))
+            counting.insert(0, ir.Barrier(_GRID))
         case 5:
             return _in_loop(part, counting, source, turns)
         case 1:
-            counting = [If(uniform, (Barrier(_GRID), *counting), tuple(counting))]
+            counting = [ir.If(uniform, (ir.Barrier(_GRID), *counting), tuple(counting))]
     return (*part, *counting) if source.randrange(2) else (*counting, *part)
 
 
-def _in_loop(part: Body, counting: list[Stmt], source: random.Random, turns: str) -> Body:
+def _in_loop(part: ir.Body, counting: list[ir.Stmt], source: random.Random, turns: str) -> ir.Body:
     """The part in a loop with grid barriers, of which the whole grid runs as many rounds."""
-    if any(isinstance(stmt, Break | Continue) for stmt in walk_statements(part)):
+    if any(isinstance(stmt, ir.Break | ir.Continue) for stmt in ir.walk_statements(part)):
         return (*part, *counting)
     var = f"{turns} round"
     start, stop, step = source.choice(((0, 2, 1), (7, 1, -3), (-1, 4, 4), (3, 3, 1)))
     dtype = i32 if min(start, step) < 0 else source.choice((u32, u64))
-    first, last, by = (Literal.of(dtype, bound) for bound in (start, stop, step))
-    end: Expr = last
+    first, last, by = (ir.Literal.of(dtype, bound) for bound in (start, stop, step))
+    end: ir.Expr = last
     if source.randrange(2):
-        groups = Cast(dtype, Binary(BinaryOp.MIN, LaunchId(IdKind.NUM_GROUPS, 0), lit(2)))
-        end = Binary(BinaryOp.ADD, last, groups)
-    mixed = Binary(BinaryOp.ADD, Load(turns, lit(1)), Cast(u32, Var(var)))
-    noted = If(first_lane(), (Store(turns, lit(1), mixed),))
-    body = (*part, Barrier(_GRID), noted) if source.randrange(2) else (noted, Barrier(_GRID), *part)
-    return (Loop(var, first, end, by, body), *counting)
+        groups = ir.Cast(dtype, ir.Binary(BinaryOp.MIN, ir.LaunchId(ir.IdKind.NUM_GROUPS, 0), lit(2)))
+        end = ir.Binary(BinaryOp.ADD, last, groups)
+    mixed = ir.Binary(BinaryOp.ADD, ir.Load(turns, lit(1)), ir.Cast(u32, ir.Var(var)))
+    noted = ir.If(first_lane(), (ir.Store(turns, lit(1), mixed),))
+    body = (*part, ir.Barrier(_GRID), noted) if source.randrange(2) else (noted, ir.Barrier(_GRID), *part)
+    return (ir.Loop(var, first, end, by, body), *counting)
 
 
 _GRID: Final = Ordering.GRID_SYNC

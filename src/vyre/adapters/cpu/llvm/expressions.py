@@ -7,46 +7,21 @@ from typing import Final
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
 
 
-def evaluate(k: Kernel, expr: Expr) -> Value:
+def evaluate(k: Kernel, expr: ir.Expr) -> Value:
     """Returns the value of an expression, computed at this place.
 
     An expression object that occurs again in one statement has the same value, and is written once: no assignment or
     store comes between, and known values are dropped when an atomic has run.  One that contains an atomic runs it
     again.
     """
-    if isinstance(expr, Literal | Var | Atomic):  # cheap, or with an effect each time
+    if isinstance(expr, ir.Literal | ir.Var | ir.Atomic):  # cheap, or with an effect each time
         return _written(k, expr)
     key = id(expr)
     found = k.known.get(key)
@@ -58,59 +33,59 @@ def evaluate(k: Kernel, expr: Expr) -> Value:
     return found
 
 
-def _written(k: Kernel, expr: Expr) -> Value:
+def _written(k: Kernel, expr: ir.Expr) -> Value:
     match expr:
-        case Literal(dtype, bits):
+        case ir.Literal(dtype, bits):
             return literal(dtype, bits)
-        case SpecConst(name, default):
+        case ir.SpecConst(name, default):
             return evaluate(k, k.spec.get(name, default))
-        case Var(name):
+        case ir.Var(name):
             local = k.locals[name]
             return k.read(local) if isinstance(local, AssignedLocal) else local
-        case Load():
+        case ir.Load():
             return memory.load(k, expr, evaluate(k, expr.index))
-        case BufferLength(buffer):
+        case ir.BufferLength(buffer):
             count = k.buffers[buffer].count
             return literal(_U32, count) if count else k.uniform(_U32, k.w.pure("trunc i64 {} to i32", k.length(buffer)))
-        case LaunchId(kind, axis):
+        case ir.LaunchId(kind, axis):
             return ids.launch_id(k, kind, axis)
-        case SubgroupLane():
+        case ir.SubgroupLane():
             return ids.subgroup_lane(k)
-        case SubgroupSize():
+        case ir.SubgroupSize():
             return literal(_U32, 32)
-        case Binary():
+        case ir.Binary():
             return _binary(k, expr)
-        case Unary(op, operand):
+        case ir.Unary(op, operand):
             return operators.unary(k, op, evaluate(k, operand))
-        case Select(condition, on_true, on_false):
+        case ir.Select(condition, on_true, on_false):
             return operators.select(k, evaluate(k, condition), evaluate(k, on_true), evaluate(k, on_false))
-        case Cast(dtype, operand):
+        case ir.Cast(dtype, operand):
             return conversion.cast(k, dtype, evaluate(k, operand))
-        case Bitcast(dtype, operand):
+        case ir.Bitcast(dtype, operand):
             return conversion.bitcast(k, dtype, evaluate(k, operand))
-        case Narrow(dtype, operand):
+        case ir.Narrow(dtype, operand):
             return narrowing.narrow(k, dtype, evaluate(k, operand))
-        case Pack(dtype, operand):
+        case ir.Pack(dtype, operand):
             return narrowing.pack(k, dtype, evaluate(k, operand))
-        case Unpack(dtype, operand):
+        case ir.Unpack(dtype, operand):
             return narrowing.unpack(k, dtype, evaluate(k, operand))
-        case WrapCast(dtype, operand):
+        case ir.WrapCast(dtype, operand):
             return conversion.wrap_cast(k, dtype, evaluate(k, operand))
-        case Fma(a, b, c):
+        case ir.Fma(a, b, c):
             return operators.fma(k, evaluate(k, a), evaluate(k, b), evaluate(k, c))
-        case Atomic():
+        case ir.Atomic():
             return atomic(k, expr, used=True)
-        case SubgroupReduce(subgroup, value):
+        case ir.SubgroupReduce(subgroup, value):
             return subgroups.reduce(k, SUBGROUP[subgroup], evaluate(k, value))
-        case SubgroupBallot(condition):
+        case ir.SubgroupBallot(condition):
             return subgroups.ballot(k, evaluate(k, condition))
-        case SubgroupShuffle(value, lane):
+        case ir.SubgroupShuffle(value, lane):
             return subgroups.shuffle(k, evaluate(k, value), evaluate(k, lane))
-        case Call():
+        case ir.Call():
             raise AssertionError("calls are expanded before")
 
 
-def _binary(k: Kernel, expr: Binary) -> Value:
+def _binary(k: Kernel, expr: ir.Binary) -> Value:
     left = evaluate(k, expr.left)
     right = evaluate(k, expr.right)
     result = operators.binary(k, expr.op, left, right)
@@ -129,7 +104,7 @@ def _note(k: Kernel, op: BinaryOp, left: Value, right: Value, result: Value) -> 
         k.note_both(result.operand, left.operand, right.operand)
 
 
-def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
+def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:
     """Evaluates the index, the expected value and the value, in this order; memory read before must be read again."""
     index = evaluate(k, expr.index)
     expected = None if expr.expected is None else evaluate(k, expr.expected)

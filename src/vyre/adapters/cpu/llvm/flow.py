@@ -18,34 +18,8 @@ from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.loops import write_loop
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.expr import Atomic, Binary, Expr, Load, Unary
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
-from vyre.domain.ir.stmt import (
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    if_chain,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.walk import unique_nodes
 
 MOST_COPIED: Final = 4_000
@@ -54,7 +28,7 @@ MOST_SELECTED: Final = 16
 """The number of operators up to which a branch without memory accesses is computed and selected, not jumped over."""
 
 
-def write_body(k: Kernel, body: Iterable[Stmt]) -> Flow:
+def write_body(k: Kernel, body: Iterable[ir.Stmt]) -> Flow:
     """Writes the statements of a scope; locals declared in it end with it."""
     mark = k.locals.mark
     flow = k.write_statements(k, tuple(body), 0) if k.write_statements else write_statements(k, tuple(body), 0)
@@ -62,7 +36,7 @@ def write_body(k: Kernel, body: Iterable[Stmt]) -> Flow:
     return flow
 
 
-def write_statements(k: Kernel, body: Body, first: int) -> Flow:
+def write_statements(k: Kernel, body: ir.Body, first: int) -> Flow:
     """Writes the statements of a body from number ``first`` on.
 
     Where lanes may have ended, the rest of the body is jumped over if none is left.
@@ -100,24 +74,24 @@ def write_statements(k: Kernel, body: Body, first: int) -> Flow:
     return result
 
 
-def assigned_in(body: Iterable[Stmt]) -> set[str]:
+def assigned_in(body: Iterable[ir.Stmt]) -> set[str]:
     """Returns the names that statements assign to, at any depth."""
-    return {stmt.name for stmt in walk_statements(tuple(body)) if isinstance(stmt, Assign)}
+    return {stmt.name for stmt in ir.walk_statements(tuple(body)) if isinstance(stmt, ir.Assign)}
 
 
 # ---------------------------------------------------------------- two copies
-def _is_copied(k: Kernel, body: Body) -> bool:
+def _is_copied(k: Kernel, body: ir.Body) -> bool:
     """Returns whether a part of the program is written twice: it is no small part, and no part of a copy or loop.
 
     Where a vector has one lane, that lane alone is all of them.
     """
     if k.copied or k.loops or k.lanes == 1:
         return False
-    count = sum(1 for _ in islice(walk_statements(body), MOST_COPIED + 1))
+    count = sum(1 for _ in islice(ir.walk_statements(body), MOST_COPIED + 1))
     return count <= MOST_COPIED and not _is_selected(body)
 
 
-def twice(k: Kernel, write: Callable[[], Flow], body: Body) -> Flow:
+def twice(k: Kernel, write: Callable[[], Flow], body: ir.Body) -> Flow:
     """Writes code for the current mask twice: for the case that all lanes are active, and for that of some."""
     w, mask = k.w, k.mask
     assert mask is not None
@@ -145,53 +119,53 @@ def twice(k: Kernel, write: Callable[[], Flow], body: Body) -> Flow:
 
 
 # ---------------------------------------------------------------- statements
-def write_statement(k: Kernel, stmt: Stmt) -> Flow:
+def write_statement(k: Kernel, stmt: ir.Stmt) -> Flow:
     """Writes one statement for the active lanes."""
     k.locate(stmt)
     match stmt:
-        case Let():
+        case ir.Let():
             value = stmt.value
-            result = atomic(k, value, used=k.is_read(stmt)) if isinstance(value, Atomic) else evaluate(k, value)
+            result = atomic(k, value, used=k.is_read(stmt)) if isinstance(value, ir.Atomic) else evaluate(k, value)
             k.declare(stmt, result)
-        case Assign(name, value):
+        case ir.Assign(name, value):
             slot = k.locals[name]
             assert isinstance(slot, AssignedLocal)
             k.write(slot, evaluate(k, value))
-        case Store():
+        case ir.Store():
             memory.store(k, stmt, evaluate(k, stmt.index), evaluate(k, stmt.value))
-        case If():
+        case ir.If():
             return _if(k, stmt)
-        case Switch():
+        case ir.Switch():
             return _switch(k, stmt)
-        case Loop():
+        case ir.Loop():
             return write_loop(k, stmt, write_body)
-        case Break():
+        case ir.Break():
             return k.loops[-1].leave()
-        case Continue():
+        case ir.Continue():
             return k.loops[-1].skip()
-        case Return():
+        case ir.Return():
             return end_lanes(k)
-        case Block(body) | Region(_, body):
+        case ir.Block(body) | ir.Region(_, body):
             return write_body(k, body)
-        case Barrier():
+        case ir.Barrier():
             pass
-        case AsyncLoad() | AsyncStore():
+        case ir.AsyncLoad() | ir.AsyncStore():
             async_copies.start(k, stmt, evaluate(k, stmt.offset), evaluate(k, stmt.size))
-        case AsyncWait():
+        case ir.AsyncWait():
             async_copies.wait(k, stmt)
-        case Trap(address, tag):
+        case ir.Trap(address, tag):
             traps.trap(k, evaluate(k, address), tag)
             return end_lanes(k)
-        case GridLoop():
+        case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
-        case IndirectDispatch():
+        case ir.IndirectDispatch():
             raise UnsupportedFeature(feature="indirect dispatch", backend="cpu")
     return Flow.THROUGH
 
 
-def _if(k: Kernel, stmt: If) -> Flow:
+def _if(k: Kernel, stmt: ir.If) -> Flow:
     """Writes a chain of ``else if``; a link's condition is evaluated where those of all earlier links were false."""
-    links, otherwise = if_chain(stmt)
+    links, otherwise = ir.if_chain(stmt)
     opened: list[Callable[[Flow], Flow]] = []
     result: Flow | None = None
     for number, link in enumerate(links):
@@ -220,7 +194,7 @@ def _if(k: Kernel, stmt: If) -> Flow:
     return result
 
 
-def _scalar_link(k: Kernel, link: If, condition: Value) -> Callable[[Flow], Flow]:
+def _scalar_link(k: Kernel, link: ir.If, condition: Value) -> Callable[[Flow], Flow]:
     """Writes a branch on which the lanes agree; returns what ends it after its ``else`` was written."""
     w, mask = k.w, k.mask
     end = Join(k, "end")
@@ -245,7 +219,7 @@ def _scalar_link(k: Kernel, link: If, condition: Value) -> Callable[[Flow], Flow
     return close
 
 
-def _masked_link(k: Kernel, link: If, condition: Value, *, is_last: bool) -> Callable[[Flow], Flow]:
+def _masked_link(k: Kernel, link: ir.If, condition: Value, *, is_last: bool) -> Callable[[Flow], Flow]:
     """Writes the lanes of a link; returns what ends it after its ``else`` was written for the other lanes."""
     mask = k.mask
     chosen = k.masks.held(condition.operand)
@@ -271,7 +245,7 @@ def _masked_link(k: Kernel, link: If, condition: Value, *, is_last: bool) -> Cal
     return close
 
 
-def _under(k: Kernel, mask: str | None, write: Callable[[], Flow], body: Body) -> tuple[str | None, Flow]:
+def _under(k: Kernel, mask: str | None, write: Callable[[], Flow], body: ir.Body) -> tuple[str | None, Flow]:
     """Writes code for the lanes of a mask, jumped over if there are none; returns the mask after it."""
     if not body:
         return mask, Flow.THROUGH
@@ -279,7 +253,7 @@ def _under(k: Kernel, mask: str | None, write: Callable[[], Flow], body: Body) -
     return finish(write())
 
 
-def _begin_under(k: Kernel, mask: str | None, body: Body) -> Callable[[Flow], tuple[str | None, Flow]]:
+def _begin_under(k: Kernel, mask: str | None, body: ir.Body) -> Callable[[Flow], tuple[str | None, Flow]]:
     w = k.w
     assert mask is not None
     k.mask = mask
@@ -318,12 +292,12 @@ def _united(k: Kernel, mask: str | None, one: tuple[str | None, Flow], other: tu
     return Flow.PARTLY
 
 
-def _may_copy(k: Kernel, link: If, condition: Value) -> bool:
+def _may_copy(k: Kernel, link: ir.If, condition: Value) -> bool:
     """Returns whether a branch is written twice, which does not pay if it is known that some lane does not take it."""
     return not k.masks.lacks_lane(condition.operand) and _is_copied(k, (link,))
 
 
-def _copied_link(k: Kernel, link: If, condition: Value) -> Flow:
+def _copied_link(k: Kernel, link: ir.If, condition: Value) -> Flow:
     """Writes a branch that all lanes are likely to take together: once for all lanes, and once for any."""
     w, chosen = k.w, condition.operand
     full, partial = w.label("full"), w.label("partial")
@@ -350,26 +324,26 @@ def _copied_link(k: Kernel, link: If, condition: Value) -> Flow:
     return found if found is Flow.ENDED else Flow.PARTLY
 
 
-def _is_selected(body: Body) -> bool:
+def _is_selected(body: ir.Body) -> bool:
     """Returns whether a branch only computes values, and few of them."""
     operators = 0
     for stmt in body:
-        if not isinstance(stmt, Assign | Let):
+        if not isinstance(stmt, ir.Assign | ir.Let):
             return False
-        for node in unique_nodes(operands(stmt)):
-            if isinstance(node, Load | Atomic) or _is_long(node):
+        for node in unique_nodes(ir.operands(stmt)):
+            if isinstance(node, ir.Load | ir.Atomic) or _is_long(node):
                 return False
             operators += 1
     return operators <= MOST_SELECTED
 
 
-def _is_long(node: Expr) -> bool:
-    if isinstance(node, Unary):
+def _is_long(node: ir.Expr) -> bool:
+    if isinstance(node, ir.Unary):
         return node.op in TRANSCENDENTALS
-    return isinstance(node, Binary) and node.op in (BinaryOp.DIV, BinaryOp.MOD)
+    return isinstance(node, ir.Binary) and node.op in (BinaryOp.DIV, BinaryOp.MOD)
 
 
-def _switch(k: Kernel, stmt: Switch) -> Flow:
+def _switch(k: Kernel, stmt: ir.Switch) -> Flow:
     """Writes the bodies of the arms in order, each for its lanes."""
     selector = evaluate(k, stmt.selector)
     if not any(arm.labels for arm in stmt.arms):
@@ -404,7 +378,7 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
     return Flow.PARTLY
 
 
-def lanes_of_arm(k: Kernel, selector: Value, arm: Arm) -> str:
+def lanes_of_arm(k: Kernel, selector: Value, arm: ir.Arm) -> str:
     """Returns the lanes whose selector is one of the labels of an arm, of which there is one at least."""
     element, operand = SCALAR[selector.dtype], k.vector(selector)
     form = f"icmp eq {k.vector_type(element)} {{}}, "
@@ -412,7 +386,7 @@ def lanes_of_arm(k: Kernel, selector: Value, arm: Arm) -> str:
     return reduce(lambda one, other: k.masks.combined("or", one, other), equal)
 
 
-def _scalar_switch(k: Kernel, stmt: Switch, selector: Value) -> Flow:
+def _scalar_switch(k: Kernel, stmt: ir.Switch, selector: Value) -> Flow:
     w, mask = k.w, k.mask
     element = SCALAR[selector.dtype]
     end = Join(k, "end")

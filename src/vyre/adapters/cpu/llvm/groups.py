@@ -17,26 +17,8 @@ from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.lockstep import Lockstep
 from vyre.adapters.cpu.llvm.regions import Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
-from vyre.domain.ir.expr import IMPURE, ORDERED, Binary, Expr, IdKind, LaunchId, Literal, Load, SubgroupLane, Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.stmt import (
-    Assign,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Switch,
-    Trap,
-    bodies,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, of_this_loop, unique_nodes
 
@@ -48,8 +30,8 @@ class Groups:
         self._k: Final = k
         self._regions: Final = Regions(k)
         body = k.program.body
-        self._barriers: Final = containers(body, lambda stmt: isinstance(stmt, Barrier))
-        has_barrier = any(isinstance(s, Barrier) for s in walk_statements(body))
+        self._barriers: Final = containers(body, lambda stmt: isinstance(stmt, ir.Barrier))
+        has_barrier = any(isinstance(s, ir.Barrier) for s in ir.walk_statements(body))
         self._in_steps: Final = k.chunks > 1 and has_barrier and not k.in_lockstep
         self._alive: LaneMask | None = None
         """The lanes that have not ended."""
@@ -146,7 +128,7 @@ class Groups:
         else:
             self._lanes(k.program.body)
 
-    def _lanes(self, body: Body) -> Flow:
+    def _lanes(self, body: ir.Body) -> Flow:
         k = self._k
         mark = k.locals.mark
         flow = write_statements(k, body, 0)
@@ -172,26 +154,26 @@ class Groups:
         return alive.any(k)
 
     # ---- between barriers
-    def _statements(self, k: Kernel, body: Body, first: int) -> Flow:
+    def _statements(self, k: Kernel, body: ir.Body, first: int) -> Flow:
         """Writes the statements of a body from number ``first`` on, as the whole workgroup runs them."""
         k.write_statements = None
         outer = dict(self._regions.across)
         last = last_uses(body)
-        run: list[Stmt] = []
+        run: list[ir.Stmt] = []
         flow = Flow.THROUGH
         for number in range(first, len(body)):
             stmt = body[number]
-            if isinstance(stmt, Let) and self._is_shared(stmt):
+            if isinstance(stmt, ir.Let) and self._is_shared(stmt):
                 self._group_let(stmt)
                 continue
-            if not isinstance(stmt, Barrier) and not self._is_stepped(stmt):
+            if not isinstance(stmt, ir.Barrier) and not self._is_stepped(stmt):
                 run.append(stmt)
                 continue
             flow = self._region(run, last, number)
             run = []
             if flow is Flow.ENDED:
                 break
-            if isinstance(stmt, Barrier):
+            if isinstance(stmt, ir.Barrier):
                 continue
             flow = self._step(stmt)
             if flow is Flow.PARTLY and number + 1 < len(body):
@@ -218,13 +200,13 @@ class Groups:
         k.write_statements = self._statements
         return flow
 
-    def _step(self, stmt: Stmt) -> Flow:
+    def _step(self, stmt: ir.Stmt) -> Flow:
         """Writes a statement of workgroup-level flow."""
         k = self._k
         mark = k.locals.mark
         self._declare_group_views()
         k.known.clear()
-        if isinstance(stmt, Let):
+        if isinstance(stmt, ir.Let):
             value = evaluate(k, stmt.value)
             k.locals.leave(mark)
             slot = k.slot(value.dtype, is_uniform=True)
@@ -237,45 +219,45 @@ class Groups:
         k.locals.leave(mark)
         return flow
 
-    def _is_stepped(self, stmt: Stmt) -> bool:
+    def _is_stepped(self, stmt: ir.Stmt) -> bool:
         """Returns whether a statement is workgroup-level flow."""
         k = self._k
-        if isinstance(stmt, Return):
+        if isinstance(stmt, ir.Return):
             return True
-        if isinstance(stmt, Break | Continue):
+        if isinstance(stmt, ir.Break | ir.Continue):
             return True
-        if isinstance(stmt, Assign):
+        if isinstance(stmt, ir.Assign):
             return isinstance(k.locals.get(stmt.name), AssignedLocal)
-        if isinstance(stmt, Let):
+        if isinstance(stmt, ir.Let):
             return stmt.name in k.shapes.mutable and self._is_group_slot(stmt)
         if id(stmt) in self._barriers:
             return True
-        if isinstance(stmt, If | Switch) and k.shapes.condition(stmt) is Agreement.WORKGROUP:
-            leaves = any(isinstance(s, Break | Continue) for s in of_this_loop((stmt,)))
-            return leaves or any(isinstance(s, Return) for s in walk_statements((stmt,)))
-        if isinstance(stmt, Block | Region):
+        if isinstance(stmt, ir.If | ir.Switch) and k.shapes.condition(stmt) is Agreement.WORKGROUP:
+            leaves = any(isinstance(s, ir.Break | ir.Continue) for s in of_this_loop((stmt,)))
+            return leaves or any(isinstance(s, ir.Return) for s in ir.walk_statements((stmt,)))
+        if isinstance(stmt, ir.Block | ir.Region):
             return any(map(self._is_stepped, stmt.body))
         return False
 
-    def _is_shared(self, stmt: Let) -> bool:
+    def _is_shared(self, stmt: ir.Let) -> bool:
         """Returns whether a local is one number for the whole workgroup, known before the lanes run."""
         k = self._k
         if stmt.name in k.shapes.mutable or k.shapes.local(stmt) is not Agreement.WORKGROUP:
             return False
         for node in unique_nodes((stmt.value,)):
-            if isinstance(node, Var) and node.name not in k.locals:
+            if isinstance(node, ir.Var) and node.name not in k.locals:
                 return False
-            if isinstance(node, Load) and k.buffers[node.buffer].is_writable:
+            if isinstance(node, ir.Load) and k.buffers[node.buffer].is_writable:
                 return False
-            if type(node) in IMPURE:
+            if type(node) in ir.IMPURE:
                 return False
         return True
 
-    def _is_group_slot(self, stmt: Let) -> bool:
+    def _is_group_slot(self, stmt: ir.Let) -> bool:
         """Returns whether a variable is one number for the whole workgroup, assigned between the regions only."""
         return self._k.shapes.local(stmt) is Agreement.WORKGROUP and stmt.name not in self._lane_assigned
 
-    def _group_let(self, stmt: Let) -> None:
+    def _group_let(self, stmt: ir.Let) -> None:
         k = self._k
         k.known.clear()
         k.locals.declare(stmt.name, evaluate(k, stmt.value))
@@ -295,21 +277,21 @@ class Groups:
                 k.known.clear()
                 k.locals.declare(name, evaluate(k, across))
 
-    def _region(self, run: list[Stmt], last: dict[str, int], until: int) -> Flow:
+    def _region(self, run: list[ir.Stmt], last: dict[str, int], until: int) -> Flow:
         """Writes statements between barriers as a loop over the vectors; the result is ``THROUGH`` or ``ENDED``."""
         if not run:
             return Flow.THROUGH
-        ends = (Return, Trap, Loop) if self._k.options.counting else (Return, Trap)
+        ends = (ir.Return, ir.Trap, ir.Loop) if self._k.options.counting else (ir.Return, ir.Trap)
         goes_on = self._regions.write(
             run,
             lambda name: last.get(name, -1) >= until,
             mask=self._alive,
-            ends=any(isinstance(stmt, ends) for stmt in walk_statements(tuple(run))),
+            ends=any(isinstance(stmt, ends) for stmt in ir.walk_statements(tuple(run))),
             reach=self._reach,
         )
         return Flow.THROUGH if goes_on else Flow.ENDED
 
-    def _reach(self, body: Body) -> str:
+    def _reach(self, body: ir.Body) -> str:
         """Returns how many vectors a region can do anything in, an i64 operand; an empty text for all of them.
 
         It is less than all where every statement stands behind ``local id < bound`` along the only axis.
@@ -317,11 +299,11 @@ class Groups:
         k, w = self._k, self._k.w
         if self._alive is not None or k.size != k.program.workgroup_size[0]:
             return ""
-        bounds: list[Expr | int] = []
+        bounds: list[ir.Expr | int] = []
         for stmt in body:
-            if isinstance(stmt, Let) and not any(type(n) in ORDERED for n in unique_nodes((stmt.value,))):
+            if isinstance(stmt, ir.Let) and not any(type(n) in ir.ORDERED for n in unique_nodes((stmt.value,))):
                 continue
-            bound = _bound(stmt.condition) if isinstance(stmt, If) and not stmt.otherwise else None
+            bound = _bound(stmt.condition) if isinstance(stmt, ir.If) and not stmt.otherwise else None
             if bound is None or (not isinstance(bound, int) and not self._is_known(bound)):
                 return ""
             bounds.append(bound)
@@ -344,64 +326,66 @@ class Groups:
             return str(fixed)
         return _extreme(k, "umin", _extreme(k, "umax", most, str(fixed)), str(k.chunks))
 
-    def _is_known(self, bound: Expr) -> bool:
+    def _is_known(self, bound: ir.Expr) -> bool:
         """Returns whether a bound can be computed before a region: the lanes agree on it, and it reads no memory and no
         local of the region.
         """
         nodes = tuple(unique_nodes((bound,)))
-        if any(type(n) in ORDERED or _is_own(n) for n in nodes):
+        if any(type(n) in ir.ORDERED or _is_own(n) for n in nodes):
             return False
-        names = [n.name for n in nodes if isinstance(n, Var)]
+        names = [n.name for n in nodes if isinstance(n, ir.Var)]
         return all(name in self._k.locals for name in names) and not any(name in self._regions.across for name in names)
 
     # ---- analysis
-    def _collect(self, body: Body) -> None:
+    def _collect(self, body: ir.Body) -> None:
         """Collects the names that are assigned inside statements that one vector runs at a time."""
         for stmt in body:
-            if isinstance(stmt, Assign | Let):
+            if isinstance(stmt, ir.Assign | ir.Let):
                 continue
-            if id(stmt) in self._barriers or isinstance(stmt, Block | Region):
-                for nested in bodies(stmt):
+            if id(stmt) in self._barriers or isinstance(stmt, ir.Block | ir.Region):
+                for nested in ir.bodies(stmt):
                     self._collect(nested)
             else:
                 self._lane_assigned.update(assigned_in((stmt,)))
 
-    def _ends_before_last(self, body: Body) -> bool:
+    def _ends_before_last(self, body: ir.Body) -> bool:
         """Returns whether lanes may end in another place than in the last region."""
-        places = [n for n, stmt in enumerate(body) if id(stmt) in self._barriers or isinstance(stmt, Barrier)]
+        places = [n for n, stmt in enumerate(body) if id(stmt) in self._barriers or isinstance(stmt, ir.Barrier)]
         final = places[-1] if places else -1
         rest = body[final + 1 :]
         places_of_ends = body[: final + 1] if self._is_one_region(rest) else body
-        return any(isinstance(s, Return | Trap) for s in walk_statements(places_of_ends))
+        return any(isinstance(s, ir.Return | ir.Trap) for s in ir.walk_statements(places_of_ends))
 
-    def _is_one_region(self, body: Body) -> bool:
+    def _is_one_region(self, body: ir.Body) -> bool:
         """Returns whether no statement of a body without barriers is workgroup-level flow, so that one region holds
         them all; a ``return`` at their end may be one.
         """
         for number, stmt in enumerate(body):
-            if isinstance(stmt, Assign) or (isinstance(stmt, Let) and stmt.name in self._k.shapes.mutable):
+            if isinstance(stmt, ir.Assign) or (isinstance(stmt, ir.Let) and stmt.name in self._k.shapes.mutable):
                 return False
-            if isinstance(stmt, If | Switch) and self._k.shapes.condition(stmt) is Agreement.WORKGROUP:
+            if isinstance(stmt, ir.If | ir.Switch) and self._k.shapes.condition(stmt) is Agreement.WORKGROUP:
                 return False
-            if isinstance(stmt, Block | Region) and not self._is_one_region(stmt.body):
+            if isinstance(stmt, ir.Block | ir.Region) and not self._is_one_region(stmt.body):
                 return False
-            if isinstance(stmt, Return) and number + 1 < len(body):
+            if isinstance(stmt, ir.Return) and number + 1 < len(body):
                 return False
         return True
 
 
-def _is_own(node: Expr) -> bool:
+def _is_own(node: ir.Expr) -> bool:
     """Returns whether a node has a number of its own for each lane."""
-    return isinstance(node, SubgroupLane) or (isinstance(node, LaunchId) and node.kind in (IdKind.LOCAL, IdKind.GLOBAL))
+    return isinstance(node, ir.SubgroupLane) or (
+        isinstance(node, ir.LaunchId) and node.kind in (ir.IdKind.LOCAL, ir.IdKind.GLOBAL)
+    )
 
 
 def _extreme(k: Kernel, which: str, one: str, other: str) -> str:
     return k.w.call("i64", f"{which}.i64", ("i64", one), ("i64", other))
 
 
-def _bound(condition: Expr) -> Expr | int | None:
+def _bound(condition: ir.Expr) -> ir.Expr | int | None:
     """Returns the u32 bound of a condition that implies ``local id < bound`` along x, or None."""
-    if not isinstance(condition, Binary):
+    if not isinstance(condition, ir.Binary):
         return None
     op, left, right = condition.op, condition.left, condition.right
     if op is BinaryOp.AND:
@@ -409,10 +393,10 @@ def _bound(condition: Expr) -> Expr | int | None:
         return found if found is not None else _bound(right)
     if op is BinaryOp.GT:
         op, left, right = BinaryOp.LT, right, left
-    if not (isinstance(left, LaunchId) and left.kind is IdKind.LOCAL and left.axis == 0):
+    if not (isinstance(left, ir.LaunchId) and left.kind is ir.IdKind.LOCAL and left.axis == 0):
         return None
     if op is BinaryOp.LT:
-        return right.bits if isinstance(right, Literal) else right
-    if op is BinaryOp.EQ and isinstance(right, Literal):
+        return right.bits if isinstance(right, ir.Literal) else right
+    if op is BinaryOp.EQ and isinstance(right, ir.Literal):
         return right.bits + 1
     return None

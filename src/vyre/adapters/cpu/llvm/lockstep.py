@@ -19,18 +19,10 @@ from vyre.adapters.cpu.llvm.flow import lanes_of_arm
 from vyre.adapters.cpu.llvm.phases import Accesses, Phases
 from vyre.adapters.cpu.llvm.regions import Hook, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.ir.expr import (
-    OF_LANES,
-    Expr,
-    IdKind,
-    LaunchId,
-    Load,
-    Var,
-)
-from vyre.domain.ir.stmt import Block, Body, Continue, If, Let, Loop, Region, Stmt, Switch, bodies, if_chain
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.walk import of_this_loop, unique_nodes
 
-_STRUCTURED: Final = (If, Switch, Loop, Block, Region)
+_STRUCTURED: Final = (ir.If, ir.Switch, ir.Loop, ir.Block, ir.Region)
 
 
 class Lockstep:
@@ -54,21 +46,21 @@ class Lockstep:
         self._body(k.program.body)
 
     # ---- bodies
-    def _body(self, body: Body, after: Hook | None = None) -> None:
+    def _body(self, body: ir.Body, after: Hook | None = None) -> None:
         """Writes the statements of a scope for the current mask; ``after`` runs for every vector at its end."""
         k = self._k
         scope = self._regions.open()
         last = last_uses(body)
         run, end = _Run(), _End(k)
         for number, stmt in enumerate(body):
-            if isinstance(stmt, Let) and stmt.name not in k.shapes.mutable and self._is_common(stmt.value):
+            if isinstance(stmt, ir.Let) and stmt.name not in k.shapes.mutable and self._is_common(stmt.value):
                 k.known.clear()
                 k.locals.declare(stmt.name, evaluate(k, stmt.value))
                 continue
             phases = self._phases.of(stmt)
             is_whole = not phases.conflicts or not isinstance(stmt, _STRUCTURED)
             head = phases if is_whole else self._phases.head(stmt)
-            waits = not is_whole and (run.loses or isinstance(stmt, Block | Region))
+            waits = not is_whole and (run.loses or isinstance(stmt, ir.Block | ir.Region))
             if run.statements and (waits or run.accesses.clashes(head)):
                 if not self.region(run.statements, lambda name: last.get(name, -1) >= number, loses=run.loses):  # noqa: B023
                     run = _Run()
@@ -92,7 +84,7 @@ class Lockstep:
 
     def region(
         self,
-        statements: list[Stmt],
+        statements: list[ir.Stmt],
         is_needed: Callable[[str], bool],
         *,
         loses: bool = False,
@@ -109,21 +101,21 @@ class Lockstep:
             statements, is_needed, mask=self._mask, ends=loses, inside=inside, after=after, once=True
         )
 
-    def _structured(self, stmt: Stmt, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
+    def _structured(self, stmt: ir.Stmt, run: list[ir.Stmt], is_needed: Callable[[str], bool]) -> None:
         """Writes a statement with bodies; what waits to run before it runs with its head."""
         self._k.locate(stmt)
         match stmt:
-            case If():
+            case ir.If():
                 self._if(stmt, run, is_needed)
-            case Switch():
+            case ir.Switch():
                 self._switch(stmt, run, is_needed)
-            case Loop():
+            case ir.Loop():
                 self._loop(stmt, run, is_needed)
             case _:
-                for body in bodies(stmt):
+                for body in ir.bodies(stmt):
                     self._body(body)
 
-    def _is_common(self, expr: Expr, *, now: bool = False) -> bool:
+    def _is_common(self, expr: ir.Expr, *, now: bool = False) -> bool:
         """Returns whether an expression is one number for the workgroup, which can be computed before a region.
 
         With ``now``, nothing waits to run before it, and it may read memory that the program writes.
@@ -131,24 +123,24 @@ class Lockstep:
         k = self._k
         for node in unique_nodes((expr,)):
             match node:
-                case Var(name):
+                case ir.Var(name):
                     found = k.locals.get(name)
                     if not isinstance(found, Value):
                         return False
-                case Load(buffer):
+                case ir.Load(buffer):
                     if k.buffers[buffer].is_private or (not now and k.buffers[buffer].is_writable):
                         return False
-                case LaunchId(kind, axis):
-                    if kind in (IdKind.LOCAL, IdKind.GLOBAL) and k.program.workgroup_size[axis] != 1:
+                case ir.LaunchId(kind, axis):
+                    if kind in (ir.IdKind.LOCAL, ir.IdKind.GLOBAL) and k.program.workgroup_size[axis] != 1:
                         return False
-            if type(node) in OF_LANES:
+            if type(node) in ir.OF_LANES:
                 return False
         return True
 
     # ---- branches
-    def _if(self, stmt: If, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
+    def _if(self, stmt: ir.If, run: list[ir.Stmt], is_needed: Callable[[str], bool]) -> None:
         k, mask = self._k, self._mask
-        links, final = if_chain(stmt)
+        links, final = ir.if_chain(stmt)
         opened: list[Callable[[], None]] = []
         for number, link in enumerate(links):
             k.locate(link)
@@ -173,7 +165,7 @@ class Lockstep:
             close()
         self._mask = mask
 
-    def _common_link(self, link: If, condition: Value) -> Callable[[], None]:
+    def _common_link(self, link: ir.If, condition: Value) -> Callable[[], None]:
         """Writes a branch that all lanes take or none; returns what ends it after its ``else`` was written."""
         k, w = self._k, self._k.w
         then, otherwise, end = w.label("then"), w.label("else"), w.label("end")
@@ -192,7 +184,7 @@ class Lockstep:
         return close
 
     def _masked_link(
-        self, link: If, run: list[Stmt], is_needed: Callable[[str], bool], *, rest: bool
+        self, link: ir.If, run: list[ir.Stmt], is_needed: Callable[[str], bool], *, rest: bool
     ) -> Callable[[], None]:
         """Writes the branch of some lanes; returns what ends it after its ``else`` was written, if there is a rest."""
         k, w, around = self._k, self._k.w, self._mask
@@ -226,7 +218,7 @@ class Lockstep:
 
         return close
 
-    def _branch(self, mask: LaneMask, body: Body) -> None:
+    def _branch(self, mask: LaneMask, body: ir.Body) -> None:
         """Writes a body for the lanes of a mask, jumped over if there are none."""
         if not body:
             return
@@ -255,7 +247,7 @@ class Lockstep:
         around.reset(k)
         self._regions.each_vector(unite)
 
-    def _switch(self, stmt: Switch, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
+    def _switch(self, stmt: ir.Switch, run: list[ir.Stmt], is_needed: Callable[[str], bool]) -> None:
         """Writes the bodies of the arms in order, each for its lanes."""
         k = self._k
         arms = [arm for arm in stmt.arms if arm.labels]
@@ -278,7 +270,7 @@ class Lockstep:
         self._regions.release(*parts)
 
     # ---- loops
-    def _loop(self, stmt: Loop, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
+    def _loop(self, stmt: ir.Loop, run: list[ir.Stmt], is_needed: Callable[[str], bool]) -> None:
         k = self._k
         bounds = (stmt.start, stmt.stop, stmt.step)
         stays = not k.options.counting and not self._phases.loses_lanes(stmt.body)
@@ -289,7 +281,7 @@ class Lockstep:
         else:
             _MaskedLoop(k, self._regions, self._phases, stmt).write(self, run, is_needed)
 
-    def _common_loop(self, stmt: Loop, bounds: Bounds) -> None:
+    def _common_loop(self, stmt: ir.Loop, bounds: Bounds) -> None:
         """Writes a loop whose rounds all active lanes run, and which none of them leaves."""
         k, w = self._k, self._k.w
         if bounds.runs_never:
@@ -314,7 +306,7 @@ class Lockstep:
         k.leave()
         w.place(end)
 
-    def rounds(self, body: Body, mask: LaneMask, after: Hook) -> None:
+    def rounds(self, body: ir.Body, mask: LaneMask, after: Hook) -> None:
         """Writes the body of a loop for the lanes of a mask, and ``after`` for every vector at the end of a round."""
         around = self._mask
         self._mask = mask
@@ -333,7 +325,7 @@ class Lockstep:
         mask.reset(k)
         self._regions.each_vector(keep)
 
-    def common(self, bound: Expr) -> Value | None:
+    def common(self, bound: ir.Expr) -> Value | None:
         """Returns a bound of a loop if it is one number for the workgroup and does not depend on what waits to run."""
         if not self._is_common(bound):
             return None
@@ -344,11 +336,11 @@ class Lockstep:
 class _MaskedLoop:
     """A loop that lanes leave one by one: it runs rounds until no lane of the workgroup is left in it."""
 
-    def __init__(self, k: Kernel, regions: Regions, phases: Phases, stmt: Loop) -> None:
+    def __init__(self, k: Kernel, regions: Regions, phases: Phases, stmt: ir.Loop) -> None:
         self._k: Final = k
         self._regions: Final = regions
         self._stmt: Final = stmt
-        skips = any(isinstance(inner, Continue) for inner in of_this_loop(stmt.body))
+        skips = any(isinstance(inner, ir.Continue) for inner in of_this_loop(stmt.body))
         self._live: Final = regions.mask()
         """The lanes in the current round, and at its end those of the next one."""
         self._skipped: Final = regions.mask() if skips else None
@@ -373,7 +365,7 @@ class _MaskedLoop:
         assert self._ended is not None
         self._ended.add(self._k)
 
-    def write(self, around: Lockstep, run: list[Stmt], is_needed: Callable[[str], bool]) -> None:
+    def write(self, around: Lockstep, run: list[ir.Stmt], is_needed: Callable[[str], bool]) -> None:
         """Writes the loop."""
         k, w, stmt, live = self._k, self._k.w, self._stmt, self._live
         self._bounds.extend(around.common(bound) for bound in (stmt.start, stmt.stop, stmt.step))
@@ -466,12 +458,12 @@ class _Run:
     """Statements that wait to be written as one region."""
 
     def __init__(self) -> None:
-        self.statements: Final[list[Stmt]] = []
+        self.statements: Final[list[ir.Stmt]] = []
         self.accesses: Final = Accesses()
         self.loses = False
         """Whether fewer lanes may reach the end than the start."""
 
-    def add(self, stmt: Stmt, accesses: Accesses, *, loses: bool) -> None:
+    def add(self, stmt: ir.Stmt, accesses: Accesses, *, loses: bool) -> None:
         """Adds a statement."""
         self.statements.append(stmt)
         self.accesses.add(accesses)

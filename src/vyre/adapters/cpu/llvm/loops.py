@@ -19,26 +19,15 @@ from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.shapes import Agreement
 from vyre.adapters.cpu.llvm.values import SCALAR
-from vyre.domain.ir.expr import Atomic, Load, Var
-from vyre.domain.ir.stmt import (
-    Assign,
-    Body,
-    Continue,
-    Loop,
-    Return,
-    Store,
-    Trap,
-    operands,
-    walk_statements,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.walk import of_this_loop, unique_nodes
 
 MOST_COPIED: Final = 64
 """The number of statements up to which a loop of one lane is written twice."""
-WriteBody = Callable[[Kernel, Body], Flow]
+WriteBody = Callable[[Kernel, ir.Body], Flow]
 
 
-def write_loop(k: Kernel, stmt: Loop, write_body: WriteBody) -> Flow:
+def write_loop(k: Kernel, stmt: ir.Loop, write_body: WriteBody) -> Flow:
     """Writes a loop for the active lanes."""
     start, stop, step = (evaluate(k, bound) for bound in (stmt.start, stmt.stop, stmt.step))
     bounds = Bounds(k, start, stop, step)
@@ -55,22 +44,22 @@ def write_loop(k: Kernel, stmt: Loop, write_body: WriteBody) -> Flow:
     return Flow.THROUGH
 
 
-def _is_tight(stmt: Loop) -> bool:
+def _is_tight(stmt: ir.Loop) -> bool:
     """Returns whether a loop is short and the innermost one, and all of its lanes go on behind it."""
-    inside = list(islice(walk_statements(stmt.body), MOST_COPIED + 1))
-    return len(inside) <= MOST_COPIED and not any(isinstance(s, Loop | Return | Trap) for s in inside)
+    inside = list(islice(ir.walk_statements(stmt.body), MOST_COPIED + 1))
+    return len(inside) <= MOST_COPIED and not any(isinstance(s, ir.Loop | ir.Return | ir.Trap) for s in inside)
 
 
-def _in_two_copies(k: Kernel, stmt: Loop, bounds: Bounds, write_body: WriteBody) -> Flow:
+def _in_two_copies(k: Kernel, stmt: ir.Loop, bounds: Bounds, write_body: WriteBody) -> Flow:
     """Writes a loop of one lane twice: for few rounds whose counter is in the range of all buffers that it indexes, and
     for any rounds.
 
     The first copy neither compares the counter with lengths nor looks at the stop flag.
     """
     w = k.w
-    nodes = [node for s in walk_statements(stmt.body) for node in unique_nodes(operands(s))]
-    accesses = [a for a in (*nodes, *walk_statements(stmt.body)) if isinstance(a, Load | Store | Atomic)]
-    indexed = [a for a in accesses if isinstance(a.index, Var) and a.index.name == stmt.var]
+    nodes = [node for s in ir.walk_statements(stmt.body) for node in unique_nodes(ir.operands(s))]
+    accesses = [a for a in (*nodes, *ir.walk_statements(stmt.body)) if isinstance(a, ir.Load | ir.Store | ir.Atomic)]
+    indexed = [a for a in accesses if isinstance(a.index, ir.Var) and a.index.name == stmt.var]
     names = sorted({a.buffer for a in indexed if not k.proven(a)})
     usual = bounds.are_few(FEW_ROUNDS)
     for name in names:
@@ -84,7 +73,7 @@ def _in_two_copies(k: Kernel, stmt: Loop, bounds: Bounds, write_body: WriteBody)
         w.jump(end)
         k.leave()
     w.place(end)
-    k.forget({s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)})
+    k.forget({s.name for s in ir.walk_statements(stmt.body) if isinstance(s, ir.Assign)})
     return Flow.THROUGH
 
 
@@ -94,7 +83,7 @@ class _Together:
     ``in_range`` are buffers in which every value of the counter is an index, in a copy for few rounds; None in others.
     """
 
-    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds, *, in_range: Sequence[str] | None = None) -> None:
+    def __init__(self, k: Kernel, stmt: ir.Loop, bounds: Bounds, *, in_range: Sequence[str] | None = None) -> None:
         self._in_range: Final = in_range
         self._k: Final = k
         self._stmt: Final = stmt
@@ -122,7 +111,7 @@ class _Together:
         mask = k.mask
         dtype = bounds.start.dtype
         element = SCALAR[dtype]
-        assigned = {s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)}
+        assigned = {s.name for s in ir.walk_statements(stmt.body) if isinstance(s, ir.Assign)}
         outer = w.label("enter")
         if bounds.runs_always:
             w.jump(outer)
@@ -185,25 +174,25 @@ class _Together:
 class _Apart:
     """A loop that lanes leave one by one."""
 
-    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds) -> None:
+    def __init__(self, k: Kernel, stmt: ir.Loop, bounds: Bounds) -> None:
         self._k: Final = k
         self._stmt: Final = stmt
         self._bounds: Final = bounds
-        inside = tuple(walk_statements(stmt.body))
+        inside = tuple(ir.walk_statements(stmt.body))
         masks = k.masks.place
         self._live: Final = k.w.at_entry(f"alloca {masks}")
         """The lanes that run the next round."""
-        skips = any(isinstance(s, Continue) for s in of_this_loop(stmt.body))
+        skips = any(isinstance(s, ir.Continue) for s in of_this_loop(stmt.body))
         self._skipped: Final = k.w.at_entry(f"alloca {masks}") if skips else None
         """The lanes that have skipped the rest of this round."""
-        ends = k.options.counting or any(isinstance(s, Return | Trap) for s in inside)
+        ends = k.options.counting or any(isinstance(s, ir.Return | ir.Trap) for s in inside)
         around = next((loop for loop in reversed(k.loops) if isinstance(loop, _Apart)), None)
         self._owns: Final = ends and around is None
         self._ended: str | None = None
         if ends:
             self._ended = k.w.at_entry(f"alloca {masks}") if around is None else around._ended
         """The lanes that have ended inside the outermost such loop, in one place that all loops in it share."""
-        self._assigned: Final = {s.name for s in inside if isinstance(s, Assign)}
+        self._assigned: Final = {s.name for s in inside if isinstance(s, ir.Assign)}
 
     def leave(self) -> Flow:
         """Implements ``LoopFrame.leave``."""

@@ -10,35 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.expr import Atomic, Binary, Expr, Literal, Load, Select, Var, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Arm,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Block,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    bodies,
-    if_chain,
-    operands,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 
@@ -85,12 +61,12 @@ class Phases:
 
     def __init__(self, program: Program, *, counting: bool) -> None:
         self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
-        statements = tuple(walk_statements(program.body))
+        statements = tuple(ir.walk_statements(program.body))
         touched = (use for stmt in statements for use in accesses(stmt) if use.touch is not Touch.READ)
         self._written: Final = {use.buffer for use in touched} - self._private
-        self._copies: Final[dict[str, list[AsyncLoad | AsyncStore]]] = {}
+        self._copies: Final[dict[str, list[ir.AsyncLoad | ir.AsyncStore]]] = {}
         for stmt in statements:
-            if isinstance(stmt, AsyncLoad | AsyncStore):
+            if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore):
                 self._copies.setdefault(stmt.tag, []).append(stmt)
         self._of: Final[dict[int, Accesses]] = {}
         self._ended: Final[set[int]] = set()
@@ -98,29 +74,29 @@ class Phases:
         for stmt in reversed(statements):
             self._collect(stmt, counting=counting)
 
-    def of(self, stmt: Stmt) -> Accesses:
+    def of(self, stmt: ir.Stmt) -> Accesses:
         """Returns the phases of a statement, those of the statements in it included."""
         return self._of[id(stmt)]
 
-    def head(self, stmt: Stmt) -> Accesses:
+    def head(self, stmt: ir.Stmt) -> Accesses:
         """Returns the phases of the expressions of a statement."""
-        return self.read(operands(stmt))
+        return self.read(ir.operands(stmt))
 
-    def own(self, stmt: Stmt) -> Accesses:
+    def own(self, stmt: ir.Stmt) -> Accesses:
         """Returns the phases of the statement itself, those of its expressions left out."""
         found = Accesses()
         match stmt:
-            case Store(buffer):
+            case ir.Store(buffer):
                 self._touch(found, buffer, writes=True)
-            case AsyncLoad() | AsyncStore():
+            case ir.AsyncLoad() | ir.AsyncStore():
                 self._touch(found, stmt.source, writes=False)
-            case AsyncWait(tag):
+            case ir.AsyncWait(tag):
                 for copy in self._copies.get(tag, ()):
                     self._touch(found, copy.source, writes=False)
                     self._touch(found, copy.destination, writes=True)
         return found
 
-    def read(self, roots: Iterable[Expr]) -> Accesses:
+    def read(self, roots: Iterable[ir.Expr]) -> Accesses:
         """Returns the phases of expressions; what is shared counts at every use."""
         found, known = Accesses(), dict[int, Accesses]()
         for root in roots:
@@ -129,33 +105,33 @@ class Phases:
             found.add(known[id(root)])
         return found
 
-    def ends_lanes(self, stmt: Stmt) -> bool:
+    def ends_lanes(self, stmt: ir.Stmt) -> bool:
         """Returns whether lanes may end in a statement."""
         return id(stmt) in self._ended
 
-    def loses_lanes(self, body: Body) -> bool:
+    def loses_lanes(self, body: ir.Body) -> bool:
         """Returns whether fewer lanes may reach the end of a body than its start."""
         return any(id(stmt) in self._ended or id(stmt) in self._left for stmt in body)
 
-    def _node(self, expr: Expr, known: dict[int, Accesses]) -> Accesses:
+    def _node(self, expr: ir.Expr, known: dict[int, Accesses]) -> Accesses:
         found = Accesses()
-        for child in children(expr):
+        for child in ir.children(expr):
             found.add(known[id(child)])
-        if isinstance(expr, Load | Atomic):
-            self._touch(found, expr.buffer, writes=isinstance(expr, Atomic))
+        if isinstance(expr, ir.Load | ir.Atomic):
+            self._touch(found, expr.buffer, writes=isinstance(expr, ir.Atomic))
         return found
 
     def _touch(self, found: Accesses, buffer: str, *, writes: bool) -> None:
         if buffer in self._written:
             found.touch(buffer, writes=writes)
 
-    def _collect(self, stmt: Stmt, *, counting: bool) -> None:
+    def _collect(self, stmt: ir.Stmt, *, counting: bool) -> None:
         found = self.own(stmt)
-        found.add(self.read(operands(stmt)))
-        is_loop = isinstance(stmt, Loop)
-        ends = isinstance(stmt, Return | Trap) or (is_loop and counting)
-        leaves = isinstance(stmt, Break | Continue)
-        for body in bodies(stmt):
+        found.add(self.read(ir.operands(stmt)))
+        is_loop = isinstance(stmt, ir.Loop)
+        ends = isinstance(stmt, ir.Return | ir.Trap) or (is_loop and counting)
+        leaves = isinstance(stmt, ir.Break | ir.Continue)
+        for body in ir.bodies(stmt):
             for inner in body:
                 found.add(self._of[id(inner)], _MANY if is_loop else 1)
                 ends = ends or id(inner) in self._ended
@@ -187,13 +163,13 @@ class _Splitter:
     def __init__(self, program: Program) -> None:
         self._phases: Final = Phases(program, counting=False)
         self._names: Final = {
-            stmt.var if isinstance(stmt, Loop) else stmt.name
-            for stmt in walk_statements(program.body)
-            if isinstance(stmt, Let | Loop)
+            stmt.var if isinstance(stmt, ir.Loop) else stmt.name
+            for stmt in ir.walk_statements(program.body)
+            if isinstance(stmt, ir.Let | ir.Loop)
         }
         self._count = 0
 
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         return tuple(part for stmt in body for part in self._statement(stmt))
 
     def _name(self) -> str:
@@ -203,28 +179,28 @@ class _Splitter:
             if name not in self._names:
                 return name
 
-    def _statement(self, stmt: Stmt) -> list[Stmt]:
+    def _statement(self, stmt: ir.Stmt) -> list[ir.Stmt]:
         match stmt:
-            case If():
+            case ir.If():
                 return self._if(stmt)
-            case Switch(selector, arms, default):
+            case ir.Switch(selector, arms, default):
                 before, (chosen,) = self._split(stmt, (selector,))
-                inner = tuple(Arm(arm.labels, self.body(arm.body), loc=arm.loc) for arm in arms)
+                inner = tuple(ir.Arm(arm.labels, self.body(arm.body), loc=arm.loc) for arm in arms)
                 return [*before, replace(stmt, selector=chosen, arms=inner, default=self.body(default))]
-            case Loop(_, start, stop, step, body):
+            case ir.Loop(_, start, stop, step, body):
                 before, (first, last, by) = self._split(stmt, (start, stop, step))
                 return [*before, replace(stmt, start=first, stop=last, step=by, body=self.body(body))]
-            case Block(body) | Region(_, body):
+            case ir.Block(body) | ir.Region(_, body):
                 return [replace(stmt, body=self.body(body))]
-        roots = operands(stmt)
+        roots = ir.operands(stmt)
         before, parts = self._split(stmt, roots)
         if not before:
             return [stmt]
         fields = [name for name in stmt.__match_args__ if any(getattr(stmt, name) is root for root in roots)]
         return [*before, _changed(stmt, dict(zip(fields, parts, strict=True)))]
 
-    def _if(self, stmt: If) -> list[Stmt]:
-        links, otherwise = if_chain(stmt)
+    def _if(self, stmt: ir.If) -> list[ir.Stmt]:
+        links, otherwise = ir.if_chain(stmt)
         if any(self._phases.read((link.condition,)).conflicts for link in links[1:]):
             return [self._numbered(links, otherwise)]
         before, (condition,) = self._split(stmt, (stmt.condition,))
@@ -233,40 +209,40 @@ class _Splitter:
             rest = (replace(link, then=self.body(link.then), otherwise=rest),)
         return [*before, replace(stmt, condition=condition, then=self.body(stmt.then), otherwise=rest)]
 
-    def _numbered(self, links: tuple[If, ...], otherwise: Body) -> Stmt:
+    def _numbered(self, links: tuple[ir.If, ...], otherwise: ir.Body) -> ir.Stmt:
         """Returns a chain as a sequence: a local tells the lanes' link, and is 0 for those that have none yet."""
         name = self._name()
 
-        def chosen(number: int) -> Expr:
-            return Binary(BinaryOp.EQ, Var(name), Literal(_U32, number))
+        def chosen(number: int) -> ir.Expr:
+            return ir.Binary(BinaryOp.EQ, ir.Var(name), ir.Literal(_U32, number))
 
-        parts: list[Stmt] = [Let(name, Literal(_U32, 0))]
+        parts: list[ir.Stmt] = [ir.Let(name, ir.Literal(_U32, 0))]
         for number, link in enumerate(links, 1):
             before, (condition,) = self._split(link, (link.condition,))
-            value = Select(condition, Literal(_U32, number), Literal(_U32, 0))
-            parts.append(If(chosen(0), (*before, Assign(name, value)), loc=link.loc))
-            parts.append(If(chosen(number), self.body(link.then), loc=link.loc))
-        parts.append(If(chosen(0), self.body(otherwise)))
-        return Block(tuple(parts))
+            value = ir.Select(condition, ir.Literal(_U32, number), ir.Literal(_U32, 0))
+            parts.append(ir.If(chosen(0), (*before, ir.Assign(name, value)), loc=link.loc))
+            parts.append(ir.If(chosen(number), self.body(link.then), loc=link.loc))
+        parts.append(ir.If(chosen(0), self.body(otherwise)))
+        return ir.Block(tuple(parts))
 
-    def _split(self, stmt: Stmt, roots: tuple[Expr, ...]) -> tuple[list[Stmt], tuple[Expr, ...]]:
+    def _split(self, stmt: ir.Stmt, roots: tuple[ir.Expr, ...]) -> tuple[list[ir.Stmt], tuple[ir.Expr, ...]]:
         """Returns locals for the accesses in a statement's expressions that must be apart, and the new expressions."""
         accesses = self._phases.own(stmt)
         accesses.add(self._phases.read(roots))
         apart = accesses.conflicts
         if not apart:
             return [], roots
-        locals_: list[Stmt] = []
-        known: dict[int, Expr] = {}
+        locals_: list[ir.Stmt] = []
+        known: dict[int, ir.Expr] = {}
         atomics = 0
 
-        def new(expr: Expr, *, is_root: bool = False) -> Expr:
+        def new(expr: ir.Expr, *, is_root: bool = False) -> ir.Expr:
             nonlocal atomics
             found = known.get(id(expr))
             if found is not None:
                 return found
             earlier = atomics
-            changed: dict[str, Expr] = {}
+            changed: dict[str, ir.Expr] = {}
             for field in expr.__match_args__:
                 old = getattr(expr, field)
                 if isinstance(old, Node):
@@ -274,16 +250,16 @@ class _Splitter:
                     if inner is not old:
                         changed[field] = inner
             made = _changed(expr, changed) if changed else expr
-            if isinstance(expr, Atomic):
+            if isinstance(expr, ir.Atomic):
                 known.clear()
                 atomics += 1
-            if isinstance(expr, Load | Atomic) and expr.buffer in apart and not is_root:
+            if isinstance(expr, ir.Load | ir.Atomic) and expr.buffer in apart and not is_root:
                 name = self._name()
-                locals_.append(Let(name, made, loc=stmt.loc))
-                made = Var(name)
+                locals_.append(ir.Let(name, made, loc=stmt.loc))
+                made = ir.Var(name)
             if atomics == earlier:
                 known[id(expr)] = made
             return made
 
-        keeps_root = isinstance(stmt, Let | Assign)
+        keeps_root = isinstance(stmt, ir.Let | ir.Assign)
         return locals_, tuple(new(root, is_root=keeps_root) for root in roots)

@@ -11,37 +11,9 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.ir.expr import (
-    EXCHANGING,
-    Atomic,
-    Expr,
-    IdKind,
-    LaunchId,
-    Load,
-    SubgroupLane,
-    SubgroupShuffle,
-    Var,
-    children,
-    is_common,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    Body,
-    Break,
-    Continue,
-    If,
-    Let,
-    Loop,
-    Return,
-    Stmt,
-    Switch,
-    Trap,
-    bodies,
-    if_chain,
-    walk_statements,
-)
 from vyre.domain.scoped_names import ScopedNames
 
 
@@ -62,14 +34,14 @@ class _Local(NamedTuple):
     """A declaration in force: its agreement, its statement if it can be assigned, and the flow around it."""
 
     level: Agreement
-    let: Let | None
+    let: ir.Let | None
     flow: tuple[int, int]
 
 
 class _Loop:
     __slots__ = ("flow", "stmt")
 
-    def __init__(self, stmt: Loop, flow: tuple[int, int]) -> None:
+    def __init__(self, stmt: ir.Loop, flow: tuple[int, int]) -> None:
         self.stmt: Final = stmt
         self.flow: Final = flow
 
@@ -87,7 +59,7 @@ class Shapes:
         """The agreement on what every lane has for itself: a lane that is alone in its vector agrees with all of it."""
         self._ids: Final = _id_levels(program, lanes)
         self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
-        self.mutable: Final = frozenset(s.name for s in walk_statements(program.body) if isinstance(s, Assign))
+        self.mutable: Final = frozenset(s.name for s in ir.walk_statements(program.body) if isinstance(s, ir.Assign))
         """The names of locals that some statement assigns to."""
         self._lets: dict[int, Agreement] = {}
         self._conditions: dict[int, Agreement] = {}
@@ -103,51 +75,51 @@ class Shapes:
             self._changed = False
             self._body(program.body, give_up=passes > _PASSES)
 
-    def local(self, let: Let) -> Agreement:
+    def local(self, let: ir.Let) -> Agreement:
         """Returns which lanes agree on a local wherever it may be read, all assignments to it included."""
         return self._lets[id(let)]
 
-    def condition(self, stmt: If | Switch | Loop) -> Agreement:
+    def condition(self, stmt: ir.If | ir.Switch | ir.Loop) -> Agreement:
         """Returns which lanes agree on the condition, the selector or all bounds."""
         return self._conditions[id(stmt)]
 
-    def rounds(self, stmt: Loop) -> Agreement:
+    def rounds(self, stmt: ir.Loop) -> Agreement:
         """Returns which lanes run the same rounds of a loop from its start to its end."""
         return max(self._conditions[id(stmt)], self._shrinking.get(id(stmt), _W))
 
     # ---- the passes
-    def _body(self, body: Body, *, give_up: bool) -> None:
+    def _body(self, body: ir.Body, *, give_up: bool) -> None:
         mark = self._locals.mark
         for stmt in body:
             self._known.clear()
             self._statement(stmt, give_up=give_up)
         self._locals.leave(mark)
 
-    def _statement(self, stmt: Stmt, *, give_up: bool) -> None:
+    def _statement(self, stmt: ir.Stmt, *, give_up: bool) -> None:
         match stmt:
-            case Let(name, value):
+            case ir.Let(name, value):
                 level = self.level(value)
                 if name in self.mutable:
                     level = self._raise(self._lets, stmt, self._own_level if give_up else level)
                 else:
                     self._raise(self._lets, stmt, level)
                 self._locals.declare(name, _Local(level, stmt, self._flow))
-            case Assign(name, value):
+            case ir.Assign(name, value):
                 self._assign(name, self.level(value))
-            case If():
+            case ir.If():
                 self._if(stmt, give_up=give_up)
-            case Switch():
+            case ir.Switch():
                 level = self._raise(self._conditions, stmt, self.level(stmt.selector))
-                for body in bodies(stmt):
+                for body in ir.bodies(stmt):
                     self._inside(body, level, give_up=give_up)
-            case Loop():
+            case ir.Loop():
                 self._loop(stmt, give_up=give_up)
-            case Break() | Continue():
+            case ir.Break() | ir.Continue():
                 self._leave(self._loops[-1:])
-            case Return() | Trap():
+            case ir.Return() | ir.Trap():
                 self._leave(self._loops)
             case _:
-                for body in bodies(stmt):
+                for body in ir.bodies(stmt):
                     self._body(body, give_up=give_up)
 
     def _assign(self, name: str, level: Agreement) -> None:
@@ -159,8 +131,8 @@ class Shapes:
         assert local.let is not None
         self._raise(self._lets, local.let, level)
 
-    def _if(self, stmt: If, *, give_up: bool) -> None:
-        links, otherwise = if_chain(stmt)
+    def _if(self, stmt: ir.If, *, give_up: bool) -> None:
+        links, otherwise = ir.if_chain(stmt)
         around, most = self._flow, _W
         for link in links:
             self._known.clear()
@@ -170,7 +142,7 @@ class Shapes:
             self._flow = around
         self._inside(otherwise, most, give_up=give_up)
 
-    def _loop(self, stmt: Loop, *, give_up: bool) -> None:
+    def _loop(self, stmt: ir.Loop, *, give_up: bool) -> None:
         start, stop, step = self.level(stmt.start), self.level(stmt.stop), self.level(stmt.step)
         level = self._raise(self._conditions, stmt, max(start, stop, step))
         level = max(level, self._shrinking.get(id(stmt), _W))
@@ -184,7 +156,7 @@ class Shapes:
         self._flow = around
         self._locals.leave(mark)
 
-    def _inside(self, body: Body, level: Agreement, *, give_up: bool) -> None:
+    def _inside(self, body: ir.Body, level: Agreement, *, give_up: bool) -> None:
         around = self._flow
         self._flow = _deeper(around, level)
         self._body(body, give_up=give_up)
@@ -211,17 +183,17 @@ class Shapes:
         return level
 
     # ---- expressions
-    def level(self, root: Expr) -> Agreement:
+    def level(self, root: ir.Expr) -> Agreement:
         """Returns which lanes agree on an expression at the current place of the traversal."""
         known = self._known
-        stack: list[Expr] = [root]
+        stack: list[ir.Expr] = [root]
         while stack:
             expr = stack[-1]
             rule = _LEVELS.get(type(expr))
             level = None if rule is None else rule(self, expr)
             if level is None:
                 level, waiting = _W, len(stack)
-                for child in children(expr):
+                for child in ir.children(expr):
                     below = known.get(id(child))
                     if below is None:
                         stack.append(child)
@@ -233,26 +205,28 @@ class Shapes:
             stack.pop()
         return known[id(root)]
 
-    def _var(self, expr: Var) -> Agreement:
+    def _var(self, expr: ir.Var) -> Agreement:
         local = self._locals[expr.name]
         return local.level if local.let is None else self._lets[id(local.let)]
 
-    def _launch_id(self, expr: LaunchId) -> Agreement:
-        if self._joined and expr.axis == 0 and expr.kind is not IdKind.NUM_GROUPS:
+    def _launch_id(self, expr: ir.LaunchId) -> Agreement:
+        if self._joined and expr.axis == 0 and expr.kind is not ir.IdKind.NUM_GROUPS:
             return self._own_level
-        return _W if expr.kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[expr.axis]
+        return _W if expr.kind in (ir.IdKind.NUM_GROUPS, ir.IdKind.GROUP) else self._ids[expr.axis]
 
-    def _own(self, expr: Atomic | SubgroupLane) -> Agreement:
+    def _own(self, expr: ir.Atomic | ir.SubgroupLane) -> Agreement:
         return self._own_level
 
 
 _LEVELS: Final[dict[type[Node], Callable[[Shapes, Any], Agreement | None]]] = {
-    Var: Shapes._var,
-    LaunchId: Shapes._launch_id,
-    Load: lambda shapes, load: shapes._own_level if load.buffer in shapes._private else None,
-    Atomic: Shapes._own,
-    SubgroupLane: Shapes._own,
-    **dict.fromkeys(EXCHANGING - {SubgroupShuffle}, lambda shapes, expr: _V if is_common(expr) else shapes._own_level),
+    ir.Var: Shapes._var,
+    ir.LaunchId: Shapes._launch_id,
+    ir.Load: lambda shapes, load: shapes._own_level if load.buffer in shapes._private else None,
+    ir.Atomic: Shapes._own,
+    ir.SubgroupLane: Shapes._own,
+    **dict.fromkeys(
+        ir.EXCHANGING - {ir.SubgroupShuffle}, lambda shapes, expr: _V if ir.is_common(expr) else shapes._own_level
+    ),
 }
 """Functions for expressions with an agreement of their own; None where it is that of the operands."""
 

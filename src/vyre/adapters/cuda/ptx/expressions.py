@@ -8,33 +8,7 @@ from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, inte
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.transcendentals import transcendental
@@ -44,13 +18,13 @@ _U32: Final = _S.U32
 _DIVISIONS: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
 
 
-def evaluate(k: Kernel, expr: Expr) -> Value:
+def evaluate(k: Kernel, expr: ir.Expr) -> Value:
     """Returns the value of an expression, computed at this place.
 
     An expression object that occurs again in one statement has the same value, and is written once: no assignment or
     store comes between, and known loads are dropped when an atomic has run.  One that contains an atomic runs it again.
     """
-    if isinstance(expr, Literal | Var | Atomic):  # cheap, or with an effect each time
+    if isinstance(expr, ir.Literal | ir.Var | ir.Atomic):  # cheap, or with an effect each time
         return _written(k, expr)
     key = id(expr)
     found = k.known.get(key)
@@ -62,60 +36,60 @@ def evaluate(k: Kernel, expr: Expr) -> Value:
     return found
 
 
-def _written(k: Kernel, expr: Expr) -> Value:
+def _written(k: Kernel, expr: ir.Expr) -> Value:
     match expr:
-        case Literal(dtype, bits):
+        case ir.Literal(dtype, bits):
             return literal(dtype, bits)
-        case SpecConst(name, default):
+        case ir.SpecConst(name, default):
             return evaluate(k, k.spec.get(name, default))
-        case Var(name):
+        case ir.Var(name):
             return k.locals[name]
-        case Load(buffer, index):
+        case ir.Load(buffer, index):
             return memory.push(k, buffer) if k.buffers[buffer].is_push else memory.load(k, expr, evaluate(k, index))
-        case BufferLength(buffer):
+        case ir.BufferLength(buffer):
             return counted(k.length(buffer))
-        case LaunchId(kind, axis):
+        case ir.LaunchId(kind, axis):
             numbers = {
-                IdKind.GLOBAL: k.global_id,
-                IdKind.GROUP: k.group_id,
-                IdKind.LOCAL: k.local_id,
-                IdKind.NUM_GROUPS: k.group_count,
+                ir.IdKind.GLOBAL: k.global_id,
+                ir.IdKind.GROUP: k.group_id,
+                ir.IdKind.LOCAL: k.local_id,
+                ir.IdKind.NUM_GROUPS: k.group_count,
             }
             return counted(numbers[kind](axis))
-        case SubgroupLane():
+        case ir.SubgroupLane():
             return counted(k.lane())
-        case SubgroupSize():
+        case ir.SubgroupSize():
             return literal(_U32, 32)
-        case Binary(op, left, right):
+        case ir.Binary(op, left, right):
             return _operation(k, op, evaluate(k, left), evaluate(k, right))
-        case Unary(op, operand):
+        case ir.Unary(op, operand):
             return _operation_of_one(k, op, evaluate(k, operand))
-        case Select():
+        case ir.Select():
             return _select(k, expr)
-        case Cast(dtype, operand):
+        case ir.Cast(dtype, operand):
             return conversion.cast(k.integers, dtype, evaluate(k, operand))
-        case Bitcast(dtype, operand):
+        case ir.Bitcast(dtype, operand):
             return conversion.bitcast(k.w, dtype, evaluate(k, operand))
-        case Narrow(dtype, operand):
+        case ir.Narrow(dtype, operand):
             return narrowing.narrow(k.w, k.options.target, dtype, evaluate(k, operand))
-        case Pack(dtype, operand):
+        case ir.Pack(dtype, operand):
             return narrowing.pack(k.w, k.options.target, dtype, evaluate(k, operand))
-        case Unpack(dtype, operand):
+        case ir.Unpack(dtype, operand):
             return narrowing.unpack(k.w, dtype, evaluate(k, operand))
-        case WrapCast(dtype, operand):
+        case ir.WrapCast(dtype, operand):
             return conversion.wrap_cast(k.integers, dtype, evaluate(k, operand))
-        case Fma(a, b, c):
+        case ir.Fma(a, b, c):
             return floating.fma(k.w, evaluate(k, a), evaluate(k, b), evaluate(k, c))
-        case Atomic():
+        case ir.Atomic():
             return atomic(k, expr, used=True)
-        case SubgroupReduce(subgroup, value):
+        case ir.SubgroupReduce(subgroup, value):
             row = SUBGROUP[subgroup]
             return subgroups.reduce(k, row, evaluate(k, value), lambda a, b: _operation(k, row.operator, a, b))
-        case SubgroupBallot(condition):
+        case ir.SubgroupBallot(condition):
             return subgroups.ballot(k, evaluate(k, condition))
-        case SubgroupShuffle(value, lane):
+        case ir.SubgroupShuffle(value, lane):
             return subgroups.shuffle(k, evaluate(k, value), evaluate(k, lane))
-        case Call():
+        case ir.Call():
             raise AssertionError("calls are expanded before")
 
 
@@ -176,7 +150,7 @@ def _operation_of_one(k: Kernel, op: UnaryOp, operand: Value) -> Value:
     return integer.UNARY[op](k.integers, operand)
 
 
-def _select(k: Kernel, expr: Select) -> Value:
+def _select(k: Kernel, expr: ir.Select) -> Value:
     condition = in_register(k.w, evaluate(k, expr.condition))
     a, b = evaluate(k, expr.on_true), evaluate(k, expr.on_false)
     if a.dtype is _S.BOOL:
@@ -189,7 +163,7 @@ def _select(k: Kernel, expr: Select) -> Value:
     return Value(result, a.dtype, number=a.number and b.number)
 
 
-def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
+def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:
     """Evaluates the index, the expected value and the value, in this order; memory read before must be read again."""
     index = evaluate(k, expr.index)
     expected = None if expr.expected is None else evaluate(k, expr.expected)

@@ -12,35 +12,11 @@ from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    if_chain,
-    operands,
-)
 
 
-def write_body(k: Kernel, body: Body) -> None:
+def write_body(k: Kernel, body: ir.Body) -> None:
     """Writes the statements of a scope; locals declared in it end with it."""
     mark = k.locals.mark
     for stmt in body:
@@ -50,46 +26,46 @@ def write_body(k: Kernel, body: Body) -> None:
     k.locals.leave(mark)
 
 
-def _write(k: Kernel, stmt: Stmt) -> None:
+def _write(k: Kernel, stmt: ir.Stmt) -> None:
     match stmt:
-        case Let():
+        case ir.Let():
             _let(k, stmt)
-        case Assign(name, value):
+        case ir.Assign(name, value):
             source, target = evaluate(k, value), k.locals[name]
             k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.operand}, {source.operand};")
-        case Store():
+        case ir.Store():
             _store(k, stmt)
-        case If():
+        case ir.If():
             _if(k, stmt)
-        case Switch():
+        case ir.Switch():
             _switch(k, stmt)
-        case Loop():
+        case ir.Loop():
             _loop(k, stmt)
-        case Break():
+        case ir.Break():
             k.w.line(f"bra {k.loops[-1][1]};")
-        case Continue():
+        case ir.Continue():
             k.w.line(f"bra {k.loops[-1][0]};")
-        case Return():
+        case ir.Return():
             k.leave()
-        case Block(body) | Region(_, body):
+        case ir.Block(body) | ir.Region(_, body):
             write_body(k, body)
-        case Barrier(ordering):
+        case ir.Barrier(ordering):
             (barriers.grid if ordering is Ordering.GRID_SYNC else barriers.workgroup)(k)
-        case AsyncLoad() | AsyncStore():
-            offset, size = (_kept(k, evaluate(k, operand)) for operand in operands(stmt))
+        case ir.AsyncLoad() | ir.AsyncStore():
+            offset, size = (_kept(k, evaluate(k, operand)) for operand in ir.operands(stmt))
             async_copies.issue(k, stmt, offset, size)
-        case AsyncWait():
+        case ir.AsyncWait():
             async_copies.wait(k, stmt)
-        case Trap(address, tag):
+        case ir.Trap(address, tag):
             traps.trap(k, evaluate(k, address), tag)
-        case GridLoop():
+        case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
-        case IndirectDispatch():
+        case ir.IndirectDispatch():
             raise UnsupportedFeature(feature="indirect dispatch", backend="cuda")
 
 
-def _let(k: Kernel, stmt: Let) -> None:
-    if isinstance(stmt.value, Atomic):
+def _let(k: Kernel, stmt: ir.Let) -> None:
+    if isinstance(stmt.value, ir.Atomic):
         value = atomic(k, stmt.value, used=k.facts.is_read(stmt))
     else:
         value = evaluate(k, stmt.value)
@@ -109,7 +85,7 @@ def _kept(k: Kernel, value: Value) -> Value:
     return value
 
 
-def _store(k: Kernel, stmt: Store) -> None:
+def _store(k: Kernel, stmt: ir.Store) -> None:
     wide = memory.grouped(k, stmt)
     if wide is not None and not wide.last:  # the index is pure, and needed only where the group is stored
         memory.keep_for_wide_store(k, stmt, wide, evaluate(k, stmt.value))
@@ -118,10 +94,10 @@ def _store(k: Kernel, stmt: Store) -> None:
     memory.store(k, stmt, index, value)
 
 
-def _if(k: Kernel, stmt: If) -> None:
+def _if(k: Kernel, stmt: ir.If) -> None:
     """Writes a chain of ``else if``; a link's condition is evaluated where those of all earlier links were false."""
     w, ends = k.w, list[str]()
-    links, otherwise = if_chain(stmt)
+    links, otherwise = ir.if_chain(stmt)
     for number, link in enumerate(links):
         if number:
             k.known.clear()
@@ -149,7 +125,7 @@ def _if(k: Kernel, stmt: If) -> None:
         w.place(end)
 
 
-def _switch(k: Kernel, stmt: Switch) -> None:
+def _switch(k: Kernel, stmt: ir.Switch) -> None:
     """Writes the bodies of the arms in order, each behind its label, and before them the way to the right one."""
     selector = _kept(k, evaluate(k, stmt.selector))
     arms = [arm for arm in stmt.arms if arm.labels]
@@ -160,7 +136,7 @@ def _switch(k: Kernel, stmt: Switch) -> None:
     switches.write(k, selector, arms, stmt.default, uniform, write_body)
 
 
-def _loop(k: Kernel, stmt: Loop) -> None:
+def _loop(k: Kernel, stmt: ir.Loop) -> None:
     """Writes a loop with its test at the end.
 
     The test compares the remaining distance, ``to - i > step``, so that nothing overflows; it takes one branch per

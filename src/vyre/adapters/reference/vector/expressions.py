@@ -27,48 +27,19 @@ from vyre.adapters.reference.vector.values import (
     simplest,
 )
 from vyre.adapters.reference.vector.words import INT_RULES, bool_binary, word_binary, word_with_constant
-from vyre.domain.ir.expr import (
-    IMPURE,
-    Atomic,
-    Binary,
-    Bitcast,
-    BufferLength,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupBallot,
-    SubgroupLane,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-    children,
-    walk,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import COMPARISONS, MERGEABLE, SUBGROUP, BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.scoped_names import ScopedNames
 
 
-def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
+def _constant_of(expr: ir.Expr, spec: Mapping[str, ir.Literal]) -> int | None:
     """Returns the bits of a literal or specialization constant, else None."""
     match expr:
-        case Literal(_, bits):
+        case ir.Literal(_, bits):
             return bits
-        case SpecConst(name, default):
+        case ir.SpecConst(name, default):
             return spec.get(name, default).bits
         case _:
             return None
@@ -78,7 +49,7 @@ class ExpressionCompiler:
     """Compiles expressions; ``types`` and ``slots`` describe the locals visible now."""
 
     def __init__(
-        self, elements: Mapping[str, ScalarType], written: frozenset[str], spec: Mapping[str, Literal]
+        self, elements: Mapping[str, ScalarType], written: frozenset[str], spec: Mapping[str, ir.Literal]
     ) -> None:
         self.elements = elements
         self.written = written
@@ -87,7 +58,7 @@ class ExpressionCompiler:
         self.slots: ScopedNames[int] = ScopedNames()
         self.loop: Invariants | None = None
 
-    def compile(self, expr: Expr) -> Compiled:
+    def compile(self, expr: ir.Expr) -> Compiled:
         """Compiles the expression; inside a loop, values that are invariant are kept from the first round."""
         loop = self.loop
         if loop is None or not loop.keeps(expr):
@@ -97,68 +68,68 @@ class ExpressionCompiler:
         self.loop = loop
         return Compiled(_kept(evaluate, loop.new_slot()), dtype)
 
-    def _compile(self, expr: Expr) -> Compiled:
+    def _compile(self, expr: ir.Expr) -> Compiled:
         match expr:
-            case Literal(dtype, bits):
+            case ir.Literal(dtype, bits):
                 return _constant(dtype, bits)
-            case SpecConst(name, default):
+            case ir.SpecConst(name, default):
                 chosen = self.spec.get(name, default)
                 return _constant(chosen.dtype, chosen.bits)
-            case Var(name):
+            case ir.Var(name):
                 return Compiled(_local(self.slots[name]), self.types[name])
-            case Load(buffer, index):
+            case ir.Load(buffer, index):
                 words, dtype = index_words(self.compile(index)), self.elements[buffer].widened
                 return Compiled(lambda chunk, ctx: chunk.buffers[buffer].load(ctx, words(chunk, ctx)), dtype)
-            case BufferLength(buffer):
+            case ir.BufferLength(buffer):
                 return Compiled(lambda chunk, ctx: chunk.buffers[buffer].count, U32)
-            case LaunchId(kind, axis):
+            case ir.LaunchId(kind, axis):
                 return Compiled(_launch_id(kind, axis), U32)
-            case SubgroupLane():
+            case ir.SubgroupLane():
                 return Compiled(_subgroup_lane, U32)
-            case SubgroupSize():
+            case ir.SubgroupSize():
                 return Compiled(lambda chunk, ctx: 32, U32)
-            case Binary(op, left, right):
+            case ir.Binary(op, left, right):
                 return self._binary(op, left, right)
-            case Unary(op, operand):
+            case ir.Unary(op, operand):
                 return self._unary(op, operand)
-            case Select(condition, on_true, on_false):
+            case ir.Select(condition, on_true, on_false):
                 return self._select(condition, on_true, on_false)
-            case Cast(target, operand):
+            case ir.Cast(target, operand):
                 return self._cast(target, operand)
-            case Bitcast(target, operand):
+            case ir.Bitcast(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.bitcast(source, target), inner, source), target)
-            case Narrow(target, operand):
+            case ir.Narrow(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.narrow(target), inner, source), source)
-            case Pack(target, operand):
+            case ir.Pack(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.pack(target), inner, source), U32)
-            case Unpack(target, operand):
+            case ir.Unpack(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.unpack(target), inner, source), target.widened)
-            case WrapCast(target, operand):
+            case ir.WrapCast(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.wrap_cast(source, target), inner, source), target)
-            case Fma(a, b, c):
+            case ir.Fma(a, b, c):
                 return self._fma(a, b, c)
-            case Atomic():
+            case ir.Atomic():
                 return self._atomic(expr)
-            case SubgroupReduce(subgroup, value):
+            case ir.SubgroupReduce(subgroup, value):
                 inner, dtype, _, _ = self.compile(value)
                 row = SUBGROUP[subgroup]
                 return Compiled(
                     lambda chunk, ctx: subgroup_reduce(row, dtype, full(inner(chunk, ctx), ctx, dtype), ctx), dtype
                 )
-            case SubgroupBallot(condition):
+            case ir.SubgroupBallot(condition):
                 inner = self.compile(condition).evaluate
                 return Compiled(lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx), U32)
-            case SubgroupShuffle(value, lane):
+            case ir.SubgroupShuffle(value, lane):
                 return self._shuffle(value, lane)
-            case Call():
+            case ir.Call():
                 raise AssertionError("calls are expanded before")
 
-    def held(self, expr: Expr) -> Compiled:
+    def held(self, expr: ir.Expr) -> Compiled:
         """As ``compile``, for a value that outlives its statement: never a view of memory that may be written."""
         compiled = self.compile(expr)
         if not self._may_view_written(expr):
@@ -171,7 +142,7 @@ class ExpressionCompiler:
 
         return Compiled(hold, compiled.dtype)
 
-    def _may_view_written(self, expr: Expr) -> bool:
+    def _may_view_written(self, expr: ir.Expr) -> bool:
         """Returns whether the value may be a view of memory that the program writes; operators that may return their
         operand unchanged are looked through.
         """
@@ -179,20 +150,20 @@ class ExpressionCompiler:
         while stack:
             node = stack.pop()
             match node:
-                case Load(buffer, _):
+                case ir.Load(buffer, _):
                     if buffer in self.written:
                         return True
-                case Cast() | Bitcast() | Unary() | Select():
-                    stack.extend(children(node))
+                case ir.Cast() | ir.Bitcast() | ir.Unary() | ir.Select():
+                    stack.extend(ir.children(node))
                 case _:
                     pass
         return False
 
-    def reads(self, expr: Expr, buffer: str) -> bool:
+    def reads(self, expr: ir.Expr, buffer: str) -> bool:
         """Returns whether evaluating the expression reads the content of a buffer."""
-        return any(isinstance(e, Load | Atomic) and e.buffer == buffer for e in walk(expr))
+        return any(isinstance(e, ir.Load | ir.Atomic) and e.buffer == buffer for e in ir.walk(expr))
 
-    def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> Compiled:
+    def _binary(self, op: BinaryOp, left: ir.Expr, right: ir.Expr) -> Compiled:
         first = self.held(left) if _has_atomic(right) else self.compile(left)
         second = self.compile(right)
         a, dtype, reusable, _ = first
@@ -223,7 +194,7 @@ class ExpressionCompiler:
 
         return Compiled(evaluate, result, fresh, into)
 
-    def _unary(self, op: UnaryOp, operand: Expr) -> Compiled:
+    def _unary(self, op: UnaryOp, operand: ir.Expr) -> Compiled:
         inner, dtype, _, _ = compiled = self.compile(operand)
         result = unary_result(op, dtype)
         assert result is not None
@@ -239,7 +210,7 @@ class ExpressionCompiler:
 
         return Compiled(negate, result)
 
-    def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> Compiled:
+    def _select(self, condition: ir.Expr, on_true: ir.Expr, on_false: ir.Expr) -> Compiled:
         choose = self.compile(condition).truths
         compile_branch = self.held if _has_atomic(on_false) or _has_atomic(on_true) else self.compile
         a, dtype, _, _ = compile_branch(on_true)
@@ -253,7 +224,7 @@ class ExpressionCompiler:
 
         return Compiled(evaluate, dtype)
 
-    def _cast(self, target: ScalarType, operand: Expr) -> Compiled:
+    def _cast(self, target: ScalarType, operand: ir.Expr) -> Compiled:
         inner, source, _, _ = compiled = self.compile(operand)
         if source is target:
             return compiled
@@ -262,7 +233,7 @@ class ExpressionCompiler:
             return Compiled(integer_cast(source, target, rule, inner), target)
         return Compiled(_apply_one(rule, inner, source), target)
 
-    def _fma(self, a: Expr, b: Expr, c: Expr) -> Compiled:
+    def _fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> Compiled:
         compile_part = self.held if _has_atomic(c) or _has_atomic(b) else self.compile
         compiled = [compile_part(e) for e in (a, b, c)]
         parts = [part.evaluate for part in compiled]
@@ -275,7 +246,7 @@ class ExpressionCompiler:
 
         return Compiled(evaluate, dtype)
 
-    def _shuffle(self, value: Expr, lane: Expr) -> Compiled:
+    def _shuffle(self, value: ir.Expr, lane: ir.Expr) -> Compiled:
         (inner, dtype, _, _), source = self.compile(value), self.compile(lane).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
@@ -284,7 +255,7 @@ class ExpressionCompiler:
 
         return Compiled(evaluate, dtype)
 
-    def _atomic(self, node: Atomic) -> Compiled:
+    def _atomic(self, node: ir.Atomic) -> Compiled:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         index = index_words(self.held(node.index))
         expected = self.held(node.expected).evaluate if node.expected is not None else None
@@ -298,7 +269,7 @@ class ExpressionCompiler:
 
         return Compiled(evaluate, dtype)
 
-    def unused_atomic(self, node: Atomic) -> Callable[[Chunk, Context], None] | None:
+    def unused_atomic(self, node: ir.Atomic) -> Callable[[Chunk, Context], None] | None:
         """Compiles the atomic for its effect alone, if it commutes."""
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         if op not in MERGEABLE:
@@ -312,7 +283,7 @@ class ExpressionCompiler:
         return execute
 
 
-_WORTH_KEEPING: Final = (Binary, Unary, Cast, Fma, Load, Narrow, Pack, Unpack, WrapCast)
+_WORTH_KEEPING: Final = (ir.Binary, ir.Unary, ir.Cast, ir.Fma, ir.Load, ir.Narrow, ir.Pack, ir.Unpack, ir.WrapCast)
 
 
 class Invariants:
@@ -334,24 +305,24 @@ class Invariants:
         self.slots.append(slot)
         return slot
 
-    def keeps(self, expr: Expr) -> bool:
+    def keeps(self, expr: ir.Expr) -> bool:
         """Returns whether an operation is worth keeping and has the same value in every round."""
         return isinstance(expr, _WORTH_KEEPING) and self._same(expr)
 
-    def _same(self, root: Expr) -> bool:
+    def _same(self, root: ir.Expr) -> bool:
         known = self._known
         for node in operands_first(root, known):
-            known[id(node)] = all(known[id(below)] for below in children(node)) and self._stays(node)
+            known[id(node)] = all(known[id(below)] for below in ir.children(node)) and self._stays(node)
         return known[id(root)]
 
-    def _stays(self, node: Expr) -> bool:
+    def _stays(self, node: ir.Expr) -> bool:
         match node:
-            case Var(name):
+            case ir.Var(name):
                 return name not in self.varying
-            case Load(buffer, _):
+            case ir.Load(buffer, _):
                 return buffer not in self.written
             case _:
-                return type(node) not in IMPURE
+                return type(node) not in ir.IMPURE
 
 
 def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
@@ -384,8 +355,8 @@ def _into(rule: InPlaceRule, left: Compiled, right: Compiled) -> Into:
     return write
 
 
-def _has_atomic(expr: Expr) -> bool:
-    return any(isinstance(e, Atomic) for e in walk(expr))
+def _has_atomic(expr: ir.Expr) -> bool:
+    return any(isinstance(e, ir.Atomic) for e in ir.walk(expr))
 
 
 def _constant(dtype: ScalarType, bits: int) -> Compiled:
@@ -413,17 +384,17 @@ def _local(slot: int) -> Evaluate:
     return evaluate
 
 
-def _launch_id(kind: IdKind, axis: int) -> Evaluate:
+def _launch_id(kind: ir.IdKind, axis: int) -> Evaluate:
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
-        if kind is IdKind.NUM_GROUPS:
+        if kind is ir.IdKind.NUM_GROUPS:
             return chunk.launch.grid[axis]
         size = chunk.launch.workgroup[axis]
         group = chunk.group[axis]
-        local = 1 if kind is not IdKind.GROUP and size > 1 else 0
-        base = {IdKind.GLOBAL: group * size, IdKind.GROUP: group}.get(kind, 0)
+        local = 1 if kind is not ir.IdKind.GROUP and size > 1 else 0
+        base = {ir.IdKind.GLOBAL: group * size, ir.IdKind.GROUP: group}.get(kind, 0)
         along_w = 0
         if axis == chunk.along and chunk.grid.dims[0] > 1:
-            along_w = {IdKind.GLOBAL: size, IdKind.GROUP: 1}.get(kind, 0)
+            along_w = {ir.IdKind.GLOBAL: size, ir.IdKind.GROUP: 1}.get(kind, 0)
         if not (local or along_w):
             return base
         c = (along_w, local if axis == 2 else 0, local if axis == 1 else 0, local if axis == 0 else 0)

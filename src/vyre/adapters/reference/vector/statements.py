@@ -13,33 +13,8 @@ from vyre.adapters.reference.vector.lanes_context import Context, merge
 from vyre.adapters.reference.vector.loops import CountedLoop, Rounds
 from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateWord, dense, full
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.expr import Atomic, Expr, Literal, Var
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import (
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Body,
-    Break,
-    Continue,
-    GridLoop,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Region,
-    Return,
-    Stmt,
-    Store,
-    Switch,
-    Trap,
-    if_chain,
-    is_chained,
-    walk_statements,
-)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
 
@@ -47,15 +22,15 @@ from vyre.domain.ir.walk import unique_expressions
 class StatementCompiler:
     """Compiles bodies; one slot for each declared local."""
 
-    def __init__(self, program: Program, elements: Mapping[str, ScalarType], spec: Mapping[str, Literal]) -> None:
+    def __init__(self, program: Program, elements: Mapping[str, ScalarType], spec: Mapping[str, ir.Literal]) -> None:
         self.expressions: ExpressionCompiler = ExpressionCompiler(elements, _written(program), spec)
-        self.used: set[str] = {e.name for e in unique_expressions(program) if isinstance(e, Var)}
-        self.used |= {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
+        self.used: set[str] = {e.name for e in unique_expressions(program) if isinstance(e, ir.Var)}
+        self.used |= {s.name for s in ir.walk_statements(program.body) if isinstance(s, ir.Assign)}
         self.slot_count: int = 0
         self.loop_count: int = 0
         self.loops: list[Rounds] = []
 
-    def body(self, body: Body) -> Execute:
+    def body(self, body: ir.Body) -> Execute:
         """Compiles a scope: each statement runs for the lanes that are still active."""
         mark = self.expressions.slots.mark
         steps = tuple([self.stmt(s) for s in body])
@@ -85,56 +60,56 @@ class StatementCompiler:
         self.expressions.types.leave(mark)
         self.expressions.slots.leave(mark)
 
-    def stmt(self, stmt: Stmt) -> Execute:
+    def stmt(self, stmt: ir.Stmt) -> Execute:
         """Compiles a statement."""
         compile_expr, held = self.expressions.compile, self.expressions.held
         match stmt:
-            case Let(name, value):
+            case ir.Let(name, value):
                 return self._let(name, value)
-            case Assign(name, value):
+            case ir.Assign(name, value):
                 evaluate, dtype, _, _ = held(value)
                 return _assign(self.expressions.slots[name], evaluate, dtype)
-            case Store(buffer, index, value):
+            case ir.Store(buffer, index, value):
                 unread = not self.expressions.reads(value, buffer)
                 return self._store(buffer, index_words(held(index)), held(value), unread=unread)
-            case If(condition, then, otherwise):
-                if is_chained(otherwise):
+            case ir.If(condition, then, otherwise):
+                if ir.is_chained(otherwise):
                     return self._chain(stmt)
                 taken = compile_expr(condition).truths
                 return branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
-            case Switch(selector, arms, default):
+            case ir.Switch(selector, arms, default):
                 chosen = compile_expr(selector)
                 labels = [[int(label.value) for label in arm.labels] for arm in arms]
                 return switch(
                     numbers(chosen), chosen.dtype, labels, [self.body(a.body) for a in arms], self.body(default)
                 )
-            case Loop():
+            case ir.Loop():
                 return self._loop(stmt)
-            case Break():
+            case ir.Break():
                 return _break
-            case Continue():
+            case ir.Continue():
                 rounds = self.loops[-1]
                 rounds.continued = True
                 return _continue(rounds.number)
-            case Return():
+            case ir.Return():
                 return lambda chunk, ctx: chunk.ended.append(ctx)
-            case Block(body) | Region(_, body):
+            case ir.Block(body) | ir.Region(_, body):
                 return self.body(body)
-            case Barrier():
+            case ir.Barrier():
                 return lambda chunk, ctx: ctx
-            case AsyncLoad(_, _, offset, size) | AsyncStore(_, _, offset, size):
+            case ir.AsyncLoad(_, _, offset, size) | ir.AsyncStore(_, _, offset, size):
                 return async_copy(stmt, compile_expr(offset).words, compile_expr(size).words)
-            case AsyncWait(tag):
+            case ir.AsyncWait(tag):
                 return async_wait(tag)
-            case Trap(address, tag):
+            case ir.Trap(address, tag):
                 return _trap(compile_expr(address).words, tag)
-            case GridLoop():
+            case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
-            case IndirectDispatch():
+            case ir.IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
 
-    def _let(self, name: str, value: Expr) -> Execute:
-        if isinstance(value, Atomic) and name not in self.used:
+    def _let(self, name: str, value: ir.Expr) -> Execute:
+        if isinstance(value, ir.Atomic) and name not in self.used:
             effect = self.expressions.unused_atomic(value)
             if effect is not None:
                 self.declare(name, self.expressions.elements[value.buffer])
@@ -172,12 +147,12 @@ class StatementCompiler:
 
         return execute
 
-    def _chain(self, stmt: If) -> Execute:
-        links, last = if_chain(stmt)
+    def _chain(self, stmt: ir.If) -> Execute:
+        links, last = ir.if_chain(stmt)
         parts = [(self.expressions.compile(link.condition).truths, self.body(link.then)) for link in links]
         return chain(parts, self.body(last) if last else None)
 
-    def _loop(self, loop: Loop) -> Execute:
+    def _loop(self, loop: ir.Loop) -> Execute:
         start, stop, step = (self.expressions.held(e) for e in (loop.start, loop.stop, loop.step))
         dtype = start.dtype
         mark = self.expressions.slots.mark
@@ -203,26 +178,26 @@ class StatementCompiler:
 def _written(program: Program) -> frozenset[str]:
     """Returns the buffers whose content may change while the program runs."""
     found = {b.name for b in program.buffers if b.is_workgroup}
-    for stmt in walk_statements(program.body):
+    for stmt in ir.walk_statements(program.body):
         match stmt:
-            case Store(buffer, _, _):
+            case ir.Store(buffer, _, _):
                 found.add(buffer)
-            case AsyncLoad(_, destination) | AsyncStore(_, destination):
+            case ir.AsyncLoad(_, destination) | ir.AsyncStore(_, destination):
                 found.add(destination)
             case _:
                 pass
-    found.update(e.buffer for e in unique_expressions(program) if isinstance(e, Atomic))
+    found.update(e.buffer for e in unique_expressions(program) if isinstance(e, ir.Atomic))
     return frozenset(found)
 
 
-def _varying(loop: Loop) -> frozenset[str]:
+def _varying(loop: ir.Loop) -> frozenset[str]:
     """Returns the locals that a round of the loop may change or declare."""
     found = {loop.var}
-    for stmt in walk_statements(loop.body):
+    for stmt in ir.walk_statements(loop.body):
         match stmt:
-            case Let(name, _) | Assign(name, _):
+            case ir.Let(name, _) | ir.Assign(name, _):
                 found.add(name)
-            case Loop(var):
+            case ir.Loop(var):
                 found.add(var)
             case _:
                 pass

@@ -12,26 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.expr import (
-    Binary,
-    Bitcast,
-    BufferLength,
-    Cast,
-    Fma,
-    LaunchId,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
@@ -43,21 +24,21 @@ CYCLE: Final = 1024
 LEAF: Final = CYCLE // 16
 """The cost of a literal or a local."""
 _NODES: Final[dict[type[Node], int]] = {
-    Literal: LEAF,
-    Var: LEAF,
-    SpecConst: LEAF,
-    LaunchId: 2 * LEAF,
-    BufferLength: 2 * LEAF,
-    SubgroupLane: 2 * LEAF,
-    SubgroupSize: LEAF,
-    Load: 32 * CYCLE,
-    Select: CYCLE,
-    Cast: 4 * CYCLE,
-    Bitcast: LEAF,
-    Narrow: 2 * CYCLE,
-    Pack: 2 * CYCLE,
-    Unpack: 2 * CYCLE,
-    WrapCast: 8 * CYCLE,
+    ir.Literal: LEAF,
+    ir.Var: LEAF,
+    ir.SpecConst: LEAF,
+    ir.LaunchId: 2 * LEAF,
+    ir.BufferLength: 2 * LEAF,
+    ir.SubgroupLane: 2 * LEAF,
+    ir.SubgroupSize: LEAF,
+    ir.Load: 32 * CYCLE,
+    ir.Select: CYCLE,
+    ir.Cast: 4 * CYCLE,
+    ir.Bitcast: LEAF,
+    ir.Narrow: 2 * CYCLE,
+    ir.Pack: 2 * CYCLE,
+    ir.Unpack: 2 * CYCLE,
+    ir.WrapCast: 8 * CYCLE,
 }
 _BINARY: Final[dict[BinaryOp, int]] = {
     BinaryOp.DIV: 28,
@@ -100,14 +81,14 @@ def cost_of(head: Head) -> int:
     """Returns the cost of a node without its operands, in 1/1024 of a cycle, at least 1."""
     if head.operand is None:
         return head.payload.size * CYCLE if head.node is Node else _NODES[head.node]
-    if head.node is Cast:
+    if head.node is ir.Cast:
         return _of_cast(head.operand, head.dtype)
-    if head.node is Binary:
+    if head.node is ir.Binary:
         table, other = (_FLOAT_BINARY, _FLOAT) if head.operand.is_float else (_BINARY, 1)
         cycles = table.get(head.payload) or (other if BINARY[head.payload].lowers_to is None else _parts(head.payload))
-    elif head.node is Unary:
+    elif head.node is ir.Unary:
         cycles = _UNARY.get(head.payload, 1)
-    elif head.node is Fma:
+    elif head.node is ir.Fma:
         cycles = _FLOAT
     else:
         return _NODES[head.node]
@@ -120,11 +101,11 @@ def _parts(op: BinaryOp) -> int:
     """Returns the number of the operators of which an operator is made that has no cost of its own."""
     from vyre.domain.dialects.laws.lowered import lowering  # few programs have such an operator
 
-    return sum(type(node) not in (Literal, Var) for node in unique_nodes([lowering(op, ScalarType.U32)]))
+    return sum(type(node) not in (ir.Literal, ir.Var) for node in unique_nodes([lowering(op, ScalarType.U32)]))
 
 
 def _of_cast(source: ScalarType, target: ScalarType) -> int:
     """Returns the cost of a cast: nearly none if it keeps the bits, little if it only resizes an integer."""
     if source is target or (source.is_integer and target.is_integer and source.bits == target.bits):
         return LEAF
-    return _RESIZED if source.is_integer and target.is_integer else _NODES[Cast]
+    return _RESIZED if source.is_integer and target.is_integer else _NODES[ir.Cast]

@@ -5,25 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.ir.expr import (
-    LEAVES,
-    PURE,
-    Binary,
-    BufferLength,
-    Call,
-    Expr,
-    Fma,
-    LaunchId,
-    Literal,
-    Load,
-    Pack,
-    Select,
-    SpecConst,
-    SubgroupLane,
-    SubgroupSize,
-    Unary,
-    Var,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
@@ -60,36 +42,36 @@ class Entry(NamedTuple):
 
     head: Head
     operands: tuple[int, ...]
-    expr: Expr
+    expr: ir.Expr
 
 
 Types: TypeAlias = Mapping[str, ScalarType]
 """Types by the names of locals, or of buffers (those of their loaded elements)."""
 
-OPERATORS: Final = PURE - LEAVES - {Call} | {Load}
+OPERATORS: Final = ir.PURE - ir.LEAVES - {ir.Call} | {ir.Load}
 """The nodes with operands that an e-graph holds."""
 _INTERNED: Final[dict[Head, Head]] = {}
 
 
 def interned(head: Head) -> Head:
     """Returns the one object that stands for an operator's head; heads of loads are as many as buffers have names."""
-    return head if head.node is Load else _INTERNED.setdefault(head, head)
+    return head if head.node is ir.Load else _INTERNED.setdefault(head, head)
 
 
 def leaf_head(leaf: Any, locals_: Types) -> Head:
     """Returns the head of an expression without operands; raises ``KeyError`` for a local of unknown type."""
     match leaf:
-        case Literal():
-            return Head(Literal, leaf.bits, leaf.dtype)
-        case Var():
-            return Head(Var, leaf.name, locals_[leaf.name])
-        case LaunchId():
-            return Head(LaunchId, (leaf.kind, leaf.axis), _U32)
-        case BufferLength():
-            return Head(BufferLength, leaf.buffer, _U32)
-        case SpecConst():
-            return Head(SpecConst, leaf.name, leaf.default.dtype)
-        case SubgroupLane() | SubgroupSize():
+        case ir.Literal():
+            return Head(ir.Literal, leaf.bits, leaf.dtype)
+        case ir.Var():
+            return Head(ir.Var, leaf.name, locals_[leaf.name])
+        case ir.LaunchId():
+            return Head(ir.LaunchId, (leaf.kind, leaf.axis), _U32)
+        case ir.BufferLength():
+            return Head(ir.BufferLength, leaf.buffer, _U32)
+        case ir.SpecConst():
+            return Head(ir.SpecConst, leaf.name, leaf.default.dtype)
+        case ir.SubgroupLane() | ir.SubgroupSize():
             return Head(type(leaf), None, _U32)
     raise KeyError(type(leaf))
 
@@ -101,35 +83,35 @@ def operator_head(node: Any, operands: tuple[ScalarType, ...], elements: Types) 
     """
     first = operands[0]
     match node:
-        case Binary():
+        case ir.Binary():
             result = binary_result(node.op, first, operands[1])
             assert result is not None
-            return Head(Binary, node.op, result, first)
-        case Unary():
+            return Head(ir.Binary, node.op, result, first)
+        case ir.Unary():
             result = unary_result(node.op, first)
             assert result is not None
-            return Head(Unary, node.op, result, first)
-        case Select():
-            return Head(Select, None, operands[1], operands[1])
-        case Load():
-            return Head(Load, node.buffer, elements[node.buffer], first)
-        case Fma():
-            return Head(Fma, None, first, first)
-        case Pack():
-            return Head(Pack, node.dtype, _U32, first)
+            return Head(ir.Unary, node.op, result, first)
+        case ir.Select():
+            return Head(ir.Select, None, operands[1], operands[1])
+        case ir.Load():
+            return Head(ir.Load, node.buffer, elements[node.buffer], first)
+        case ir.Fma():
+            return Head(ir.Fma, None, first, first)
+        case ir.Pack():
+            return Head(ir.Pack, node.dtype, _U32, first)
     return Head(type(node), node.dtype, node.dtype.widened, first)
 
 
-def built(head: Head, operands: list[Expr], loc: SourceLocation | None) -> Expr:
+def built(head: Head, operands: list[ir.Expr], loc: SourceLocation | None) -> ir.Expr:
     """Returns the expression of an operator's head with these operands."""
     payload = () if head.payload is None else (head.payload,)
-    made: Expr = head.node(*payload, *operands, loc=loc)  # type: ignore[assignment]
+    made: ir.Expr = head.node(*payload, *operands, loc=loc)  # type: ignore[assignment]
     return made
 
 
-def literal_of(head: Head, loc: SourceLocation | None = None) -> Literal:
+def literal_of(head: Head, loc: SourceLocation | None = None) -> ir.Literal:
     """Returns the literal of a literal's head."""
-    return Literal(head.dtype, head.payload, loc=loc)
+    return ir.Literal(head.dtype, head.payload, loc=loc)
 
 
 def folded(head: Head, operands: tuple[int, ...]) -> int | None:

@@ -11,43 +11,26 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any, Final, TypeAlias
 
-from vyre.domain.ir.expr import (
-    CHILDREN,
-    LEAVES,
-    Binary,
-    Bitcast,
-    Cast,
-    Expr,
-    Literal,
-    Load,
-    Narrow,
-    Pack,
-    Select,
-    Unary,
-    Unpack,
-    Var,
-    WrapCast,
-    children,
-)
+from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph.rules import Program, Rule, RuleSet
 
 _Kind: TypeAlias = object
-_ByOperands: TypeAlias = dict[tuple[_Kind, ...], list[tuple[Rule, Expr]]]
+_ByOperands: TypeAlias = dict[tuple[_Kind, ...], list[tuple[Rule, ir.Expr]]]
 """Patterns by what their operands must be: anything (None), or of a kind."""
-_LITERAL: Final[_Kind] = Literal
+_LITERAL: Final[_Kind] = ir.Literal
 _ASSOCIATIVE: Final = frozenset({BinaryOp.ADD, BinaryOp.MUL, BinaryOp.BIT_AND, BinaryOp.BIT_OR, BinaryOp.BIT_XOR})
-_WITH_OP: Final[frozenset[type[Node]]] = frozenset({Binary, Unary})
-_WITH_TYPE: Final[frozenset[type[Node]]] = frozenset({Cast, Bitcast, Narrow, Pack, Unpack, WrapCast})
+_WITH_OP: Final[frozenset[type[Node]]] = frozenset({ir.Binary, ir.Unary})
+_WITH_TYPE: Final[frozenset[type[Node]]] = frozenset({ir.Cast, ir.Bitcast, ir.Narrow, ir.Pack, ir.Unpack, ir.WrapCast})
 
 
 _ANY: Final[tuple[_Kind, ...]] = (None,)
 _OF_CLASS: Final[dict[type[Node], tuple[_Kind, ...]]] = {
-    **dict.fromkeys(LEAVES, _ANY),
-    Literal: (None, Literal),
-    Load: _ANY,
+    **dict.fromkeys(ir.LEAVES, _ANY),
+    ir.Literal: (None, ir.Literal),
+    ir.Load: _ANY,
 }
 """The kinds of operands whose class tells them; no pattern has a load or a leaf that is no literal."""
 
@@ -73,22 +56,22 @@ class Starts:
                     self._add(rule, program)
 
     def _add(self, rule: Rule, program: Program) -> None:
-        wanted = [None if type(part) is Var else _kind(part) for part in children(program.pattern)]
+        wanted = [None if type(part) is ir.Var else _kind(part) for part in ir.children(program.pattern)]
         assert program.root.operand is not None
         by_type = self._patterns.setdefault(_kind(program.pattern), {})
         by_operands = by_type.setdefault(program.root.operand, {})
         by_operands.setdefault(tuple(wanted), []).append((rule, program.pattern))
 
-    def at(self, expr: Expr, values: Mapping[str, Expr], type_of: Callable[[Expr], ScalarType]) -> bool:
+    def at(self, expr: ir.Expr, values: Mapping[str, ir.Expr], type_of: Callable[[ir.Expr], ScalarType]) -> bool:
         """Returns whether a rule that gains something starts at an expression; ``values`` are those of locals."""
         by_type = self._patterns.get(_kind(expr))
         if by_type is None:
             return False
-        operands = CHILDREN[type(expr)](expr)
+        operands = ir.CHILDREN[type(expr)](expr)
         kinds = [_kinds(operand, values) for operand in operands]
         if all(found[-1] is _LITERAL for found in kinds):
-            return type(expr) is not Load
-        patterns = by_type.get(type_of(operands[type(expr) is Select]))
+            return type(expr) is not ir.Load
+        patterns = by_type.get(type_of(operands[type(expr) is ir.Select]))
         if patterns is None:
             return False
         for found in product(*kinds):
@@ -98,27 +81,27 @@ class Starts:
         return _has_two_literals(expr)
 
 
-def _has_two_literals(expr: Expr) -> bool:
+def _has_two_literals(expr: ir.Expr) -> bool:
     """Returns whether an associative operator joins a literal with what itself joins another: one of both can go."""
-    if type(expr) is not Binary or expr.op not in _ASSOCIATIVE or type(expr.right) is not Literal:
+    if type(expr) is not ir.Binary or expr.op not in _ASSOCIATIVE or type(expr.right) is not ir.Literal:
         return False
     inner, is_float = expr.left, expr.right.dtype.is_float
-    return type(inner) is Binary and inner.op is expr.op and type(inner.right) is Literal and not is_float
+    return type(inner) is ir.Binary and inner.op is expr.op and type(inner.right) is ir.Literal and not is_float
 
 
-def _kinds(operand: Expr, values: Mapping[str, Expr]) -> tuple[_Kind, ...]:
+def _kinds(operand: ir.Expr, values: Mapping[str, ir.Expr]) -> tuple[_Kind, ...]:
     """Returns the kinds that an operand can have in a pattern: any, and its own."""
     cls = type(operand)
-    if cls is Var:
+    if cls is ir.Var:
         value = values.get(operand.name)  # type: ignore[union-attr]
         return _ANY if value is None else (None, _kind(value))
     return _OF_CLASS.get(cls) or (None, _kind(operand))
 
 
 def _is_instance(
-    rule: Rule, pattern: Expr, expr: Expr, values: Mapping[str, Expr], type_of: Callable[[Expr], ScalarType]
+    rule: Rule, pattern: ir.Expr, expr: ir.Expr, values: Mapping[str, ir.Expr], type_of: Callable[[ir.Expr], ScalarType]
 ) -> bool:
-    holes: dict[str, Expr] = {}
+    holes: dict[str, ir.Expr] = {}
     if not _fits(pattern, expr, rule, values, holes):
         return False
     if any(type_of(holes[name]) is not dtype for name, dtype in rule.holes.items() if name in holes):
@@ -126,31 +109,33 @@ def _is_instance(
     return rule.holds is None or rule.holds({name: _bits(holes[name], values) for name in rule.constants})
 
 
-def _value(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+def _value(expr: ir.Expr, values: Mapping[str, ir.Expr]) -> ir.Expr:
     """Returns the value of a local that has one, else the expression."""
-    return values.get(expr.name, expr) if type(expr) is Var else expr
+    return values.get(expr.name, expr) if type(expr) is ir.Var else expr
 
 
-def _bits(expr: Expr, values: Mapping[str, Expr]) -> int:
+def _bits(expr: ir.Expr, values: Mapping[str, ir.Expr]) -> int:
     literal = _value(expr, values)
-    assert type(literal) is Literal
+    assert type(literal) is ir.Literal
     return literal.bits
 
 
-def _fits(pattern: Expr, expr: Expr, rule: Rule, values: Mapping[str, Expr], holes: dict[str, Expr]) -> bool:
+def _fits(
+    pattern: ir.Expr, expr: ir.Expr, rule: Rule, values: Mapping[str, ir.Expr], holes: dict[str, ir.Expr]
+) -> bool:
     """Returns whether an expression is the pattern, with these expressions for its holes; adds new ones."""
     cls = type(pattern)
-    if cls is Var:
+    if cls is ir.Var:
         name = pattern.name  # type: ignore[union-attr]
         known = holes.get(name)
         if known is None:
             holes[name] = expr
-            return name not in rule.constants or type(_value(expr, values)) is Literal
+            return name not in rule.constants or type(_value(expr, values)) is ir.Literal
         return known is expr or known == expr or _value(known, values) == _value(expr, values)
     expr = _value(expr, values)
-    if cls is Literal:
+    if cls is ir.Literal:
         return pattern == expr
     if cls is not type(expr) or _kind(pattern) != _kind(expr):
         return False
-    parts = zip(CHILDREN[cls](pattern), CHILDREN[cls](expr), strict=True)
+    parts = zip(ir.CHILDREN[cls](pattern), ir.CHILDREN[cls](expr), strict=True)
     return all(_fits(part, operand, rule, values, holes) for part, operand in parts)

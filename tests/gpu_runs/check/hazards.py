@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpu_runs.check.reduced_ptx import reduced_ptx
+from gpu_runs.check.reproducers import REPRODUCERS, Reproducer
 from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import Workbench, has_driver
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
-from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS, Hazard
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS
 from vyre.adapters.cuda.seam import (
     CudaCallError,
     DeviceAddress,
@@ -38,23 +39,23 @@ def hazards(context: Context) -> Iterator[Finding]:
     with Workbench(context.backend) as bench:
         out = bench.allocate(256)
         for hazard in HAZARDS:
+            if (reproducer := REPRODUCERS.get(hazard.name)) is None:
+                continue
             for level in LEVELS:
                 name = f"{hazard.name}, level {level}"
-                if hazard.remedied:
-                    yield _judge(name, hazard, _run(bench, hazard, hazard.remedied, level, out))
-                if hazard.reduced:
-                    found = _run(bench, hazard, hazard.reduced, level, out)
-                    reproduced.setdefault(hazard.name, {})[f"level {level}"] = _described(hazard, found)
+                yield _judge(name, reproducer, _run(bench, reproducer, reproducer.remedied, level, out))
+                found = _run(bench, reproducer, reproducer.reduced, level, out)
+                reproduced.setdefault(hazard.name, {})[f"level {level}"] = _described(reproducer, found)
     yield Fact("bad forms", reproduced)
 
 
-def _run(bench: Workbench, hazard: Hazard, body: str, level: int, out: DeviceAddress) -> int | CudaCallError:
+def _run(bench: Workbench, reproducer: Reproducer, body: str, level: int, out: DeviceAddress) -> int | CudaCallError:
     """What the first lane stores, or why the text cannot be loaded."""
     target = select_target(TargetInputs(bench.device.facts.target))
     text = reduced_ptx(_ENTRY, body, target.version_text, target.text)
-    bench.upload(np.array([hazard.n], np.uint32), out)
+    bench.upload(np.array([reproducer.n], np.uint32), out)
     parameters = ParameterBlock([ParameterPlace(0, 8, "Q"), ParameterPlace(8, 4, "I"), ParameterPlace(12, 4, "I")])
-    parameters.pack(out, hazard.n, 0)
+    parameters.pack(out, reproducer.n, 0)
     driver = bench.driver
     try:
         library = driver.library_load(text.encode() + b"\0", JitOptions(level=level)).library
@@ -67,14 +68,14 @@ def _run(bench: Workbench, hazard: Hazard, body: str, level: int, out: DeviceAdd
     return found
 
 
-def _judge(name: str, hazard: Hazard, found: int | CudaCallError) -> Outcome:
+def _judge(name: str, reproducer: Reproducer, found: int | CudaCallError) -> Outcome:
     if isinstance(found, CudaCallError):
         return Outcome(name, Verdict.FAILED, str(found))
-    right = found == hazard.right
-    return Outcome(name, Verdict.PASSED if right else Verdict.FAILED, "" if right else _described(hazard, found))
+    right = found == reproducer.right
+    return Outcome(name, Verdict.PASSED if right else Verdict.FAILED, "" if right else _described(reproducer, found))
 
 
-def _described(hazard: Hazard, found: int | CudaCallError) -> str:
+def _described(reproducer: Reproducer, found: int | CudaCallError) -> str:
     if isinstance(found, CudaCallError):
         return f"not loaded: {found.name}"
-    return "right" if found == hazard.right else f"wrong: {found:#x}, not {hazard.right:#x}"
+    return "right" if found == reproducer.right else f"wrong: {found:#x}, not {reproducer.right:#x}"

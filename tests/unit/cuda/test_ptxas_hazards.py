@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from gpu_runs.check.reduced_ptx import reduced_ptx
+from gpu_runs.check.reproducers import NEVER_EMITTED, REPRODUCERS
 from support.cuda.ptxas import assemble
 from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
@@ -18,7 +19,6 @@ from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
     ALL_FENCES,
     EVERYWHERE,
     HAZARDS,
-    NEVER_EMITTED,
     Fence,
     Hazard,
     Remedy,
@@ -31,7 +31,7 @@ from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.seam import LaunchShape
 from vyre.testing.sass import listings
 
-REDUCED = [hazard for hazard in HAZARDS if hazard.reduced]
+REDUCED = [hazard for hazard in HAZARDS if hazard.name in REPRODUCERS]
 ASSEMBLERS = assemblers()
 needs_tools = pytest.mark.skipif(
     not ASSEMBLERS or not find_tools("nvdisasm"), reason="no ptxas and nvdisasm: install the dependency group `ptxas`"
@@ -50,7 +50,7 @@ def listed(assembler: Assembler, target: int, level: int) -> dict[str, str]:
     texts = [
         reduced_ptx(entry_of(hazard, body), body, version.version_text, version.text)
         for hazard in REDUCED
-        for body in (hazard.reduced, hazard.remedied)
+        for body in REPRODUCERS[hazard.name][:2]
     ]
     header = texts[0].index(".visible")
     module = texts[0][:header] + "".join(text[header:] for text in texts)
@@ -59,18 +59,18 @@ def listed(assembler: Assembler, target: int, level: int) -> dict[str, str]:
 
 
 def entry_of(hazard: Hazard, body: str) -> str:
-    return hazard.name.replace("-", "_") + ("_remedied" if body == hazard.remedied else "_reduced")
+    return hazard.name.replace("-", "_") + ("_remedied" if body == REPRODUCERS[hazard.name].remedied else "_reduced")
 
 
 def is_wrong(hazard: Hazard, body: str, assembler: Assembler, target: int, level: int = 3) -> bool:
     code = listed(assembler, target, level)[entry_of(hazard, body)]
-    return re.search(hazard.wrong, code, re.MULTILINE | re.DOTALL) is not None
+    return re.search(REPRODUCERS[hazard.name].wrong, code, re.MULTILINE | re.DOTALL) is not None
 
 
 @needs_tools
 @pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
 def test_the_remedy_removes_the_miscompile(hazard: Hazard, assembler: Assembler) -> None:
-    wrong = [t for t in EVERYWHERE if is_wrong(hazard, hazard.remedied, assembler, t)]
+    wrong = [t for t in EVERYWHERE if is_wrong(hazard, REPRODUCERS[hazard.name].remedied, assembler, t)]
     assert wrong == []
 
 
@@ -78,7 +78,7 @@ def test_the_remedy_removes_the_miscompile(hazard: Hazard, assembler: Assembler)
 @pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
 def test_the_miscompile_is_as_recorded(hazard: Hazard, assembler: Assembler) -> None:
     """Versions recorded as sound must be so; one recorded as broken that is not any more is only reported."""
-    wrong = {t for t in EVERYWHERE if is_wrong(hazard, hazard.reduced, assembler, t)}
+    wrong = {t for t in EVERYWHERE if is_wrong(hazard, REPRODUCERS[hazard.name].reduced, assembler, t)}
     recorded = set(hazard.broken.get(assembler.version, ()))
     if assembler.version in hazard.sound or recorded:
         assert wrong <= recorded
@@ -89,7 +89,7 @@ def test_the_miscompile_is_as_recorded(hazard: Hazard, assembler: Assembler) -> 
 @needs_tools
 @pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
 def test_nothing_is_miscompiled_without_optimisation(hazard: Hazard, assembler: Assembler) -> None:
-    wrong = [t for t in (75, 90, 120) if is_wrong(hazard, hazard.reduced, assembler, t, 0)]
+    wrong = [t for t in (75, 90, 120) if is_wrong(hazard, REPRODUCERS[hazard.name].reduced, assembler, t, 0)]
     assert wrong == []
 
 
@@ -126,20 +126,22 @@ def test_no_version_is_both_broken_and_sound() -> None:
 
 
 def test_remedied_bodies_contain_nothing_that_is_never_emitted() -> None:
-    for hazard in HAZARDS:
-        for line in hazard.remedied.split():
-            assert not any(re.match(pattern, line) for pattern in NEVER_EMITTED), (hazard.name, line)
+    assert REPRODUCERS.keys() <= {hazard.name for hazard in HAZARDS}
+    for name, reproducer in REPRODUCERS.items():
+        for line in reproducer.remedied.split():
+            assert not any(re.match(pattern, line) for pattern in NEVER_EMITTED), (name, line)
 
 
 @pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
 def test_the_remedied_body_computes_what_is_recorded(hazard: Hazard) -> None:
+    reproducer = REPRODUCERS[hazard.name]
     version = select_target(TargetInputs(90))
-    text = reduced_ptx("remedied", hazard.remedied, version.version_text, version.text)
+    text = reduced_ptx("remedied", reproducer.remedied, version.version_text, version.text)
     memory = DeviceMemory()
     word = memory.allocate(4)
-    memory.write(word, hazard.n.to_bytes(4, "little"))
-    parameters = struct.pack("<QII", word, hazard.n, 0)
+    memory.write(word, reproducer.n.to_bytes(4, "little"))
+    parameters = struct.pack("<QII", word, reproducer.n, 0)
     KernelRun(
         load_module(text).entries["remedied"], LaunchShape((1, 1, 1), (1, 1, 1)), parameters, memory, RunOptions()
     ).finish()
-    assert int.from_bytes(memory.read(word, 4), "little") == hazard.right
+    assert int.from_bytes(memory.read(word, 4), "little") == reproducer.right

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpu_runs.check.reproducers import NEVER_EMITTED
 from support.kernels import add, kernel, lit, op
 from support.limits import LIMIT_S
 from support.programs import generate
-from vyre.adapters.cuda.decisions.ptxas_hazard_table import NEVER_EMITTED
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import ALL_OFF, ALL_ON, EmitOptions

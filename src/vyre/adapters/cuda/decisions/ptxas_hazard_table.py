@@ -49,9 +49,7 @@ class Hazard:
     """One miscompile.
 
     ``broken`` lists, by version, the sm numbers on which it occurs; ``sound`` lists versions on which it occurs
-    nowhere.  Nothing is known of other versions.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``, empty
-    where no small body shows the hazard; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that
-    matches the listing of the miscompiled body (see ``vyre.testing.sass``), and no sound one.
+    nowhere.  Nothing is known of other versions.
     """
 
     name: str
@@ -61,36 +59,12 @@ class Hazard:
     broken: Mapping[Version, tuple[int, ...]]
     sound: tuple[Version, ...] = ()
     fence: Fence | None = None
-    reduced: str = ""
-    remedied: str = ""
-    wrong: str = ""
-    n: int = 0
-    right: int = 0
 
 
 EVERYWHERE: Final = (75, 80, 86, 89, 90, 100, 120)
 """The targets that were examined."""
 THREE_WAY: Final = (90, 100)
 """Targets with an instruction for the extreme of three values."""
-
-NEVER_EMITTED: Final[dict[str, str]] = {
-    r"(add|sub|mad)\.\w*\.?cc\b|(add|sub|mad)c\b": "carries after shifts are wrong: use 64 bits, or compare the sum",
-    r"lop3\b": "truth tables are merged wrongly: write the operations",
-    r"prmt\b": "sources get lost: use shifts and masks",
-    r"bfind\b": "the position in zero is taken for 0: use clz",
-    r"set\.": "its all-ones is taken for 1: use setp and selp",
-    r"slct\b": "the wrong arm is chosen: use setp and selp",
-    r"cnot\b": "comparisons of it are folded wrongly: use setp and selp",
-    r"bmsk\b": "bits too many: use shifts",
-    r"v(add|sub|absdiff|min|max|set|shl|shr|mad)[24]?\.": "byte lanes are folded wrongly",
-    r"mul24\b|mad24\b|dp[24]a\b": "of no use here, and not looked at",
-    r"mul\.hi\.s32": "lost in loops: use mul.wide.s32 and a shift",
-    r"not\.b(16|32|64)": "merged with xor wrongly: subtract from all ones",
-    r"neg\.s(16|32|64)|abs\.s(16|32|64)": "lost in loops, and taken for positive: subtract from 0, select by sign",
-    r"(add|sub)\.sat\.s32": "cancelled against wrapping sums: compare signs",
-    r"\.(u|s)16x2": "halves get lost",
-}
-"""Instructions that are never written (patterns at the start of a statement), and why."""
 
 HAZARDS: Final[tuple[Hazard, ...]] = (
     Hazard(
@@ -100,22 +74,6 @@ HAZARDS: Final[tuple[Hazard, ...]] = (
         "the complement is dropped when the constant is folded",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
-        reduced="""
-ld.global.u32 %r3, [%rd0];
-setp.ne.u32 %p0, %r3, 20;
-@%p0 bra $END;
-not.b32 %r4, %r3;
-xor.b32 %r9, %r4, 0x12345;""",
-        remedied="""
-ld.global.u32 %r3, [%rd0];
-setp.ne.u32 %p0, %r3, 20;
-@%p0 bra $END;
-mov.b32 %r5, -1;
-sub.u32 %r4, %r5, %r3;
-xor.b32 %r9, %r4, 0x12345;""",
-        wrong=r"MOV R\d+, 0x12351$",
-        n=20,
-        right=0xFFFE_DCAE,
     ),
     Hazard(
         "complement-64",
@@ -124,24 +82,6 @@ xor.b32 %r9, %r4, 0x12345;""",
         "the complement is dropped when the constant is folded",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
-        reduced="""
-cvt.u64.u32 %rd1, %r0;
-setp.ne.u64 %p0, %rd1, 20;
-@%p0 bra $END;
-not.b64 %rd2, %rd1;
-xor.b64 %rd2, %rd2, 0x12345;
-cvt.u32.u64 %r9, %rd2;""",
-        remedied="""
-cvt.u64.u32 %rd1, %r0;
-setp.ne.u64 %p0, %rd1, 20;
-@%p0 bra $END;
-mov.b64 %rd3, -1;
-sub.u64 %rd2, %rd3, %rd1;
-xor.b64 %rd2, %rd2, 0x12345;
-cvt.u32.u64 %r9, %rd2;""",
-        wrong=r"MOV R\d+, 0x12351$",
-        n=20,
-        right=0xFFFE_DCAE,
     ),
     Hazard(
         "shift-then-compare",
@@ -150,20 +90,6 @@ cvt.u32.u64 %r9, %rd2;""",
         "the range of the shifted value is that of a logical shift",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
-        reduced="""
-or.b32 %r3, %r2, 0xbb7dffd2;
-shr.s32 %r4, %r3, 3;
-mov.b32 %r5, 0xc0000000;
-setp.ge.u32 %p0, %r5, %r4;
-selp.b32 %r9, 986, 123, %p0;""",
-        remedied="""
-or.b32 %r3, %r2, 0xbb7dffd2;
-bfe.s32 %r4, %r3, 3, 29;
-mov.b32 %r5, 0xc0000000;
-setp.ge.u32 %p0, %r5, %r4;
-selp.b32 %r9, 986, 123, %p0;""",
-        wrong=r"\A(?!.*(ISETP|SEL)).*MOV R\d+, 0x3da$",
-        right=123,
     ),
     Hazard(
         "carry-chain",
@@ -172,19 +98,6 @@ selp.b32 %r9, 986, 123, %p0;""",
         "the carry of a sum that is known not to have one is taken to be set",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
-        reduced="""
-shl.b32 %r3, %r0, 1;
-shl.b32 %r3, %r3, 31;
-add.cc.u32 %r4, %r3, 536;
-addc.u32 %r9, 64, 0;""",
-        remedied="""
-shl.b32 %r3, %r0, 1;
-shl.b32 %r3, %r3, 31;
-add.u32 %r4, %r3, 536;
-setp.lt.u32 %p0, %r4, %r3;
-selp.b32 %r9, 65, 64, %p0;""",
-        wrong=r"(IADD3\.X|IMAD\.X) [^;]*0x40,( RZ,)? PT\b",
-        right=64,
     ),
     Hazard(
         "saturation",
@@ -192,26 +105,6 @@ selp.b32 %r9, 65, 64, %p0;""",
         Remedy.AVOID,
         "they cancel as if nothing could wrap",
         broken={(13, 0): EVERYWHERE, (13, 5): (120,)},
-        reduced="""
-sub.u32 %r3, %r2, %r0;
-sub.u32 %r3, %r3, %r0;
-add.sat.s32 %r4, %r3, %r0;
-sub.u32 %r9, %r4, %r0;""",
-        remedied="""
-sub.u32 %r3, %r2, %r0;
-sub.u32 %r3, %r3, %r0;
-add.u32 %r4, %r3, %r0;
-xor.b32 %r5, %r3, %r4;
-xor.b32 %r6, %r0, %r4;
-and.b32 %r5, %r5, %r6;
-setp.lt.s32 %p0, %r5, 0;
-setp.lt.s32 %p1, %r3, 0;
-selp.b32 %r6, 0x80000000, 0x7fffffff, %p1;
-selp.b32 %r4, %r6, %r4, %p0;
-sub.u32 %r9, %r4, %r0;""",
-        wrong=r"ISAT R\d+, R\d+, -|\A(?!.*(ISAT|SEL))",
-        n=0x6000_0000,
-        right=0x1FFF_FFFF,
     ),
     Hazard(
         "maximum-of-differences",
@@ -221,33 +114,6 @@ sub.u32 %r9, %r4, %r0;""",
         broken={(13, 0): THREE_WAY},
         sound=((13, 5),),
         fence=Fence.MIN_MAX,
-        reduced="""
-mov.b32 %r9, 0;
-sub.u32 %r3, %r0, %r0;
-max.s32 %r9, %r3, %r9;
-sub.u32 %r3, %r3, %r0;
-max.s32 %r9, %r3, %r9;
-sub.u32 %r3, %r3, %r0;
-max.s32 %r9, %r3, %r9;
-sub.u32 %r3, %r3, %r0;
-max.s32 %r9, %r3, %r9;""",
-        remedied="""
-mov.b32 %r9, 0;
-sub.u32 %r3, %r0, %r0;
-xor.b32 %r4, %r3, %r1;
-max.s32 %r9, %r4, %r9;
-sub.u32 %r3, %r3, %r0;
-xor.b32 %r4, %r3, %r1;
-max.s32 %r9, %r4, %r9;
-sub.u32 %r3, %r3, %r0;
-xor.b32 %r4, %r3, %r1;
-max.s32 %r9, %r4, %r9;
-sub.u32 %r3, %r3, %r0;
-xor.b32 %r4, %r3, %r1;
-max.s32 %r9, %r4, %r9;""",
-        wrong=r"VIADDMNMX (R\d+), (R\d+), -\2, RZ,.*VIMNMX3 R\d+, \1, \2, ",
-        n=5,
-        right=0,
     ),
     Hazard(
         "mixed-extremes",
@@ -257,22 +123,6 @@ max.s32 %r9, %r4, %r9;""",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
         fence=Fence.MIN_MAX,
-        reduced="""
-shl.b32 %r3, %r0, 26;
-or.b32 %r3, %r3, 24;
-mov.b32 %r4, 0;
-max.u32 %r5, %r3, %r4;
-min.s32 %r9, %r5, %r4;""",
-        remedied="""
-shl.b32 %r3, %r0, 26;
-or.b32 %r3, %r3, 24;
-mov.b32 %r4, 0;
-max.u32 %r5, %r3, %r4;
-xor.b32 %r5, %r5, %r1;
-min.s32 %r9, %r5, %r4;""",
-        wrong=r"STG\S* [^\n]*, RZ$",
-        n=32,
-        right=0x8000_0018,
     ),
     Hazard(
         "rotation-into-sum",
@@ -282,20 +132,6 @@ min.s32 %r9, %r5, %r4;""",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
         fence=Fence.ROTATES,
-        reduced="""
-mov.b32 %r4, 0;
-sub.u32 %r3, %r4, %r0;
-shf.r.wrap.b32 %r5, %r3, %r3, 19;
-sub.u32 %r9, %r5, 0x55555555;""",
-        remedied="""
-mov.b32 %r4, 0;
-sub.u32 %r3, %r4, %r0;
-add.u32 %r6, %r1, 19;
-shf.r.wrap.b32 %r5, %r3, %r3, %r6;
-sub.u32 %r9, %r5, 0x55555555;""",
-        wrong=r"LEA\.HI R\d+, -R",
-        n=32,
-        right=0xAAA6_CAAA,
     ),
     Hazard(
         "rotation-in-loop",
@@ -321,22 +157,6 @@ sub.u32 %r9, %r5, 0x55555555;""",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
         fence=Fence.PRODUCTS,
-        reduced="""
-shl.b32 %r3, %r0, 8;
-xor.b32 %r3, 8, %r3;
-shl.b32 %r4, %r3, 14;
-mul.lo.u32 %r5, %r4, %r4;
-and.b32 %r9, 7, %r5;""",
-        remedied="""
-shl.b32 %r3, %r0, 8;
-xor.b32 %r3, 8, %r3;
-shl.b32 %r4, %r3, 14;
-xor.b32 %r6, %r4, %r1;
-mul.lo.u32 %r5, %r4, %r6;
-and.b32 %r9, 7, %r5;""",
-        wrong=r"MOV R\d+, 0x4$",
-        n=1,
-        right=0,
     ),
     Hazard(
         "product-of-known-bits",
@@ -346,24 +166,6 @@ and.b32 %r9, 7, %r5;""",
         broken={(13, 5): EVERYWHERE},
         sound=((13, 0),),
         fence=Fence.PRODUCTS,
-        reduced="""
-shl.b32 %r3, %r0, 4;
-add.u32 %r3, %r3, 2;
-shl.b32 %r4, %r2, 4;
-add.u32 %r4, %r4, 2;
-mul.lo.u32 %r5, %r3, %r4;
-and.b32 %r9, %r5, 15;""",
-        remedied="""
-shl.b32 %r3, %r0, 4;
-add.u32 %r3, %r3, 2;
-shl.b32 %r4, %r2, 4;
-add.u32 %r4, %r4, 2;
-xor.b32 %r6, %r4, %r1;
-mul.lo.u32 %r5, %r3, %r6;
-and.b32 %r9, %r5, 15;""",
-        wrong=r"STG\S* [^\n]*, RZ$",
-        n=1,
-        right=4,
     ),
     Hazard(
         "negated-half",
@@ -373,26 +175,6 @@ and.b32 %r9, %r5, 15;""",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
         fence=Fence.NARROWING,
-        reduced="""
-cvt.u64.u32 %rd1, %r0;
-add.u64 %rd1, %rd1, 7;
-cvt.u32.u64 %r3, %rd1;
-mov.b32 %r4, 0;
-sub.u32 %r3, %r4, %r3;
-shr.u32 %r3, %r3, 17;
-add.u32 %r9, %r3, 1;""",
-        remedied="""
-cvt.u64.u32 %rd1, %r0;
-add.u64 %rd1, %rd1, 7;
-cvt.u32.u64 %r3, %rd1;
-xor.b32 %r3, %r3, %r1;
-mov.b32 %r4, 0;
-sub.u32 %r3, %r4, %r3;
-shr.u32 %r3, %r3, 17;
-add.u32 %r9, %r3, 1;""",
-        wrong=r"LEA\.HI R\d+, -R",
-        n=25,
-        right=0x8000,
     ),
     Hazard(
         "difference-from-least",
@@ -402,23 +184,6 @@ add.u32 %r9, %r3, 1;""",
         broken={(13, 0): EVERYWHERE},
         sound=((13, 5),),
         fence=Fence.SUBTRACTIONS,
-        reduced="""
-mov.b32 %r9, 1;
-setp.eq.u32 %p0, %r2, 32;
-@%p0 bra $JOIN;
-sub.u32 %r3, 0x80000000, %r9;
-sub.u32 %r9, %r9, %r3;
-$JOIN:""",
-        remedied="""
-mov.b32 %r9, 1;
-setp.eq.u32 %p0, %r2, 32;
-@%p0 bra $JOIN;
-sub.u32 %r3, 0x80000000, %r9;
-xor.b32 %r3, %r3, %r1;
-sub.u32 %r9, %r9, %r3;
-$JOIN:""",
-        wrong=r"MOV R\d+, 0x80000000$",
-        right=0x8000_0002,
     ),
 )
 """All known miscompiles."""

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
         DEFAULT_KIND as DEFAULT_KIND, NO_HINTS as NO_HINTS, Access as Access, Buffer as Buffer,
         BufferHints as BufferHints, CacheLocality as CacheLocality, MemoryKind as MemoryKind,
     )
-    from vyre.domain.ir.definitions import (
-        Definition as Definition, Parameter as Parameter, Version as Version,
-    )
+    from vyre.domain.ir.definitions import Definition as Definition, Parameter as Parameter, Version as Version
     from vyre.domain.ir.event_builder import EventBuilder as EventBuilder
     from vyre.domain.ir.expr import (
         Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Call as Call,

@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Final
 # isort: off
 if TYPE_CHECKING:
     from vyre.adapters.pipelines import Compilation as Compilation, PipelineExecutor as PipelineExecutor
-    from vyre.domain.binding import (
-        Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings,
-    )
+    from vyre.domain.binding import Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings
     from vyre.domain.dialects.expansion import expanded as expanded
     from vyre.domain.dialects.laws.evaluation import Operators as Operators
     from vyre.domain.dialects.laws.lowered import lowered as lowered

@@ -12,12 +12,7 @@ import numpy.typing as npt
 from vyre.domain.arguments import items_of
 from vyre.domain.errors import InvalidInput, PlanError
 from vyre.domain.frozen import frozen
-from vyre.domain.graphs.token_fact import (
-    EDGE_RANK,
-    NODE_RANK,
-    EdgeKind,
-    NodeKind,
-)
+from vyre.domain.graphs.token_fact import EDGE_RANK, NODE_RANK, EdgeKind, NodeKind
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.printable import kind_of, shown
 from vyre.domain.record import U32_MAX, U64_MAX

@@ -27,20 +27,11 @@ if TYPE_CHECKING:
         cache_outcome as cache_outcome,
         cost_eviction as cost_eviction,
     )
-    from vyre.policies.concurrency import (
-        hazards as hazards,
-    )
-    from vyre.policies.devices import (
-        backend_ranking as backend_ranking,
-        occupancy as occupancy,
-    )
+    from vyre.policies.concurrency import hazards as hazards
+    from vyre.policies.devices import backend_ranking as backend_ranking, occupancy as occupancy
     from vyre.policies.egraphs import egraph_kernels as egraph_kernels
-    from vyre.policies.emission import (
-        constant_division as constant_division,
-    )
-    from vyre.policies.evidence import (
-        claims as claims,
-    )
+    from vyre.policies.emission import constant_division as constant_division
+    from vyre.policies.evidence import claims as claims
     from vyre.policies.frontiers import (
         fixpoint as fixpoint,
         frontier_ir as frontier_ir,
@@ -64,22 +55,14 @@ if TYPE_CHECKING:
         speculate as speculate,
         trace_jit as trace_jit,
     )
-    from vyre.policies.stage_fusion import (
-        launch_fusion as launch_fusion,
-    )
-    from vyre.policies.transfer import (
-        packing as packing,
-        readback as readback,
-        transfers as transfers,
-    )
+    from vyre.policies.stage_fusion import launch_fusion as launch_fusion
+    from vyre.policies.transfer import packing as packing, readback as readback, transfers as transfers
     from vyre.policies.tuning import (
         paired_race as paired_race,
         successive_halving as successive_halving,
         workgroup_candidates as workgroup_candidates,
     )
-    from vyre.policies.variants import (
-        kernel_variant as kernel_variant,
-    )
+    from vyre.policies.variants import kernel_variant as kernel_variant
 else:
     from vyre.domain.lazy_names import homes, importer
 # isort: on

@@ -10,10 +10,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.operators import (
-    BinaryOp,
-    UnaryOp,
-)
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.types import (
     EXECUTABLE_TYPES,

@@ -19,13 +19,7 @@ from vyre.app.shadow.state import Quarantined, ShadowedTiming, ShadowReport, Sha
 from vyre.domain.identity import program_digest
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import without_calls
-from vyre.policies.evidence.shadow import (
-    SampleDraw,
-    ShadowAction,
-    ShadowLoad,
-    admit_sample,
-    next_sample,
-)
+from vyre.policies.evidence.shadow import SampleDraw, ShadowAction, ShadowLoad, admit_sample, next_sample
 from vyre.policies.journal import Decision, DecisionSink, decide
 from vyre.ports.interrupts import sealed
 

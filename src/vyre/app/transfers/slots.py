@@ -25,12 +25,7 @@ from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX
 from vyre.domain.unique import Unique
 from vyre.policies.journal import decide
-from vyre.policies.transfer.readback import (
-    DEFAULT_SLAB,
-    SlabInputs,
-    SlabReadback,
-    plan_slab,
-)
+from vyre.policies.transfer.readback import DEFAULT_SLAB, SlabInputs, SlabReadback, plan_slab
 from vyre.ports.requests import Readback, ResidentSequence, ResidentStep
 
 if TYPE_CHECKING:

@@ -12,16 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from vyre.domain.analysis.index_values import (
-    SELECT,
-    U32_MAX,
-    Atom,
-    Relation,
-    Value,
-    Values,
-    interval,
-    signed,
-)
+from vyre.domain.analysis.index_values import SELECT, U32_MAX, Atom, Relation, Value, Values, interval, signed
 from vyre.domain.ir.operators import BinaryOp
 
 _DEPTH: Final = 3

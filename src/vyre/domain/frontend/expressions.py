@@ -15,14 +15,7 @@ from vyre.domain.frontend.asides import Aside, OpenAside, aside, chosen, closed_
 from vyre.domain.frontend.calls import call
 from vyre.domain.frontend.captured_names import captured, is_captured, member, operand_from
 from vyre.domain.frontend.comparisons import compare, truth
-from vyre.domain.frontend.evaluation import (
-    expression,
-    index_operands,
-    kept_before,
-    on_the_right,
-    operands,
-    test,
-)
+from vyre.domain.frontend.evaluation import expression, index_operands, kept_before, on_the_right, operands, test
 from vyre.domain.frontend.functions import INSTEAD, OF_METHODS
 from vyre.domain.frontend.known import fixed_items
 from vyre.domain.frontend.lowering import Lowering, Variable

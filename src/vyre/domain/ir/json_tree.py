@@ -14,13 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import MalformedJson
 from vyre.domain.ir.collector import collector_paused
-from vyre.domain.ir.limits import (
-    MAX_EXPRESSION_DEPTH,
-    MAX_NAME_BYTES,
-    MAX_NODES,
-    MAX_STATEMENT_DEPTH,
-    is_name_too_long,
-)
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NAME_BYTES, MAX_NODES, MAX_STATEMENT_DEPTH, is_name_too_long
 from vyre.domain.ir.stmt import Stmt
 
 

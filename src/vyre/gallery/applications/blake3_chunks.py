@@ -11,20 +11,8 @@ import blake3
 import numpy as np
 
 import vyre
-from vyre import (
-    DispatchConfig,
-    In,
-    Out,
-    Program,
-    u32,
-)
-from vyre.gallery.basics.p14_blake3_block import (
-    CHUNK_END,
-    CHUNK_START,
-    IV,
-    PARENT,
-    ROOT,
-)
+from vyre import DispatchConfig, In, Out, Program, u32
+from vyre.gallery.basics.p14_blake3_block import CHUNK_END, CHUNK_START, IV, PARENT, ROOT
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
 
 BLOCK_BYTES, BLOCK_WORDS, CHUNK_BYTES, DIGEST_WORDS = 64, 16, 1024, 8

@@ -7,22 +7,7 @@ import math
 import numpy as np
 
 import vyre
-from vyre import (
-    DispatchConfig,
-    In,
-    Out,
-    Program,
-    ProgramBuilder,
-    f32,
-    i32,
-    like,
-    min_,
-    round_,
-    sat_sub,
-    sqrt,
-    u8,
-    u32,
-)
+from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, i32, like, min_, round_, sat_sub, sqrt, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
 
 

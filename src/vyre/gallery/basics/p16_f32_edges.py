@@ -7,12 +7,7 @@ from itertools import product
 import numpy as np
 
 import vyre
-from vyre import (
-    In,
-    Out,
-    f32,
-    u32,
-)
+from vyre import In, Out, f32, u32
 from vyre.gallery.example import Array, Case, Example
 
 PATTERNS = (

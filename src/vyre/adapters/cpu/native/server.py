@@ -23,15 +23,7 @@ from typing import IO, Final, cast
 
 from vyre.adapters.cpu.native.compilation import BACKEND, Effort
 from vyre.adapters.cpu.native.features import CpuFeatures
-from vyre.adapters.cpu.native.messages import (
-    MODULE,
-    Answer,
-    Broken,
-    Request,
-    Status,
-    encode_request,
-    read_answer,
-)
+from vyre.adapters.cpu.native.messages import MODULE, Answer, Broken, Request, Status, encode_request, read_answer
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 from vyre.domain.unique import Unique

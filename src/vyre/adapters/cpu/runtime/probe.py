@@ -9,14 +9,7 @@ from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.llvm.options import SUBGROUP
 from vyre.adapters.cpu.native.compilation import llvm_version, loaded_version
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures, host
-from vyre.adapters.cpu.pool.options import (
-    AFFINITY,
-    THREADS,
-    cpu_quota,
-    cpu_text,
-    default_threads,
-    usable_cpus,
-)
+from vyre.adapters.cpu.pool.options import AFFINITY, THREADS, cpu_quota, cpu_text, default_threads, usable_cpus
 from vyre.adapters.cpu.runtime.options import MAX_GRID, MAX_LANES, MAX_WORKGROUP, CpuOptions
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality

@@ -31,20 +31,9 @@ from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.ordering import RaceDetector
 from vyre.adapters.cuda.machine.pools import DeviceHeap
 from vyre.adapters.cuda.machine.status import Status
-from vyre.adapters.cuda.machine.streams import (
-    Completion,
-    Engine,
-    Operation,
-    Outcome,
-    Pause,
-    Scheduler,
-    Stream,
-)
+from vyre.adapters.cuda.machine.streams import Completion, Engine, Operation, Outcome, Pause, Scheduler, Stream
 from vyre.adapters.cuda.machine.work import Worker
-from vyre.adapters.cuda.seam import (
-    LaunchShape,
-    ParameterBlock,
-)
+from vyre.adapters.cuda.seam import LaunchShape, ParameterBlock
 from vyre.adapters.forks import process_lock
 
 _BYTE: Final = range(256)

@@ -19,27 +19,13 @@ from vyre.adapters.cuda.machine.device import Device
 from vyre.adapters.cuda.machine.entering import Needs, seam_call
 from vyre.adapters.cuda.machine.fault_plan import FaultInjector, FaultPlan
 from vyre.adapters.cuda.machine.faults import KernelFault
-from vyre.adapters.cuda.machine.graphs import (
-    Direction,
-    Executable,
-    Graph,
-    RecordWork,
-    WhileWork,
-    work_within,
-)
+from vyre.adapters.cuda.machine.graphs import Direction, Executable, Graph, RecordWork, WhileWork, work_within
 from vyre.adapters.cuda.machine.journal import CallRecord, Violation, ViolationKind
 from vyre.adapters.cuda.machine.machine_options import DEFAULT_MACHINE, MachineOptions
 from vyre.adapters.cuda.machine.ordering import join
 from vyre.adapters.cuda.machine.presets import DevicePreset
 from vyre.adapters.cuda.machine.status import Status
-from vyre.adapters.cuda.machine.streams import (
-    DONE,
-    Completion,
-    Event,
-    Operation,
-    Outcome,
-    Stream,
-)
+from vyre.adapters.cuda.machine.streams import DONE, Completion, Event, Operation, Outcome, Stream
 from vyre.adapters.cuda.seam import (
     DEFAULT_JIT,
     KEEP_ALL,

@@ -32,15 +32,7 @@ from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
 from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
-from vyre.adapters.cuda.seam import (
-    DEFAULT_JIT,
-    Context,
-    CudaCallError,
-    CudaDriver,
-    JitOptions,
-    KernelDiagnosis,
-    Stream,
-)
+from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, KernelDiagnosis, Stream
 from vyre.adapters.forks import is_held_here, process_lock
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
 from vyre.domain.launch_costs import LaunchCosts

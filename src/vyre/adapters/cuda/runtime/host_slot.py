@@ -16,13 +16,7 @@ from weakref import ref
 from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
-from vyre.adapters.cuda.runtime.launch import (
-    PreparedLaunch,
-    ScratchAddresses,
-    first_trap,
-    pack_table,
-    plan_scratch,
-)
+from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, first_trap, pack_table, plan_scratch
 from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.slot import Resources, Slot, Track

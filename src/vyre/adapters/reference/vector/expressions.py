@@ -15,17 +15,7 @@ from vyre.adapters.reference.vector.integers import has_affine_values, index_wor
 from vyre.adapters.reference.vector.lanes_context import Context, restrict
 from vyre.adapters.reference.vector.subgroups import subgroup_ballot, subgroup_reduce, subgroup_shuffle
 from vyre.adapters.reference.vector.value_types import Value
-from vyre.adapters.reference.vector.values import (
-    BOOL,
-    U32,
-    Compiled,
-    Evaluate,
-    Into,
-    dense,
-    full,
-    mask_of,
-    simplest,
-)
+from vyre.adapters.reference.vector.values import BOOL, U32, Compiled, Evaluate, Into, dense, full, mask_of, simplest
 from vyre.adapters.reference.vector.words import INT_RULES, bool_binary, word_binary, word_with_constant
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import COMPARISONS, MERGEABLE, SUBGROUP, BinaryOp, UnaryOp, binary_result, unary_result

@@ -9,13 +9,7 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.access import LOCATE
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
-from vyre.adapters.cuda.machine.instructions.memory import (
-    SCOPES,
-    by_allocation,
-    check_known,
-    effective_address,
-    put,
-)
+from vyre.adapters.cuda.machine.instructions.memory import SCOPES, by_allocation, check_known, effective_address, put
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, unsigned
 from vyre.adapters.cuda.machine.launch import Awaited
 from vyre.adapters.lanes.types import Dense, Lanes

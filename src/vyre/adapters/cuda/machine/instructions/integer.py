@@ -10,14 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.instructions.operation import (
-    LANE_DTYPE,
-    Operation,
-    Rule,
-    Table,
-    bits_of,
-    unsigned,
-)
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation, Rule, Table, bits_of, unsigned
 from vyre.adapters.lanes import binary, unary
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType

@@ -16,6 +16,7 @@ from vyre.domain.ir.operators import (
     BINARY,
     COUNTED,
     INTEGERS,
+    MERGEABLE,
     SUBGROUP,
     UNARY,
     AtomicOp,
@@ -36,7 +37,6 @@ from vyre.testing.samples import samples
 _LANE: Final = ir.LaunchId(ir.IdKind.GLOBAL, 0)
 _X: Final = ir.Load("x", _LANE)
 _SYNC: Final = ir.Barrier(Ordering.ACQ_REL)
-_COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 _CELLS: Final = 4
 _GROUPS: Final = 2
 _FRACTIONS: Final[dict[ScalarType, int]] = {ScalarType.F32: 23, ScalarType.F64: 52}
@@ -132,7 +132,7 @@ def _atomic_cases() -> Iterator[OperatorCase]:
         for op in AtomicOp:
             for workgroup in (False, True):
                 yield _own_cell(op, dtype, workgroup=workgroup)
-                if op in _COMMUTING:
+                if op in MERGEABLE:
                     yield _common_cells(op, dtype, workgroup=workgroup)
 
 

@@ -292,7 +292,6 @@ def _bin(
     operands: frozenset[ScalarType],
     meaning: str,
     *,
-    infix: bool = False,
     right: RightOperand = RightOperand.SAME,
     result: Result = Result.LEFT,
     function: str | None = None,
@@ -304,6 +303,7 @@ def _bin(
     lowers_to: str | None = None,
 ) -> BinaryRow:
     absorbed = absorbing if absorbed is None else absorbed
+    infix = not text.isidentifier() or text in ("and", "or")
     function = function if infix else function or text
     laws = (commutes, neutral, float_neutral, absorbing, absorbed)
     return BinaryRow(text, infix, operands, right, result, meaning, function, *laws, lowers_to)
@@ -325,16 +325,13 @@ def _carry_less_product() -> str:
 _WRAP = "integers wrap modulo 2^width; floats round once to nearest even"
 BINARY: Final[dict[BinaryOp, BinaryRow]] = {
     BinaryOp.ADD: _bin(
-        "+", NUMBERS, f"sum; {_WRAP}", infix=True, commutes=True, neutral=Element.ZERO, float_neutral=Element.MINUS_ZERO
+        "+", NUMBERS, f"sum; {_WRAP}", commutes=True, neutral=Element.ZERO, float_neutral=Element.MINUS_ZERO
     ),
-    BinaryOp.SUB: _bin(
-        "-", NUMBERS, f"difference; {_WRAP}", infix=True, neutral=Element.ZERO, float_neutral=Element.ZERO
-    ),
+    BinaryOp.SUB: _bin("-", NUMBERS, f"difference; {_WRAP}", neutral=Element.ZERO, float_neutral=Element.ZERO),
     BinaryOp.MUL: _bin(
         "*",
         NUMBERS,
         f"product; {_WRAP}",
-        infix=True,
         commutes=True,
         neutral=Element.ONE,
         float_neutral=Element.ONE,
@@ -344,7 +341,6 @@ BINARY: Final[dict[BinaryOp, BinaryRow]] = {
         "/",
         NUMBERS,
         "quotient truncated toward zero; unsigned x/0 = all ones, signed x/0 = 0, MIN/-1 = MIN; floats IEEE",
-        infix=True,
         neutral=Element.ONE,
         float_neutral=Element.ONE,
     ),
@@ -352,42 +348,31 @@ BINARY: Final[dict[BinaryOp, BinaryRow]] = {
         "%",
         INTEGERS,
         "remainder with the sign of the dividend; x%0 = 0, MIN%-1 = 0",
-        infix=True,
         absorbing=Element.ONE,
         absorbed=Element.ZERO,
     ),
-    BinaryOp.BIT_AND: _bin(
-        "&", INTEGERS, "bitwise and", infix=True, commutes=True, neutral=Element.ONES, absorbing=Element.ZERO
-    ),
-    BinaryOp.BIT_OR: _bin(
-        "|", INTEGERS, "bitwise or", infix=True, commutes=True, neutral=Element.ZERO, absorbing=Element.ONES
-    ),
-    BinaryOp.BIT_XOR: _bin("^", INTEGERS, "bitwise exclusive or", infix=True, commutes=True, neutral=Element.ZERO),
+    BinaryOp.BIT_AND: _bin("&", INTEGERS, "bitwise and", commutes=True, neutral=Element.ONES, absorbing=Element.ZERO),
+    BinaryOp.BIT_OR: _bin("|", INTEGERS, "bitwise or", commutes=True, neutral=Element.ZERO, absorbing=Element.ONES),
+    BinaryOp.BIT_XOR: _bin("^", INTEGERS, "bitwise exclusive or", commutes=True, neutral=Element.ZERO),
     BinaryOp.SHL: _bin(
-        "<<", INTEGERS, "left shift; the count's low log2(width) bits are used", infix=True, right=RightOperand.SHIFT
+        "<<", INTEGERS, "left shift; the count's low log2(width) bits are used", right=RightOperand.SHIFT
     ),
     BinaryOp.SHR: _bin(
         ">>",
         INTEGERS,
         "right shift, arithmetic for signed types; the count's low log2(width) bits are used",
-        infix=True,
         right=RightOperand.SHIFT,
     ),
-    BinaryOp.EQ: _bin(
-        "==", ANY_TYPE, "equal; false if an operand is NaN", infix=True, result=Result.BOOL, commutes=True
-    ),
-    BinaryOp.NE: _bin(
-        "!=", ANY_TYPE, "not equal; true if an operand is NaN", infix=True, result=Result.BOOL, commutes=True
-    ),
-    BinaryOp.LT: _bin("<", NUMBERS, "less; false if an operand is NaN", infix=True, result=Result.BOOL),
-    BinaryOp.GT: _bin(">", NUMBERS, "greater; false if an operand is NaN", infix=True, result=Result.BOOL),
-    BinaryOp.LE: _bin("<=", NUMBERS, "less or equal; false if an operand is NaN", infix=True, result=Result.BOOL),
-    BinaryOp.GE: _bin(">=", NUMBERS, "greater or equal; false if an operand is NaN", infix=True, result=Result.BOOL),
+    BinaryOp.EQ: _bin("==", ANY_TYPE, "equal; false if an operand is NaN", result=Result.BOOL, commutes=True),
+    BinaryOp.NE: _bin("!=", ANY_TYPE, "not equal; true if an operand is NaN", result=Result.BOOL, commutes=True),
+    BinaryOp.LT: _bin("<", NUMBERS, "less; false if an operand is NaN", result=Result.BOOL),
+    BinaryOp.GT: _bin(">", NUMBERS, "greater; false if an operand is NaN", result=Result.BOOL),
+    BinaryOp.LE: _bin("<=", NUMBERS, "less or equal; false if an operand is NaN", result=Result.BOOL),
+    BinaryOp.GE: _bin(">=", NUMBERS, "greater or equal; false if an operand is NaN", result=Result.BOOL),
     BinaryOp.AND: _bin(
         "and",
         frozenset({BOOL}),
         "logical and; both sides are evaluated",
-        infix=True,
         commutes=True,
         neutral=Element.ONE,
         absorbing=Element.ZERO,
@@ -396,7 +381,6 @@ BINARY: Final[dict[BinaryOp, BinaryRow]] = {
         "or",
         frozenset({BOOL}),
         "logical or; both sides are evaluated",
-        infix=True,
         commutes=True,
         neutral=Element.ZERO,
         absorbing=Element.ONE,
@@ -521,23 +505,8 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
 }
 """Spelling, operand types, result and meaning of each unary operator."""
 
-TRANSCENDENTALS: Final = frozenset(
-    {
-        UnaryOp.COS,
-        UnaryOp.SIN,
-        UnaryOp.TAN,
-        UnaryOp.ACOS,
-        UnaryOp.ASIN,
-        UnaryOp.ATAN,
-        UnaryOp.TANH,
-        UnaryOp.SINH,
-        UnaryOp.COSH,
-        UnaryOp.EXP,
-        UnaryOp.EXP2,
-        UnaryOp.LOG,
-        UnaryOp.LOG2,
-    }
-)
+TRANSCENDENTALS: Final = frozenset([op for op, row in UNARY.items() if row.meaning.endswith(_CR)])
+"""The operators that a binary64 program computes, the same for all engines."""
 
 ATOMIC_ELEMENTS: Final = frozenset({U32, I32, U64})
 """The element types on which atomics act."""

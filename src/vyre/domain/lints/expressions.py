@@ -12,6 +12,7 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, BinaryOp, Element, UnaryOp
 from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.optimize.ranges import equal, less
 
 
 class Lint(NamedTuple):
@@ -139,28 +140,18 @@ def _is_written_zero(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.dtype.is_integer and expr.bits == 0
 
 
-def _less(left: tuple[int, int], right: tuple[int, int]) -> bool | None:
-    return True if left[1] < right[0] else False if left[0] >= right[1] else None
-
-
-def _equal(left: tuple[int, int], right: tuple[int, int]) -> bool | None:
-    if left[0] == left[1] == right[0] == right[1]:
-        return True
-    return False if left[1] < right[0] or right[1] < left[0] else None
-
-
 def _opposite(outcome: bool | None) -> bool | None:
     return None if outcome is None else not outcome
 
 
 _Outcome = Callable[[tuple[int, int], tuple[int, int]], bool | None]
 _OUTCOME: Final[dict[BinaryOp, _Outcome]] = {
-    BinaryOp.LT: _less,
-    BinaryOp.GT: lambda left, right: _less(right, left),
-    BinaryOp.LE: lambda left, right: _opposite(_less(right, left)),
-    BinaryOp.GE: lambda left, right: _opposite(_less(left, right)),
-    BinaryOp.EQ: _equal,
-    BinaryOp.NE: lambda left, right: _opposite(_equal(left, right)),
+    BinaryOp.LT: less,
+    BinaryOp.GT: lambda left, right: less(right, left),
+    BinaryOp.LE: lambda left, right: _opposite(less(right, left)),
+    BinaryOp.GE: lambda left, right: _opposite(less(left, right)),
+    BinaryOp.EQ: equal,
+    BinaryOp.NE: lambda left, right: _opposite(equal(left, right)),
 }
 _ENDS: Final = (Element.LEAST, Element.GREATEST)
 _OF_OPERATOR: Final[dict[BinaryOp, Callable[[ExpressionLints, Binary], Lint | None]]] = {

@@ -14,7 +14,7 @@ from typing import Final
 
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Atomic, Binary, BufferLength, Expr, Literal, Load, SpecConst, Var, children
-from vyre.domain.ir.operators import AtomicOp, BinaryOp
+from vyre.domain.ir.operators import MERGEABLE, AtomicOp, BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Assign, Body, If, Let, Loop, Stmt, Store, Switch, bodies, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
@@ -22,18 +22,7 @@ from vyre.domain.work_queues.roles import CannotDrain, QueueRoles, is_item_numbe
 
 _COMPARISONS: Final = (BinaryOp.LT, BinaryOp.GT, BinaryOp.LE, BinaryOp.GE)
 _JUNCTIONS: Final = (BinaryOp.AND, BinaryOp.OR)
-_UNORDERED: Final = frozenset(
-    {
-        AtomicOp.ADD,
-        AtomicOp.OR,
-        AtomicOp.AND,
-        AtomicOp.XOR,
-        AtomicOp.MIN,
-        AtomicOp.MAX,
-        AtomicOp.EXCHANGE,
-        AtomicOp.COMPARE_EXCHANGE,
-    }
-)
+_UNORDERED: Final = MERGEABLE | {AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE}
 _KEEP: Final = "let the result depend on the values of the items alone, not on their places in the queue."
 
 

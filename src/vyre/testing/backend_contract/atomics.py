@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final, NamedTuple
 
-from vyre.domain.ir.operators import ATOMIC_ELEMENTS, ATOMIC_TEXT, AtomicOp
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, ATOMIC_TEXT, MERGEABLE, AtomicOp
 from vyre.domain.ir.types import ScalarType, i32, u32, u64
 from vyre.domain.numerics import scalar
 from vyre.testing.backend_contract.bench import Bench, u32s, words
@@ -19,7 +19,6 @@ ATOMICS: Final = Group("atomics")
 add_programs(ATOMICS)
 _SUFFIX: Final[dict[ScalarType, str]] = {u32: "u", i32: "i", u64: "u64"}
 _ELEMENTS: Final = tuple(t for t in ScalarType if t in ATOMIC_ELEMENTS)
-_COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 
 
 class _Kind(NamedTuple):
@@ -28,7 +27,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS: Final = {f"{op.name.lower()}_{t.text}": _Kind(op, t) for op in AtomicOp for t in _ELEMENTS}
-_COMMUTING_KINDS: Final = {key: kind for key, kind in _KINDS.items() if kind.op in _COMMUTING}
+_COMMUTING_KINDS: Final = {key: kind for key, kind in _KINDS.items() if kind.op in MERGEABLE}
 
 
 def _call(op: AtomicOp, target: str, index: str, value: str) -> str:

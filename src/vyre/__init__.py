@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vyre.app.fixpoint import FixedPoint as FixedPoint, FixedPointResult as FixedPointResult
     from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
+    from vyre.app.known_devices import device_signatures as device_signatures
     from vyre.app.opening import open as open
     from vyre.app.optimizing import OptimizedProgram as OptimizedProgram, optimize as optimize
     from vyre.app.persistent.jobs import PersistentJobs as PersistentJobs
@@ -184,6 +185,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.fixpoint": "FixedPoint FixedPointResult",
     "vyre.app.journal": "DecisionJournal",
     "vyre.app.kernels.kernel": "Kernel function kernel",
+    "vyre.app.known_devices": "device_signatures",
     "vyre.app.opening": "open",
     "vyre.app.optimizing": "OptimizedProgram optimize",
     "vyre.app.persistent.jobs": "PersistentJobs",

@@ -232,6 +232,7 @@ class FixedPoint(Unique):
 
     def _in_one_kernel(self, profile: FixpointProfile) -> FixpointProfile:
         """Joins the steps of a round; returns the profile with the grid of the kernel, or why there is none."""
+        from vyre.app.known_devices import known_profile
         from vyre.app.sequences.joining import joined_rounds, limits_of  # needs the rules of programs
 
         backend = self._lease.backend
@@ -239,7 +240,7 @@ class FixedPoint(Unique):
             return replace(profile, apart="the backend repeats nothing by itself")
         memory = backend.require_memory()
         rounds = memory.allocate(4, label="rounds of a fixed point").quiet()
-        limits = limits_of(backend.profile, self._costs(), forced=True)
+        limits = limits_of(known_profile(backend), self._costs(), forced=True)
         found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
         if isinstance(found, str):
             return replace(profile, apart=found)

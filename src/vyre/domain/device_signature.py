@@ -1,6 +1,6 @@
-"""Device signatures: known facts about a family of devices that a driver does not report.
+"""Device signatures: known facts about devices that a driver does not report, with the source of each.
 
-A signature matches by architecture generation or by name.  It fills facts of a profile that are unknown and never
+A signature matches by name.  It fills facts of a profile that are unknown and never
 overrides a fact that was probed (vyre-driver, the Rust system from which vyre's formats come, does override them and
 describes every card of a generation as its largest).
 """
@@ -18,7 +18,8 @@ from vyre.domain.record import U32, U32_MAX, record
 class DeviceSignature:
     """Facts about one family of devices.
 
-    Sizes ending in ``_kb`` are KiB.  0 and empty mean unknown, except for the warp, vector, tile and bank fields.
+    Sizes ending in ``_kb`` are KiB, ``mem_bw_gbps`` is in 10^9 bytes per second.  0 and empty mean unknown, except for
+    the warp, vector, tile and bank fields.  ``sources``: the name of each fact that was stated, and where it is from.
     """
 
     id: str
@@ -39,6 +40,7 @@ class DeviceSignature:
     ideal_workgroup_tile: tuple[U32, U32, U32] = (1, 1, 1)
     bank_count: U32 = 32
     bank_width_bytes: U32 = 4
+    sources: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         kib = range(U32_MAX // 1024 + 1)

@@ -42,7 +42,17 @@ def test_the_readme_lists_every_page() -> None:
     assert pages - linked == set()
 
 
-SHOWING = ("README", "coming-from", "debugging", "egraphs", "gates", "new-backend", "python", "tutorial")
+SHOWING = (
+    "README",
+    "coming-from",
+    "debugging",
+    "device-signatures",
+    "egraphs",
+    "gates",
+    "new-backend",
+    "python",
+    "tutorial",
+)
 """Pages whose blocks of text are what their code prints."""
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vyre.adapters.discovery import load_catalog
+from vyre.app.known_devices import device_signatures
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.session import Session
 from vyre.domain.errors import VyreError
@@ -42,6 +43,7 @@ def examine() -> list[Finding]:
         *(_package(name, required=True) for name in ("vyre", *REQUIRED)),
         *(_package(name, required=False) for name in _optional(catalog)),
         *_environment(),
+        *(Finding(f"device signature {n.loc}", False, n.message, n.fix) for n in device_signatures().diagnostics),
         *(Finding(f.entry_point, False, f.reason, "upgrade or remove this plug-in.") for f in catalog.failures),
         *(finding for each in catalog.by_precedence() for finding in (*device_facts(each), _backend(catalog, each))),
         _auto(catalog),

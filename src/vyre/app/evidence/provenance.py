@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -13,9 +12,9 @@ from typing import Final
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.git import GitRepository
 from vyre.adapters.machine_facts import environment
+from vyre.app.known_devices import signature_for
 from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
-from vyre.domain.device_signatures import signature_of
 from vyre.domain.errors import BackendError
 from vyre.domain.evidence.provenance import source_state
 from vyre.domain.evidence.records import FORM, Device, Evidence
@@ -26,7 +25,6 @@ PACKAGES: Final = ("vyre", "numpy", "blake3")
 GENERATED: Final = ("benchmarks/results",)
 """Where the repository of vyre keeps evidence: writing it makes no tree dirty."""
 _PACKAGE: Final = Path(__file__).parents[2]
-_UUID: Final = re.compile(r" [0-9a-f]{32}$")
 
 
 def vyre_repository() -> SourceRepository:
@@ -54,7 +52,7 @@ def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device
     Numbers of the device that its driver does not tell are those of its family, where that is known.
     """
     source = source_of(backend)
-    family = signature_of(_UUID.sub("", source.device))
+    family = signature_for(backend)
     probed = _numbers(backend.profile)
     profile = probed if family is None else _numbers(family.completed(backend.profile))
     return Device(

@@ -381,9 +381,10 @@ class WorkPlanner:
 
     def _join(self, *, forced: bool) -> Structure:
         # Joining needs the rules of programs, which most runs do not.
+        from vyre.app.known_devices import known_profile
         from vyre.app.sequences.joining import joined, limits_of
 
-        limits = limits_of(self._backend.profile, self._costs(), forced=forced)
+        limits = limits_of(known_profile(self._backend), self._costs(), forced=forced)
         if self._modes.megakernel or (not forced and self._modes.megakernel is None):
             from vyre.app.sequences.megakernels import WaveKernels
 

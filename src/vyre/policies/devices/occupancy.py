@@ -72,7 +72,10 @@ SM_MODELS: Final = {
     "sm_100": SmModel(2048, 32, 233_472, 232_448, 2),
     "sm_120": SmModel(1536, 24, 102_400, 101_376, 1),
 }
-"""Models by architecture."""
+"""Models by architecture, as in the table of technical specifications of NVIDIA's CUDA Programming Guide.
+
+The named barriers are those of its ``cuda_occupancy.h``: for compute capability 12 one for each block.
+"""
 
 
 @record

@@ -73,21 +73,23 @@ def stated_law(
     if len(text) > MAX_LAW_CHARACTERS:
         raise MalformedText(f"a law of `{operation}` has {len(text)} characters", fix="keep it within 4096.")
     found: dict[Any, Law] = {}
-    problems: list[str] = []
+    problems: dict[ScalarType, str] = {}
     for dtype in _TYPES:
         try:
             law = _at(text, name, dtype, known, undefined)
         except Inexpressible as problem:
             return StatedLaw(name, operation, text, (), str(problem))
         if isinstance(law, str):
-            problems.append(f"for {dtype.text}: {law}")
+            problems[dtype] = f"for {dtype.text}: {law}"
         else:  # a law in which nothing has the type T is the same for all: one of its holes' types stands for it
             holes = law.hole_types(dtype)
             key = law.before, law.after, tuple(holes.items())
             if key not in found or dtype in holes.values():
                 found[key] = law
     if not found:
-        raise MalformedText(f"law {text}: the operands have no type that fits; {problems[0]}", fix=_FIX)
+        own = next((each.result_type for each in definitions if each.id == operation), None)
+        told = problems[own] if own in problems else next(iter(problems.values()))
+        raise MalformedText(f"law {text}: the operands have no type that fits; {told}", fix=_FIX)
     return StatedLaw(name, operation, text, tuple(found.values()))
 
 

@@ -16,6 +16,7 @@ from support.registry import registered
 from vyre import Deprecation, Dialect, In, InOut, Migration, MigrationFailed, Operation, OperationVersion, Program, u32
 from vyre.app.cli import main
 from vyre.app.dialects.registry import Registry
+from vyre.domain.dialects.manifests import read_manifest
 from vyre.ir import Binary, BinaryOp, Definition, Expr, Literal, Parameter, ScalarType, Var, Version
 
 
@@ -148,3 +149,22 @@ def test_a_migration_that_leads_nowhere_is_told(registry: Registry, tmp_path: Pa
     moves(registry, version=3)
     with pytest.raises(MigrationFailed, match=r"leads to `acme\.times` 3\.0\.0, registered is `acme\.times` 2\.0\.0"):
         vyre.read_program(written(tmp_path))
+
+
+def test_a_manifest_says_what_is_out_of_use(registry: Registry) -> None:
+    text = (
+        'dialect = "own"\nversion = "1.1.0"\n[[ops]]\nid = "own.one"\ncategory = "A"\ninputs = [["x", "u32"]]\n'
+        'outputs = [["y", "u32"]]\nbody = "result x + 1u"\ndeprecated = "add 1."\n'
+    )
+    read = read_manifest(text.encode(), "own.toml")
+    assert read.manifest is not None and read.diagnostics == ()
+    registry.add_manifests([read.manifest])
+    with vyre.ProgramBuilder("p", workgroup=1) as p, pytest.warns(FutureWarning, match=r"since version 1\.1\.0.*add 1"):
+        y = p.inout("y", u32)
+        y[0] = p.call("own.one", y[0])
+    (warning,) = vyre.validate(p.build()).warnings
+    assert (warning.code, warning.fix) == ("W-OP-DEPRECATED", "add 1.")
+    registry.register(deprecations=[Deprecation("own.one", Version(2), "wait.")])
+    assert vyre.validate(p.build()).warnings == (), "code knows it better"
+    wrong = read_manifest(text.replace('"add 1."', "true").encode(), "own.toml")
+    assert [each.code for each in wrong.diagnostics] == ["E-TOML-PARSE"]

@@ -48,4 +48,4 @@ def warn_of_deprecated(definition: Definition, place: SourceLocation) -> None:
 
 def deprecated_calls(program: Program) -> tuple[Diagnostic, ...]:
     """Returns a warning for each line of a program that calls an operation which is out of use."""
-    return deprecations_in(program, dialect_registry().snapshot.deprecations)
+    return deprecations_in(program, dialect_registry().snapshot.out_of_use)

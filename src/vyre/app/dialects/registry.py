@@ -136,9 +136,15 @@ class Snapshot:
         """Returns ``migrated`` of the program with what changed; raises as it does."""
         return migrated(program, self.migrations, self.definitions_of)
 
+    @property
+    def out_of_use(self) -> tuple[Deprecation, ...]:
+        """Returns the deprecations of manifests and of code, one for each operation; later ones of code precede."""
+        of_manifests = [each for manifest in self.manifests for each in manifest.deprecations]
+        return tuple({each.operation: each for each in (*of_manifests, *self.deprecations)}.values())
+
     def deprecation_of(self, definition: Definition) -> Deprecation | None:
         """Returns the deprecation by which a definition is out of use in its version, or None."""
-        known = next((each for each in reversed(self.deprecations) if each.operation == definition.id), None)
+        known = next((each for each in self.out_of_use if each.operation == definition.id), None)
         return known if is_deprecated(definition, known) else None
 
 

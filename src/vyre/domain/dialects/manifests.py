@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.dialects.laws.stated import stated_law
+from vyre.domain.dialects.migration import Deprecation
 from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Typed
 from vyre.domain.errors import MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
@@ -44,15 +45,16 @@ SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
 
 _CATEGORIES: Final = {category.value: category for category in Category}
 _KEYS: Final = {"dialect", "version", "description", "ops"}
-_OP_KEYS: Final = {"id", "category", "summary", "inputs", "outputs", "laws", "body"}
+_OP_KEYS: Final = {"id", "category", "summary", "inputs", "outputs", "laws", "body", "deprecated"}
 
 
 class Manifest(NamedTuple):
-    """A manifest that was read: the file, its dialect, and what its author says about it."""
+    """A manifest that was read: the file, its dialect, what its author says about it, and what is out of use."""
 
     source: str
     dialect: Dialect
     description: str
+    deprecations: tuple[Deprecation, ...] = ()
 
 
 class ManifestReading(NamedTuple):
@@ -133,7 +135,9 @@ class _Reader:
         if operations is None:
             self._add(REJECTED, f"the manifest of `{dialect}` is not used", "repair the operations that are reported.")
             return None
-        return Manifest(self._source, Dialect(dialect, version, operations), description)
+        notes = [(row["id"], _text(row, "deprecated", f"`{row['id']}`")) for row in rows if "deprecated" in row]
+        deprecations = tuple([Deprecation(name, version, note) for name, note in notes])
+        return Manifest(self._source, Dialect(dialect, version, operations), description, deprecations)
 
     def _operations(self, rows: list[dict[str, Any]], dialect: str, version: Version) -> tuple[Operation, ...] | None:
         """Returns the operations in order, or None if one of them was reported."""
